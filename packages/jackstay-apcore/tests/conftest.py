@@ -123,7 +123,7 @@ class Slow:
 
 
 class Later:
-    """An async module."""
+    """A module with an async `execute`."""
 
     input_schema = Numbers
     output_schema = Total
@@ -201,7 +201,7 @@ def descriptor() -> Callable[..., Any]:
 
 @pytest.fixture
 def port() -> int:
-    """A port that was free a moment ago."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         number: int = probe.getsockname()[1]

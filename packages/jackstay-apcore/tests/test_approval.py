@@ -37,7 +37,7 @@ def remove(registry: Registry) -> Entry:
 
 
 def test_prompt(remove: Entry) -> None:
-    """The redacted arguments, and the first line of the description."""
+    """The prompt has the redacted arguments and the first line of the description."""
     prompt = approval_prompt(remove, {"user": "ann", "password": "hunter2"})
     assert prompt.startswith("Run user.remove?\n\nRemove a user\n\nArguments:\n{")
     assert '"user": "ann"' in prompt
@@ -100,7 +100,7 @@ async def call(executor: Executor, name: str, caller: Any, **options: Any) -> An
 async def test_every_kind_of_approval_is_requested_once(
     registry: Registry, kinds: SimpleNamespace, name: str, governed: Any, answer: bool | None
 ) -> None:
-    """By annotation, ACL rule or policy."""
+    """An annotation, an ACL rule or a policy can require approval."""
     caller = None if answer is None else kinds.Caller(answer=answer)
     result = await call(Executor(registry, **governed), name, caller)
     assert bool(result.is_error) is (answer is not True)

@@ -1,4 +1,4 @@
-"""The parts of one served registry."""
+"""The objects that serve one registry."""
 
 from types import SimpleNamespace
 

@@ -36,7 +36,7 @@ def test_entries_are_ordered(registry: Registry) -> None:
     assert add.annotations == ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
-    assert later.annotations is None  # settled: what nobody declared is not notified
+    assert later.annotations is None  # undeclared annotations are not listed
     assert [entry.is_streaming for entry in (add, count)] == [False, True]
     assert [entry.needs_approval for entry in (add, remove)] == [False, True]
     assert remove.sensitive == (("password",), ("pin",))
@@ -45,7 +45,6 @@ def test_entries_are_ordered(registry: Registry) -> None:
 
 
 def test_find_by_id_and_openai_name(registry: Registry) -> None:
-    """By its id and its OpenAI name."""
     catalogue = catalogue_of(registry)
     assert catalogue.find("math.add") is catalogue.find("math-add") is catalogue.tools()[0]
     assert catalogue.find("math") is None
@@ -113,7 +112,7 @@ def test_metadata_of_a_wrong_type_is_ignored(registry: Registry, kinds: SimpleNa
 
 
 def test_long_name_is_shortened(registry: Registry, kinds: SimpleNamespace) -> None:
-    """To 128 characters, with a hash."""
+    """The name has 128 characters and contains a hash."""
     long = ".".join(["segment"] * 20)
     registry.register(long, kinds.Plain(lambda inputs, context: {}))
     catalogue = catalogue_of(registry)
@@ -128,7 +127,7 @@ class Broken:
 
     @classmethod
     def model_json_schema(cls) -> Any:
-        raise RuntimeError("no schema today")
+        raise RuntimeError("no schema")
 
 
 def test_undescribable_module_is_skipped(
@@ -142,7 +141,7 @@ def test_undescribable_module_is_skipped(
     assert len(catalogue) == 4
     skipped = catalogue.skipped()
     assert sorted(skipped) == ["bad.broken", "bad.dangling", "bad.text"]
-    assert skipped["bad.broken"] == "RuntimeError: no schema today"
+    assert skipped["bad.broken"] == "RuntimeError: no schema"
     assert "must have type 'object', not 'string'" in skipped["bad.text"]
     assert "Gone" in skipped["bad.dangling"]
     assert "skipped module bad.broken" in caplog.text
@@ -166,7 +165,7 @@ def test_non_object_output_schema_is_dropped(registry: Registry, kinds: SimpleNa
 def test_approval_in_file_or_code(
     registry: Registry, kinds: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, declared: Any
 ) -> None:
-    """Neither may cancel the requirement of the other."""
+    """A requirement in one of them applies, whatever the other declares."""
     module = kinds.Plain(lambda i, c: {})
     registry.register("disk.wipe", module)
     module.annotations = declared
@@ -180,22 +179,22 @@ def test_approval_in_file_or_code(
 
 def test_changes_have_added_and_removed_entries(registry: Registry, kinds: SimpleNamespace) -> None:
     catalogue = catalogue_of(registry)
-    progress_updates: list[Change] = []
-    end = catalogue.subscribe(progress_updates.append)
+    changes: list[Change] = []
+    end = catalogue.subscribe(changes.append)
     registry.register("new.one", kinds.Plain(lambda i, c: {}))
     catalogue.update("new.one")
-    assert [entry.id for entry in progress_updates[-1].added] == ["new.one"]
+    assert [entry.id for entry in changes[-1].added] == ["new.one"]
     registry.unregister("new.one")
     catalogue.update("new.one")
-    assert [entry.id for entry in progress_updates[-1].removed] == ["new.one"]
+    assert [entry.id for entry in changes[-1].removed] == ["new.one"]
     assert catalogue.find("new.one") is None
     catalogue.update("never.there")
-    assert len(progress_updates) == 2
+    assert len(changes) == 2
     end()
     end()
     registry.unregister("math.add")
     catalogue.refresh()
-    assert len(progress_updates) == 2
+    assert len(changes) == 2
     assert catalogue.find("math.add") is None
 
 
@@ -213,19 +212,19 @@ def test_corrected_module_is_served(registry: Registry, kinds: SimpleNamespace) 
 
 
 def test_undiscovered_modules_are_skipped(registry: Registry) -> None:
-    """Until they are registered."""
+    """The reason is dropped when the module is registered."""
     catalogue = catalogue_of(registry)
     notified: list[Change] = []
     catalogue.subscribe(notified.append)
     for _ in range(2):
         catalogue.set_undiscovered({"disk.free": "SyntaxError", "math.add": "stale"})
-    # Who shows the reasons reads them again, once; tools did not change.
+    # One change without entries: the reasons changed, the tools did not.
     assert notified == [Change()]
     assert catalogue.skipped() == {"disk.free": "SyntaxError"}
 
 
 def test_concurrent_changes(registry: Registry, kinds: SimpleNamespace) -> None:
-    """Callbacks may come from any thread."""
+    """apcore calls callbacks on any thread."""
     catalogue = catalogue_of(registry)
 
     def work(number: int) -> None:
@@ -284,4 +283,4 @@ class Native:
 
 def test_non_python_module_is_skipped(registry: Registry) -> None:
     registry.register("native.one", Native())
-    assert catalogue_of(registry).skipped() == {"native.one": "RuntimeError: no schema today"}
+    assert catalogue_of(registry).skipped() == {"native.one": "RuntimeError: no schema"}

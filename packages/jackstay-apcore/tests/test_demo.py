@@ -25,13 +25,13 @@ EXTENSIONS = DEMO / "extensions"
 
 @pytest.fixture
 def url(tmp_path: Path, port: int, listening: Callable[[int], bool]) -> Iterator[str]:
-    """The command of the README, at another port."""
+    """Run the command of the README on another port, and return the URL."""
     text = (DEMO / "README.md").read_text(encoding="utf-8")
     command = re.search(r"^apcore-mcp (.*)$", text, re.MULTILINE)
     assert command is not None
-    words = [*command[1].split(), "--port", str(port)]
+    arguments = [*command[1].split(), "--port", str(port)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "apcore_mcp", *words],
+        [sys.executable, "-m", "apcore_mcp", *arguments],
         cwd=DEMO.parent.parent,
         env={**os.environ, "APCORE_DEMO_NOTES": str(tmp_path)},
         stderr=subprocess.DEVNULL,
@@ -61,19 +61,19 @@ def test_all_modules_are_discovered() -> None:
 
 async def text_of(client: Client, tool: str, arguments: dict[str, Any]) -> tuple[bool, str]:
     result = await client.tools.call(tool, arguments)
-    return bool(result.is_error), result.content[0].text  # type: ignore[union-attr]  # apcore's are texts
+    return bool(result.is_error), result.content[0].text  # type: ignore[union-attr]  # the bridge returns text
 
 
 def test_modules_behave_as_documented(url: str, tmp_path: Path) -> None:
     elicited: list[str] = []
 
-    async def agree(request: Any) -> ElicitResult:
+    async def accept(request: Any) -> ElicitResult:
         elicited.append(request.message)
         return ElicitResult(action="accept", content={})
 
     async def use() -> None:
         client = connect(http(f"{url}/mcp"))
-        client.elicitation.handle(agree)
+        client.elicitation.handle(accept)
         async with client:
             counted = await client.tools.call("text.count", {"text": "a b A"})
             assert counted.structured_content == {
@@ -93,15 +93,14 @@ def test_modules_behave_as_documented(url: str, tmp_path: Path) -> None:
                 on_progress=lambda progress: seen.append(progress.progress),
             )
             assert report.structured_content["done"] == 2
-            # Our client lets a report give way to the next that comes before it was taken; the newest always comes, if
-            # only just after the answer.
+            # The client may drop all but the newest progress update, which can arrive after the result.
             while not seen or seen[-1] != 3:
                 await asyncio.sleep(0)
             assert seen == sorted(seen)
             note = {"name": "old", "text": "x"}
             assert await text_of(client, "notes.add", note) == (False, '{"name": "old", "notes": ["old"]}')
-            is_error, words = await text_of(client, "notes.add", note)
-            assert (is_error, words) == (True, "Invalid input: there is a note 'old'; overwrite replaces it")
+            is_error, text = await text_of(client, "notes.add", note)
+            assert (is_error, text) == (True, "Invalid input: there is a note 'old'; overwrite replaces it")
             assert await text_of(client, "notes.delete", {"name": "old"}) == (
                 False,
                 '{"deleted": true, "notes": []}',

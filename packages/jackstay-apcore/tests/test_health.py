@@ -27,9 +27,9 @@ def page(app: Any, catalogue: Catalogue) -> Any:
 
 
 def test_health_report(catalogue: Catalogue) -> None:
-    answer = request_app_sync(page(Server("demo", version="1.2").asgi(), catalogue), "GET", "/health")
-    assert answer.status == 200
-    assert answer.json == {
+    response = request_app_sync(page(Server("demo", version="1.2").asgi(), catalogue), "GET", "/health")
+    assert response.status == 200
+    assert response.json == {
         "status": "ok",
         "name": "demo",
         "version": "1.2",
@@ -45,23 +45,23 @@ def test_health_report(catalogue: Catalogue) -> None:
 @pytest.mark.parametrize("headers", [{"host": "10.0.0.7"}, {"origin": "https://evil.example"}])
 def test_other_hosts_get_only_the_status(catalogue: Catalogue, headers: dict[str, str]) -> None:
     """A web page can read it by DNS rebinding."""
-    answer = request_app_sync(page(Server("demo").asgi(), catalogue), "GET", "/health", **headers)
-    assert (answer.status, answer.json) == (200, {"status": "ok"})
+    response = request_app_sync(page(Server("demo").asgi(), catalogue), "GET", "/health", **headers)
+    assert (response.status, response.json) == (200, {"status": "ok"})
 
 
 def test_reasons_require_the_token(catalogue: Catalogue) -> None:
     health = page(Server("demo").asgi(auth=keys(KEY)), catalogue)
-    answer = request_app_sync(health, "GET", "/health")
-    assert (answer.status, answer.json["skipped_count"]) == (200, 1)
-    assert b"secret" not in answer.body
+    response = request_app_sync(health, "GET", "/health")
+    assert (response.status, response.json["skipped_count"]) == (200, 1)
+    assert b"secret" not in response.body
     assert "skipped" in request_app_sync(health, "GET", "/health", authorization=f"Bearer {KEY}").json
 
 
 def test_draining_server_is_unhealthy(catalogue: Catalogue) -> None:
     app = Server("demo").asgi()
     app.refuse_new()
-    answer = request_app_sync(page(app, catalogue), "HEAD", "/health")
-    assert (answer.status, answer.json["status"]) == (503, "draining")
+    response = request_app_sync(page(app, catalogue), "HEAD", "/health")
+    assert (response.status, response.json["status"]) == (503, "draining")
 
 
 def test_only_get_is_allowed(catalogue: Catalogue) -> None:

@@ -1,4 +1,4 @@
-"""Hostile modules and clients: the others are still served."""
+"""Hostile modules and clients do not affect others."""
 
 import asyncio
 import json
@@ -22,19 +22,19 @@ from jackstay.types import ElicitResult
 INTERNAL = "Internal error occurred"
 
 
-def use(bridge: Bridge, look: Callable[[Client], Any], **options: Any) -> Any:
-    """Run `look` with a client of a bridge, which must still work in the end."""
+def use(bridge: Bridge, scenario: Callable[[Client], Any], **options: Any) -> Any:
+    """Run a scenario with a client of a bridge, and check that the bridge still works."""
 
     async def main() -> Any:
-        here, there = memory_pair()
-        serving = asyncio.ensure_future(bridge.server.serve(there))
-        client = connect(here, **options)
+        client_end, server_end = memory_pair()
+        serving = asyncio.ensure_future(bridge.server.serve(server_end))
+        client = connect(client_end, **options)
         client.elicitation.handle(lambda params: ElicitResult(action="accept", content={}))
         async with client:
-            seen = await look(client)
+            result = await scenario(client)
             assert (await client.tools.call("math.add", {"a": 1})).structured_content == {"total": 3}
         await serving
-        return seen
+        return result
 
     try:
         return asyncio.run(main())
@@ -49,7 +49,7 @@ class CustomExit(BaseException):
     """A direct subclass of BaseException."""
 
 
-class Unspeakable:
+class FailingStr:
     def __init__(self, error: BaseException) -> None:
         self._error = error
 
@@ -64,9 +64,9 @@ def nested(depth: int) -> dict[str, Any]:
     return made
 
 
-def circle() -> dict[str, Any]:
+def circular() -> dict[str, Any]:
     made: dict[str, Any] = {}
-    made["me"] = made
+    made["self"] = made
     return made
 
 
@@ -78,7 +78,7 @@ RAISED = [
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
 def test_exceptions_end_only_their_call(registry: Registry, kinds: SimpleNamespace, error: BaseException) -> None:
-    """Also `sys.exit()`."""
+    """This includes `sys.exit()`."""
 
     def fail(inputs: Any, context: Any) -> Any:
         raise error
@@ -89,8 +89,8 @@ def test_exceptions_end_only_their_call(registry: Registry, kinds: SimpleNamespa
 
 
 RETURNED: list[Any] = [
-    [1], "x", 3, (part for part in ()), {"a": Unspeakable(RuntimeError("x"))}, {"a": Unspeakable(SystemExit(3))},
-    nested(5000), circle(), {1: 2}, {"a": 10**5000},
+    [1], "x", 3, (part for part in ()), {"a": FailingStr(RuntimeError("x"))}, {"a": FailingStr(SystemExit(3))},
+    nested(5000), circular(), {1: 2}, {"a": 10**5000},
 ]  # fmt: skip
 
 
@@ -108,9 +108,9 @@ def test_output_that_is_not_json_is_an_error(registry: Registry, kinds: SimpleNa
         ([{"a": 1}, SystemExit(3)], INTERNAL),
         ([{"a": 1}, CustomExit("secret")], INTERNAL),
         ([{"a": 1}, ValueError("secret")], INTERNAL),
-        ([circle()], INTERNAL),
+        ([circular()], INTERNAL),
     ],
-    ids=["list", "exit", "mine", "error", "circle"],
+    ids=["list", "exit", "custom", "error", "circular"],
 )
 def test_failing_stream_ends_only_its_call(
     registry: Registry, kinds: SimpleNamespace, chunks: list[Any], text: str
@@ -126,10 +126,10 @@ def test_failing_stream_ends_only_its_call(
 
     registry.register("x.stream", Stream())
 
-    async def look(client: Client) -> Any:
+    async def scenario(client: Client) -> Any:
         return await client.tools.call("x.stream", {}, on_progress=lambda progress: None)
 
-    result = use(Bridge(registry, make_options()), look)
+    result = use(Bridge(registry, make_options()), scenario)
     assert (result.is_error, result.text) == (True, text)
 
 
@@ -139,10 +139,10 @@ def test_large_outputs(registry: Registry, kinds: SimpleNamespace) -> None:
     registry.register("x.text", kinds.Plain(lambda inputs, context: {"text": long}))
     registry.register("x.structure", kinds.Plain(lambda inputs, context: {"text": long}, output_schema=kinds.Words))
 
-    async def look(client: Client) -> Any:
+    async def scenario(client: Client) -> Any:
         return [await client.tools.call(name, {}) for name in ("x.text", "x.structure")]
 
-    text, structure = use(Bridge(registry, make_options()), look)
+    text, structure = use(Bridge(registry, make_options()), scenario)
     assert json.loads(text.text) == {"text": long}
     assert structure.structured_content == {"text": long}
     assert structure.text == "10000012 characters of JSON: see structuredContent"
@@ -161,8 +161,8 @@ HOSTILE_MODULES: dict[str, dict[str, Any]] = {
     "number": {"description": 42},
 }
 UNLISTABLE: dict[str, Any] = {
-    "half_enum": {"type": "object", "properties": {"a": {"enum": ["\ud800"]}}},
-    "half_name": {"type": "object", "properties": {"\ud800": {}}},
+    "surrogate_enum": {"type": "object", "properties": {"a": {"enum": ["\ud800"]}}},
+    "surrogate_name": {"type": "object", "properties": {"\ud800": {}}},
     "nan": {"type": "object", "properties": {"a": {"default": float("nan")}}},
     "object": {"type": "object", "properties": {"a": {"default": object()}}},
     "properties": {"type": "object", "properties": ["a"]},
@@ -207,14 +207,14 @@ def test_skip_reasons_are_escaped(registry: Registry, kinds: SimpleNamespace) ->
         def model_json_schema(cls, *args: Any, **options: Any) -> Any:
             raise ValueError("\x1b[2J\nskipped  nothing: all is well\ud800")
 
-    registry.register("bad.words", kinds.Plain(lambda inputs, context: {}, input_schema=Raises))
+    registry.register("bad.message", kinds.Plain(lambda inputs, context: {}, input_schema=Raises))
     bridge = Bridge(registry, make_options())
     bridge.close()
-    assert bridge.catalogue.skipped()["bad.words"].endswith(r"\x1b[2J\nskipped  nothing: all is well?")
+    assert bridge.catalogue.skipped()["bad.message"].endswith(r"\x1b[2J\nskipped  nothing: all is well?")
 
 
 async def test_prompt_is_escaped(registry: Registry, kinds: SimpleNamespace) -> None:
-    """The prompt shows what would run."""
+    """Unprintable characters must not disguise the arguments."""
     caller = kinds.Caller(answer=False)
     router = ExecutionRouter(Executor(registry))
     await router.handle_call("user.remove", {"user": "\u202enna\x7f\x9b", "password": ""}, caller)
@@ -230,11 +230,11 @@ def test_clashing_names(registry: Registry, kinds: SimpleNamespace) -> None:
         )
     bridge = Bridge(registry, make_options())
 
-    async def look(client: Client) -> dict[str, str]:
+    async def scenario(client: Client) -> dict[str, str]:
         names = [tool.name for tool in await client.tools.list() if tool.name[:2] in ("a.", "a-")]
         return {name: json.loads((await client.tools.call(name, {})).text)["i"] for name in names}
 
-    assert use(bridge, look) == {"a.four": "a.four", "a.one": "a.one", "a-one": "a.three", "a.two": "a.two"}
+    assert use(bridge, scenario) == {"a.four": "a.four", "a.one": "a.one", "a-one": "a.three", "a.two": "a.two"}
 
 
 # --- clients and threads ----------------------------------------------------------------------------------------------
@@ -243,13 +243,13 @@ def test_clashing_names(registry: Registry, kinds: SimpleNamespace) -> None:
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("tool", ["math.add", "math.later", "text.count", "user.remove"])
 def test_cancellation_at_every_moment(registry: Registry, version: str, tool: str) -> None:
-    """After any number of loop iterations: blocking, async, streaming, and during an approval."""
+    """A call is cancelled after 0 to 39 loop iterations: blocking, async, streaming, and during an approval."""
     arguments = {"user": "ann", "password": "x"} if tool == "user.remove" else {"a": 1}
     bridge = Bridge(registry, make_options())
     ended: list[str] = []
     bridge.router.on_call(lambda entry, seconds, outcome: ended.append(outcome))
 
-    async def look(client: Client) -> None:
+    async def scenario(client: Client) -> None:
         for turns in range(40):
             call = asyncio.ensure_future(client.tools.call(tool, arguments, on_progress=lambda progress: None))
             for _ in range(turns):
@@ -257,35 +257,35 @@ def test_cancellation_at_every_moment(registry: Registry, version: str, tool: st
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
 
-    use(bridge, look, versions=(version,))
+    use(bridge, scenario, versions=(version,))
     assert "error" not in ended
 
 
 def test_unregistering_during_a_call(registry: Registry, kinds: SimpleNamespace) -> None:
     """The running call gets its result; later calls do not find the module."""
-    started, ends = threading.Event(), threading.Event()
+    started, finish = threading.Event(), threading.Event()
 
     def wait(inputs: dict[str, Any], context: Context) -> dict[str, Any]:
         started.set()
-        ends.wait(30)
+        finish.wait(30)
         return {"done": True}
 
     registry.register("x.wait", kinds.Plain(wait))
     bridge = Bridge(registry, make_options(dynamic=True))
 
-    async def look(client: Client) -> tuple[Any, Any]:
+    async def scenario(client: Client) -> tuple[Any, Any]:
         call = asyncio.ensure_future(client.tools.call("x.wait", {}))
         await asyncio.to_thread(started.wait, 30)
         await asyncio.to_thread(registry.unregister, "x.wait")
         names = [tool.name for tool in await client.tools.list()]
-        ends.set()
+        finish.set()
         return (await call).text, "x.wait" in names
 
-    assert use(bridge, look) == ('{"done": true}', False)
+    assert use(bridge, scenario) == ('{"done": true}', False)
 
 
 def test_many_modules_and_concurrent_changes(registry: Registry, kinds: SimpleNamespace) -> None:
-    """While a client lists and calls."""
+    """Modules change while a client lists and calls them."""
     module = kinds.Plain(lambda inputs, context: {})
     for number in range(1000):
         registry.register(f"many.m{number}", module)
@@ -297,7 +297,7 @@ def test_many_modules_and_concurrent_changes(registry: Registry, kinds: SimpleNa
             if number % 2:
                 registry.unregister(f"t{thread}.m{number}")
 
-    async def look(client: Client) -> list[str]:
+    async def scenario(client: Client) -> list[str]:
         threads = [asyncio.ensure_future(asyncio.to_thread(change, thread)) for thread in range(4)]
         while not all(thread.done() for thread in threads):
             assert not (await client.tools.call("many.m7", {})).is_error
@@ -305,5 +305,5 @@ def test_many_modules_and_concurrent_changes(registry: Registry, kinds: SimpleNa
         await asyncio.gather(*threads)
         return sorted([tool.name for tool in await client.tools.list()])
 
-    assert use(bridge, look) == sorted(registry.list())
+    assert use(bridge, scenario) == sorted(registry.list())
     assert len(registry.list()) == 1044

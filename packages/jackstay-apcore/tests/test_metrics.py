@@ -49,7 +49,7 @@ async def test_calls_errors_and_durations_by_tool(executor: Executor, catalogue:
     assert found["apcore_mcp_tool_call_seconds_count", "math.add"] == 3
     assert found["apcore_mcp_tool_call_seconds_sum", "math.add"] > 0
     assert found[("apcore_mcp_tools",)] == 4
-    assert not any("nobody.here" in labels for labels in found), "a name that is not offered must make no label"
+    assert not any("nobody.here" in labels for labels in found), "an unknown tool must not become a label"
 
 
 def test_cancelled_call_is_not_an_error(catalogue: Catalogue) -> None:
@@ -84,7 +84,7 @@ class Exporter:
 
     def export_prometheus(self) -> str:
         if self._text is None:
-            raise OSError("the store is gone")
+            raise OSError("the store is unavailable")
         return self._text
 
 
@@ -105,9 +105,9 @@ def test_failing_collector_is_omitted(catalogue: Catalogue, caplog: pytest.LogCa
 
 def test_page_has_the_access_rules_of_the_endpoint(catalogue: Catalogue) -> None:
     page = Metrics(catalogue).page(Server("demo").asgi(auth=keys(KEY)))
-    answer = request_app_sync(page, "GET", "/metrics", authorization=f"Bearer {KEY}")
-    assert (answer.status, answer.headers["content-type"]) == (200, CONTENT_TYPE)
-    assert values(answer.body)[("apcore_mcp_tools",)] == 4
+    response = request_app_sync(page, "GET", "/metrics", authorization=f"Bearer {KEY}")
+    assert (response.status, response.headers["content-type"]) == (200, CONTENT_TYPE)
+    assert values(response.body)[("apcore_mcp_tools",)] == 4
     assert request_app_sync(page, "GET", "/metrics").status == 401
     assert request_app_sync(page, "GET", "/metrics", host="evil.example").status == 403
     assert request_app_sync(page, "POST", "/metrics", body={}, authorization=f"Bearer {KEY}").status == 405

@@ -48,8 +48,8 @@ WRONG = [
     {"inspector_prefix": "/mcp"},
     {"inspector_prefix": "/health"},
     {"inspector_prefix": "/a?b"},
-    {"inspector_prefix": "/health/inspector"},  # the health page would answer
-    {"inspector_prefix": "//evil.example"},  # to a browser, another host
+    {"inspector_prefix": "/health/inspector"},  # the route of /health matches
+    {"inspector_prefix": "//evil.example"},  # a browser reads it as another host
     {"inspector_prefix": "/a//b"},
     {"inspector_prefix": "/a/../b"},
     {"inspector_prefix": "/."},
@@ -69,7 +69,7 @@ def test_invalid_values(subtests: pytest.Subtests) -> None:
 WRONG_TYPES: list[dict[str, Any]] = [
     {"tags": "math"},
     {"tags": 7},
-    {"hosts": "example.org"},  # not the names e, x, a, m ...
+    {"hosts": "example.org"},  # a str is not a list of names
     {"hosts": 7},
     {"cors": "https://example.org"},
     {"cors": None},

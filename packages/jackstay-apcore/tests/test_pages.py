@@ -9,28 +9,28 @@ from apcore_mcp import asgi_app
 from peers.asgi import request_app
 
 
-async def answers(registry: Registry, *paths: str, **options: Any) -> list[Any]:
+async def responses(registry: Registry, *paths: str, **options: Any) -> list[Any]:
     async with asgi_app(registry, **options) as app:
         return [await request_app(app, "GET", path) for path in paths]
 
 
 async def test_only_health_is_served_by_default(registry: Registry) -> None:
-    found = await answers(registry, "/health", "/metrics", "/inspector", "/healthy")
-    assert [answer.status for answer in found] == [200, 404, 404, 404]
+    found = await responses(registry, "/health", "/metrics", "/inspector", "/healthy")
+    assert [response.status for response in found] == [200, 404, 404, 404]
     assert found[0].json["tools"] == 4
 
 
 @pytest.mark.parametrize("options", [{"metrics": True}, {"metrics_collector": MetricsCollector()}])
 async def test_metrics_page(registry: Registry, options: dict[str, Any]) -> None:
-    (answer,) = await answers(registry, "/metrics", **options)
-    assert answer.status == 200
-    assert b"apcore_mcp_tools 4.0" in answer.body
+    (response,) = await responses(registry, "/metrics", **options)
+    assert response.status == 200
+    assert b"apcore_mcp_tools 4.0" in response.body
 
 
 async def test_inspector_prefix(registry: Registry) -> None:
     paths = ("/look", "/look/", "/look/api/tools", "/looking", "/inspector")
-    found = await answers(registry, *paths, explorer=True, inspector_prefix="/look")
-    assert [answer.status for answer in found] == [200, 200, 200, 404, 404]
+    found = await responses(registry, *paths, explorer=True, inspector_prefix="/look")
+    assert [response.status for response in found] == [200, 200, 200, 404, 404]
 
 
 async def test_inspector_calls_are_counted(registry: Registry) -> None:
@@ -71,4 +71,4 @@ async def test_root_redirects_to_the_inspector(registry: Registry) -> None:
     assert (plain.status, plain.headers["location"]) == (307, "/inspector")
     assert (mounted.status, mounted.headers["location"]) == (307, "/sub/inspector")
     assert (posted.status, other.status) == (404, 404)
-    assert (await answers(registry, "/"))[0].status == 404
+    assert (await responses(registry, "/"))[0].status == 404

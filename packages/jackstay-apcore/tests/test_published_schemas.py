@@ -87,7 +87,7 @@ ODD: dict[str, Any] = {
         "properties": {"a": {"$ref": "#/$defs/x~1y~0z"}},
         "$defs": {"x/y~z": {"type": "boolean"}},
     },
-    "old_words": {
+    "definitions": {
         "type": "object",
         "properties": {"a": {"$ref": "#/definitions/A"}},
         "definitions": {"A": {"enum": [1, None, "x"]}},
@@ -153,7 +153,7 @@ def registries() -> list[Registry]:
 
 
 def test_listed_schemas_match_the_meta_schema(registries: list[Registry]) -> None:
-    """And no tool is missing."""
+    """Every module is listed."""
     for registry in registries:
         tools = MCPServerFactory().build_tools(registry)
         assert len(tools) == len(registry.list())
@@ -161,7 +161,7 @@ def test_listed_schemas_match_the_meta_schema(registries: list[Registry]) -> Non
             for schema in (tool.input_schema, tool.output_schema or {"type": "object"}):
                 Draft202012Validator.check_schema(schema)
                 assert schema["type"] == "object"
-                # The schema of MCP has no true and false here (2025-06-18, `Tool`).
+                # MCP 2025-06-18, `Tool`: properties are objects, not booleans.
                 assert all(isinstance(part, dict) for part in schema.get("properties", {}).values())
                 json.dumps(schema, allow_nan=False)
 
@@ -169,17 +169,17 @@ def test_listed_schemas_match_the_meta_schema(registries: list[Registry]) -> Non
 @pytest.mark.parametrize("name", ["rare", *ODD])
 def test_listed_schema_accepts_the_same_values(registries: list[Registry], name: str) -> None:
     """The conversion does not change which values are valid."""
-    own = Rare.model_json_schema() if name == "rare" else {"type": "object", **ODD[name]}
+    original = Rare.model_json_schema() if name == "rare" else {"type": "object", **ODD[name]}
     catalogue = Catalogue(registries[1])
     catalogue.refresh()
     entry = catalogue.find(f"odd.{name}")
     assert entry is not None
-    before, after = Draft202012Validator(own), Draft202012Validator(entry.input_schema)
+    before, after = Draft202012Validator(original), Draft202012Validator(entry.input_schema)
     assert [after.is_valid(value) for value in VALUES] == [before.is_valid(value) for value in VALUES]
 
 
 def exports(registry: Registry, *, strict: bool) -> Iterator[tuple[str, Any]]:
-    """Name and schema of every tool in every shape."""
+    """Yield the name and the schema of every tool in every shape."""
     for tool in to_openai_tools(registry, strict=strict):
         yield tool["function"]["name"], tool["function"]["parameters"]
     for tool in to_openai_responses_tools(registry, strict=strict):
@@ -200,7 +200,7 @@ def test_exported_schemas_match_the_meta_schema(registries: list[Registry], stri
 
 
 # platform.openai.com, guides/structured-outputs, "Supported schemas".
-REFUSED = {
+UNSUPPORTED = {
     "allOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
     "unevaluatedProperties", "propertyNames", "unevaluatedItems", "contains", "minContains", "maxContains",
     "uniqueItems", "prefixItems", "default", "title",
@@ -208,23 +208,23 @@ REFUSED = {
 FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 
 
-def hold_to_published_rules(schema: Any, place: str) -> None:
+def check_published_rules(schema: Any, path: str) -> None:
     """Check the rules at every level."""
-    assert isinstance(schema, dict), place
-    assert {"type", "anyOf", "enum", "const", "$ref"} & schema.keys(), place
-    assert not REFUSED & schema.keys(), place
-    assert not [key for key in schema if key.startswith("x-")], place
-    assert schema.get("format", "date") in FORMATS, place
+    assert isinstance(schema, dict), path
+    assert {"type", "anyOf", "enum", "const", "$ref"} & schema.keys(), path
+    assert not UNSUPPORTED & schema.keys(), path
+    assert not [key for key in schema if key.startswith("x-")], path
+    assert schema.get("format", "date") in FORMATS, path
     if "properties" in schema or schema.get("type") == "object":
-        assert schema["additionalProperties"] is False, place
-        assert sorted(schema["required"]) == sorted(schema["properties"]), place
+        assert schema["additionalProperties"] is False, path
+        assert sorted(schema["required"]) == sorted(schema["properties"]), path
     for key in ("properties", "$defs", "definitions"):
         for name, part in schema.get(key, {}).items():
-            hold_to_published_rules(part, f"{place}.{name}")
+            check_published_rules(part, f"{path}.{name}")
     if "array" in schema.get("type", ()):
-        hold_to_published_rules(schema["items"], f"{place}[]")
+        check_published_rules(schema["items"], f"{path}[]")
     for part in schema.get("anyOf", ()):
-        hold_to_published_rules(part, f"{place}|")
+        check_published_rules(part, f"{path}|")
 
 
 def test_strict_schemas_follow_the_rules_of_openai(registries: list[Registry]) -> None:
@@ -233,4 +233,4 @@ def test_strict_schemas_follow_the_rules_of_openai(registries: list[Registry]) -
         for name, schema in exports(registry, strict=True):
             assert schema["type"] == "object", name
             assert "anyOf" not in schema, name
-            hold_to_published_rules(schema, name)
+            check_published_rules(schema, name)

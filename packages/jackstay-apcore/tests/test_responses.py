@@ -12,10 +12,10 @@ from jackstay.protocol.http import ErrorResponse
 
 
 def receiver(messages: Iterable[dict[str, Any]]) -> Any:
-    left = iter(messages)
+    remaining = iter(messages)
 
     async def receive() -> Any:
-        message = next(left, None)
+        message = next(remaining, None)
         return message if message is not None else await asyncio.Event().wait()
 
     return receive

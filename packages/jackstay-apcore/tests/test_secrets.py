@@ -51,15 +51,15 @@ def test_demo_output_contains_no_secrets(tmp_path: Path) -> None:
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": PYTHONPATH},
         )
-    answer = json.loads(done.stdout)
-    assert answer["result"]["isError"]
+    response = json.loads(done.stdout)
+    assert response["result"]["isError"]
     errors = done.stderr.decode()
     assert f"ConnectionError: bank-gateway.internal:8443 refused card {REDACTED}" in errors
     assert CARD not in errors + done.stdout.decode()
 
 
-async def charging(registry: Registry, kinds: SimpleNamespace, does: Any) -> Any:
-    registry.register("bank.charge", kinds.Plain(does, input_schema=SCHEMA))
+async def call_charge(registry: Registry, kinds: SimpleNamespace, function: Any) -> Any:
+    registry.register("bank.charge", kinds.Plain(function, input_schema=SCHEMA))
     catalogue = Catalogue(registry)
     catalogue.refresh()
     router = ExecutionRouter(Executor(registry), catalogue=catalogue)
@@ -80,16 +80,16 @@ async def test_chained_exceptions_groups_and_notes(
 
     caplog.handler.setFormatter(logging.Formatter("%(filename)s %(message)s"))
     with caplog.at_level(logging.DEBUG):
-        result = await charging(registry, kinds, fail)
+        result = await call_charge(registry, kinds, fail)
     assert result.is_error
     assert "ConnectionError: refused" in caplog.text
     assert f"ValueError: card {REDACTED}" in caplog.text
-    assert f"pin {REDACTED} of 17" in caplog.text, "a short value is replaced where it stands alone"
+    assert f"pin {REDACTED} of 17" in caplog.text, "a short value is replaced only as a whole word"
     assert CARD not in caplog.text
     assert "ovelace" not in caplog.text
-    assert "in fail" in caplog.text, "the traceback is still there"
+    assert "in fail" in caplog.text, "the traceback is kept"
     assert "errors.py a module failed: ConnectionError" in caplog.text
-    for record in caplog.records:  # also for handlers that format by themselves
+    for record in caplog.records:  # handlers may format records themselves
         if record.exc_info:
             assert CARD not in "".join(traceback.format_exception(*record.exc_info))
 
@@ -98,7 +98,7 @@ async def test_messages_for_clients(registry: Registry, kinds: SimpleNamespace) 
     def refuse(inputs: dict[str, Any], _: Any) -> Any:
         raise InvalidInputError(message=f"no such card: {inputs['card']}")
 
-    result = await charging(registry, kinds, refuse)
+    result = await call_charge(registry, kinds, refuse)
     assert result.text == f"Invalid input: no such card: {REDACTED}"
 
 
@@ -109,7 +109,7 @@ async def test_log_lines_of_modules(
 
     def work(inputs: dict[str, Any], _: Any) -> Any:
         log.info("charging %s", inputs["card"])
-        log.info("nothing to hide: %d", 5)
+        log.info("not sensitive: %d", 5)
         try:
             raise OSError(inputs["card"])
         except OSError:
@@ -118,9 +118,9 @@ async def test_log_lines_of_modules(
 
     caplog.handler.addFilter(TraceFilter())
     with caplog.at_level(logging.INFO):
-        assert not (await charging(registry, kinds, work)).is_error
+        assert not (await call_charge(registry, kinds, work)).is_error
     assert f"charging {REDACTED}" in caplog.text
-    assert "nothing to hide: 5" in caplog.text
+    assert "not sensitive: 5" in caplog.text
     assert f"OSError: {REDACTED}" in caplog.text
     assert CARD not in caplog.text
 
@@ -143,7 +143,7 @@ def test_every_form_of_exc_info() -> None:
     token = SECRETS.set(secrets_of(cards=[CARD], nested={"a": (CARD,)}))
     try:
         assert hide_exc_info(None) is None
-        assert hide_exc_info(True) is True, "there is no exception"
+        assert hide_exc_info(True) is True, "no exception is being handled"
         try:
             raise ValueError(CARD)
         except ValueError as error:
@@ -157,13 +157,13 @@ def test_every_form_of_exc_info() -> None:
 
 
 def test_unprintable_and_circular_exceptions() -> None:
-    class Odd(Exception):
+    class Unprintable(Exception):
         def __str__(self) -> str:
             raise RuntimeError
 
-    odd, first = Odd(), ValueError(CARD)
-    odd.__context__ = first
-    first.__cause__ = odd
+    unprintable, first = Unprintable(), ValueError(CARD)
+    unprintable.__context__ = first
+    first.__cause__ = unprintable
     copy = secrets_of(card=CARD).hide_error(first)
     assert str(copy) == REDACTED
     assert str(copy.__cause__) == "(str() of the exception failed)"

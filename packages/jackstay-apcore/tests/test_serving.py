@@ -33,7 +33,7 @@ def test_bad_option_is_rejected_before_start(registry: Registry) -> None:
 
 
 async def test_serve_runs_the_transport(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a fake transport."""
+    """The transport is replaced by a fake."""
     ran: list[Any] = []
 
     def run(self: Any, server: Any, *where: Any) -> None:
@@ -44,9 +44,9 @@ async def test_serve_runs_the_transport(registry: Registry, monkeypatch: pytest.
 
     monkeypatch.setattr("apcore_mcp.server.TransportManager.run", run)
     monkeypatch.setattr("apcore_mcp.server.TransportManager.run_stdio", run_stdio)
-    serve(registry, name="mine", transport="SSE", port=9)
-    await async_serve(registry, name="other")
-    assert ran == [("mine", "sse", "127.0.0.1", 9), "other"]
+    serve(registry, name="first", transport="SSE", port=9)
+    await async_serve(registry, name="second")
+    assert ran == [("first", "sse", "127.0.0.1", 9), "second"]
 
 
 def test_executor_is_used_unchanged(executor: Executor) -> None:

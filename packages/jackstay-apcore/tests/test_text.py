@@ -1,4 +1,4 @@
-"""Sanitizing of untrusted strings."""
+"""Sanitization of untrusted strings."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from apcore_mcp.text import escape_unprintable, to_utf8
 
 
 def test_to_utf8(subtests: pytest.Subtests) -> None:
-    for given, made in [("a ü 漢", "a ü 漢"), ("\ud800x", "?x"), (None, "None"), (7, "7")]:
+    for given, expected in [("a ü 漢", "a ü 漢"), ("\ud800x", "?x"), (None, "None"), (7, "7")]:
         with subtests.test(given=given):
-            assert to_utf8(given) == made
+            assert to_utf8(given) == expected
             to_utf8(given).encode()
 
 
@@ -23,9 +23,9 @@ UNPRINTABLE: list[tuple[str, str]] = [
 
 
 def test_escape_unprintable() -> None:
-    """Control characters, directions, tags."""
-    for given, made in UNPRINTABLE:
-        assert escape_unprintable(given, keep="\n") == made, given
+    """Control characters, bidirectional marks and tag characters are escaped."""
+    for given, expected in UNPRINTABLE:
+        assert escape_unprintable(given, keep="\n") == expected, given
 
 
 def test_kept_characters() -> None:

@@ -17,13 +17,13 @@ from apcore_mcp.tracing import TraceFilter
 
 
 async def test_hanging_modules_do_not_block_others(registry: Registry, kinds: SimpleNamespace) -> None:
-    """More than the default executor of asyncio has threads."""
-    ends = threading.Event()
-    begun = threading.Semaphore(0)
+    """More modules hang than the default executor of asyncio has threads."""
+    finish = threading.Event()
+    started = threading.Semaphore(0)
 
     def hang(inputs: dict[str, Any], context: Context) -> dict[str, Any]:
-        begun.release()
-        ends.wait(60)
+        started.release()
+        finish.wait(60)
         return {}
 
     registry.register("x.hang", kinds.Plain(hang))
@@ -33,14 +33,14 @@ async def test_hanging_modules_do_not_block_others(registry: Registry, kinds: Si
     async def main() -> Any:
         hung = [asyncio.ensure_future(router.handle_call("x.hang", {})) for _ in range(count)]
         for _ in hung:
-            assert await asyncio.to_thread(begun.acquire, timeout=30)
+            assert await asyncio.to_thread(started.acquire, timeout=30)
         for task in hung:
             task.cancel()
         await asyncio.gather(*hung, return_exceptions=True)
         try:
             return (await router.handle_call("math.add", {"a": 1})).structured_content
         finally:
-            ends.set()
+            finish.set()
 
     assert await main() == {"total": 3}
 
@@ -48,18 +48,18 @@ async def test_hanging_modules_do_not_block_others(registry: Registry, kinds: Si
 async def test_trace_id_in_log_lines_of_modules(
     registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also in a thread."""
+    """The module runs in a thread."""
     seen: list[str] = []
 
-    def speak(inputs: dict[str, Any], context: Context) -> dict[str, Any]:
+    def work(inputs: dict[str, Any], context: Context) -> dict[str, Any]:
         seen.append(context.trace_id)
-        logging.getLogger("of.the.author").warning("working")
+        logging.getLogger("a.module").warning("working")
         return {}
 
-    registry.register("x.speak", kinds.Plain(speak))
+    registry.register("x.work", kinds.Plain(work))
     caplog.handler.addFilter(TraceFilter())
-    await ExecutionRouter(Executor(registry)).handle_call("x.speak", {})
-    assert [record.getMessage() for record in caplog.records if record.name == "of.the.author"] == [
+    await ExecutionRouter(Executor(registry)).handle_call("x.work", {})
+    assert [record.getMessage() for record in caplog.records if record.name == "a.module"] == [
         f"working [trace_id={seen[0]}]"
     ]
 

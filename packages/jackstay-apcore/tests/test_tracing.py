@@ -18,8 +18,8 @@ def test_parent_from_meta() -> None:
 
 
 def test_invalid_parents() -> None:
-    for named in [None, 7, "", "nonsense", f"00-{'0' * 32}-00f067aa0ba902b7-01"]:
-        assert read_parent({"traceparent": named, "tracestate": 1}) is None, named
+    for value in [None, 7, "", "nonsense", f"00-{'0' * 32}-00f067aa0ba902b7-01"]:
+        assert read_parent({"traceparent": value, "tracestate": 1}) is None, value
 
 
 def test_trace_id_is_appended_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -27,10 +27,10 @@ def test_trace_id_is_appended_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         traced("apcore_mcp.x").info("before %s", 1)
         token = TRACE_ID.set("abc")
-        traced("apcore_mcp.x").info("ours %s", 2)
-        logging.getLogger("a.module").info("theirs %s", 3)
+        traced("apcore_mcp.x").info("own %s", 2)
+        logging.getLogger("a.module").info("other %s", 3)
         TRACE_ID.reset(token)
         logging.getLogger("a.module").info("after")
     assert [record.getMessage() for record in caplog.records] == [
-        "before 1", "ours 2 [trace_id=abc]", "theirs 3 [trace_id=abc]", "after",
+        "before 1", "own 2 [trace_id=abc]", "other 3 [trace_id=abc]", "after",
     ]  # fmt: skip

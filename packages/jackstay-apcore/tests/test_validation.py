@@ -1,4 +1,4 @@
-"""Defaults, and validation of arguments."""
+"""Default values and validation of arguments."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_defaults_are_filled_in_at_every_level() -> None:
 
 
 def test_defaults_are_copied() -> None:
-    """A module may append to what it is given."""
+    """A module may modify its arguments."""
     rules = ArgumentRules(NESTED)
     rules.fill({})["list"].append(1)
     assert rules.fill({})["list"] == []
@@ -110,7 +110,7 @@ ALTERNATIVES: list[tuple[Any, Any]] = [
 
 
 def test_intended_alternative_is_reported() -> None:
-    """For an optional model, its fields are reported."""
+    """The errors of an optional model name its fields."""
     for arguments, problems in ALTERNATIVES:
         assert ArgumentRules(MAYBE).problems(arguments) == problems, arguments
 
@@ -118,8 +118,8 @@ def test_intended_alternative_is_reported() -> None:
 def test_exceptions_of_the_library_are_problems() -> None:
     rules = ArgumentRules({"type": "object", "properties": {"n": {"multipleOf": 0.1}}})
     assert rules.problems({"n": 10**400}) == [("input", "the schema cannot be used (OverflowError)", "schema")]
-    nowhere = ArgumentRules({"type": "object", "properties": {"n": {"$ref": "#nowhere"}}})
-    assert nowhere.problems({"n": 1}) == [("input", "the schema cannot be used (WrappedReferencingError)", "schema")]
+    dangling = ArgumentRules({"type": "object", "properties": {"n": {"$ref": "#nowhere"}}})
+    assert dangling.problems({"n": 1}) == [("input", "the schema cannot be used (WrappedReferencingError)", "schema")]
 
 
 def test_schema_is_crawled_once(

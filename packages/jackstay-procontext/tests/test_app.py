@@ -50,11 +50,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
     source = str(Path(module.__file__).parent.parent)
-    places = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
+    directories = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
     file = str(folder / "procontext.yaml")
-    return {**kept, "PYTHONPATH": source, "PROCONTEXT_CONFIG": file, **places, **more}
+    return {**inherited, "PYTHONPATH": source, "PROCONTEXT_CONFIG": file, **directories, **more}
 
 
 # --- stdio ------------------------------------------------------------------------------------------------------------
@@ -74,8 +74,8 @@ async def test_workflow_over_stdio(folder: Path) -> None:
         assert page["headings"] == "1: # Guide\n5: ## Install\n9: ## Use"
         hits = await call(client, "search_docs", library_id="demo", query="the_thing")
         assert [hit["heading_path"] for hit in hits["hits"]] == [["Guide", "Use"]]
-        refused = await call(client, "read_page", url="http://169.254.169.254/latest/")
-        assert refused["error"]["code"] == "URL_NOT_ALLOWED"
+        rejected = await call(client, "read_page", url="http://169.254.169.254/latest/")
+        assert rejected["error"]["code"] == "URL_NOT_ALLOWED"
         offline = await call(client, "get_library_docs", library_id="fastapi")
         assert offline["error"]["code"] == "LLMS_TXT_FETCH_FAILED"
 
@@ -86,7 +86,7 @@ async def call(client: Any, name: str, **arguments: Any) -> Any:
 
 
 def test_server_started_event(folder: Path) -> None:
-    """On stderr, with `registry_version`. The process ends with stdin."""
+    """The event is on stderr and has `registry_version`. The process ends with stdin."""
     done = run_serve(folder)
     assert done.returncode == 0
     assert done.stdout == ""
@@ -136,7 +136,7 @@ def run_serve(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_wrong_settings_end_the_process(more: dict[str, str], problem: str, folder: Path) -> None:
-    """With exit code 2 and without a traceback."""
+    """The exit code is 2, and there is no traceback."""
     done = run_serve(folder, **more)
     assert done.returncode == 2
     assert problem in done.stderr
@@ -153,7 +153,7 @@ def test_invalid_registry_ends_the_process(folder: Path) -> None:
 # --- HTTP -------------------------------------------------------------------------------------------------------------
 
 
-class Running:
+class RunningServer:
     """A server process, and plain HTTP requests to it."""
 
     def __init__(self, port: int, process: "subprocess.Popen[str]") -> None:
@@ -199,7 +199,7 @@ def tool(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def listening(folder: Path, **more: str) -> Iterator[Running]:
+def listening(folder: Path, **more: str) -> Iterator[RunningServer]:
     """Run `procontext` over HTTP on a free port, and collect its stderr."""
     settings = {"PROCONTEXT__SERVER__TRANSPORT": "http", "PROCONTEXT__SERVER__PORT": "0", **more}
     process = subprocess.Popen(
@@ -211,7 +211,7 @@ def listening(folder: Path, **more: str) -> Iterator[Running]:
         text=True,
     )
     assert process.stderr is not None
-    running = Running(0, process)
+    running = RunningServer(0, process)
     reading = threading.Thread(target=lambda: None)
     try:
         for line in process.stderr:
@@ -232,7 +232,7 @@ def listening(folder: Path, **more: str) -> Iterator[Running]:
 
 
 def test_http_sessions_origins_and_versions(folder: Path) -> None:
-    """One process for all rules."""
+    """One process serves all requests of this test."""
     with listening(folder) as server:
         session = server.initialize()
         body = tool("resolve_library", query="demo-sdk")
@@ -286,9 +286,9 @@ def test_http_sessions_origins_and_versions(folder: Path) -> None:
 
 
 def test_allowed_hosts_on_a_wildcard_address(folder: Path) -> None:
-    """As in a container. Allowed origins stay local."""
+    """Containers listen on a wildcard address. Allowed origins stay local."""
     settings = {
-        "PROCONTEXT__SERVER__HOST": "0.0.0.0",  # what is tested; the requests are to loopback
+        "PROCONTEXT__SERVER__HOST": "0.0.0.0",  # requests go to loopback only
         "PROCONTEXT__SERVER__ALLOWED_HOSTS": '["docs.corp.example", "other.example:9000"]',
     }
     with listening(folder, **settings) as server:
@@ -314,7 +314,7 @@ def test_allowed_hosts_on_a_wildcard_address(folder: Path) -> None:
 
 def test_wildcard_address_without_allowed_hosts_is_logged(folder: Path) -> None:
     """Requests for other hosts get 403, so the warning names the setting."""
-    with listening(folder, PROCONTEXT__SERVER__HOST="0.0.0.0") as server:  # what is tested
+    with listening(folder, PROCONTEXT__SERVER__HOST="0.0.0.0") as server:
         server.initialize(Host="localhost")
         assert server.send("POST", rpc("ping"), Host="docs.corp.example")[0] == 403
     events = [json.loads(line) for line in server.stderr if line.startswith("{")]
@@ -336,7 +336,7 @@ def test_own_names() -> None:
 
 
 def test_every_request_requires_the_key(folder: Path) -> None:
-    """A missing or wrong key is 401, also one that is not ASCII."""
+    """A missing, wrong or non-ASCII key is 401."""
     key = {"PROCONTEXT__SERVER__AUTH_ENABLED": "true", "PROCONTEXT__SERVER__AUTH_KEY": KEY}
     key["PROCONTEXT__SERVER__METRICS"] = "true"
     with listening(folder, **key) as server:
@@ -358,14 +358,14 @@ def test_every_request_requires_the_key(folder: Path) -> None:
             assert headers["www-authenticate"].startswith("Bearer ")
         assert server.send("POST", body, Mcp_Session_Id=session)[0] == 401
         assert server.send("GET", path="/metrics")[0] == 401
-        status, _, numbers = server.send("GET", path="/metrics", Authorization=right)
+        status, _, metrics = server.send("GET", path="/metrics", Authorization=right)
         assert status == 200
-        assert b'procontext_tool_calls_total{tool="resolve_library",outcome="ok"} 1\n' in numbers
+        assert b'procontext_tool_calls_total{tool="resolve_library",outcome="ok"} 1\n' in metrics
     assert KEY not in "".join(server.stderr)
 
 
 def test_generated_key_is_printed(folder: Path) -> None:
-    """Once, whatever the log level."""
+    """The key is printed once, at every log level."""
     settings = {"PROCONTEXT__SERVER__AUTH_ENABLED": "true", "PROCONTEXT__LOGGING__LEVEL": "error"}
     with listening(folder, **settings) as server:
         (line,) = [line for line in server.stderr if "the key of this run is" in line]
@@ -398,7 +398,7 @@ def test_port_in_use(folder: Path) -> None:
 
 
 async def test_documents_are_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For two concurrent callers, one of which is cancelled."""
+    """There are two concurrent callers, one of which is cancelled."""
     opened: list[ScriptedDocuments] = []
     gate = asyncio.Event()
 
@@ -423,7 +423,7 @@ async def test_documents_are_opened_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_refresh_installs_newer_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The generation grows."""
+    """The generation of the registry is incremented."""
     newer = json.dumps({"version": "2999.01.01", "libraries": [{"id": "new", "name": "New"}]}).encode()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     config = Config(registry=RegistrySettings(url="https://registry.example.com/latest.json"))
@@ -505,7 +505,7 @@ def test_http_options(
 def test_failed_registry_sets_the_exit_code(
     served: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server is ended by a signal, so that everything is flushed."""
+    """A signal ends the server, so that it shuts down gracefully."""
     ended = threading.Event()
     monkeypatch.setattr(os, "kill", lambda *_: ended.set())
     from jackstay import Server
@@ -541,14 +541,14 @@ async def test_invalid_keys_are_401(subtests: pytest.Subtests) -> None:
 
 
 def test_metrics_option(served: list[dict[str, Any]]) -> None:
-    """`server.metrics`."""
+    """`server.metrics` adds the metrics route."""
     assert serve(Config(server=ServerSettings(transport="http", port=0, metrics=True))) == 0
     app = served[0]["wrap_app"](None)
     assert set(app._gauges()) == {"registry_libraries", "registry_generation"}
 
 
 def test_invalid_auth_key_setting(served: list[dict[str, Any]]) -> None:
-    """Raised before anything runs."""
+    """The error is raised before the server runs."""
     config = Config(server=ServerSettings(transport="http", auth_enabled=True, auth_key="ключ"))
     with pytest.raises(ConfigError, match=r"server\.auth_key: invalid key"):
         serve(config)

@@ -191,7 +191,7 @@ def test_host_is_an_address_or_a_name(tmp_path: Path) -> None:
 
 
 def test_settings_table() -> None:
-    """The tables of the documentation are generated from these."""
+    """The tables of the documentation are generated from these rows."""
     rows = {row.key: row for row in settings()}
     assert rows["cache.ttl_hours"].variable == "PROCONTEXT__CACHE__TTL_HOURS"
     assert rows["cache.ttl_hours"].default == "24.0"

@@ -1,4 +1,4 @@
-"""Settings files: which are used, and errors in their contents."""
+"""Selection of settings files, and errors in their contents."""
 
 from pathlib import Path
 

@@ -53,7 +53,7 @@ def test_name_examples_resolve() -> None:
 
 
 def test_undocumented_libraries_of_the_page() -> None:
-    """Their `docs_url` is null."""
+    """The `docs_url` of these libraries is null."""
     registry = Registry()
     registry.load()
     for name in ("ws", "yup"):

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line."""
+"""Structured logs: one JSON object per line."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from procontext.events import LOGGERS, log_event, log_to_stderr
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Let the loggers write here, and restore them afterwards."""
+    """Redirect the loggers to a stream, and restore them afterwards."""
     found = io.StringIO()
     before = {name: (logging.getLogger(name).level, logging.getLogger(name).propagate) for name in LOGGERS}
     handler = log_to_stderr("info", found)

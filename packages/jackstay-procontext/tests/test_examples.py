@@ -51,11 +51,11 @@ both = pytest.mark.parametrize("transport", ["stdio", "http"])
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
-    places = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
+    directories = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
     assert procontext.__file__ is not None
-    named = {"PYTHONPATH": str(Path(procontext.__file__).parents[1]), "PROCONTEXT_CONFIG": "procontext.yaml"}
-    return {**kept, **named, **places, **more}
+    variables = {"PYTHONPATH": str(Path(procontext.__file__).parents[1]), "PROCONTEXT_CONFIG": "procontext.yaml"}
+    return {**inherited, **variables, **directories, **more}
 
 
 def write_settings(folder: Path, site: Site, **source: str) -> None:
@@ -251,7 +251,7 @@ SESSION = "procontext://session/libraries"
 
 @both
 async def test_listings_and_session(transport: str, tmp_path: Path) -> None:
-    """In a protocol revision with sessions."""
+    """The protocol revision has sessions."""
     async with Site() as site:
         write_settings(tmp_path, site)
         async with connected(transport, tmp_path, version="2025-11-25") as client:

@@ -71,7 +71,7 @@ def test_sources_cannot_read_variables_or_leave_the_folder(clone: Path, subtests
 
 
 def test_unmarked_settings_are_rejected(clone: Path, subtests: pytest.Subtests) -> None:
-    """Even with their default values. A new setting is rejected until it is marked."""
+    """Default values are rejected too. A new setting is rejected until it is marked."""
     for row in settings():
         if not row.is_local:
             with subtests.test(key=row.key):
@@ -156,7 +156,7 @@ NAMES = [
 
 
 def test_names_of_other_libraries_are_rejected(clone: Path, subtests: pytest.Subtests) -> None:
-    """Of the registry and of the user's own sources."""
+    """The other libraries are those of the registry and of the user's own sources."""
     user = clone.parent / "user"
     own = {"id": "own", "docs_url": "https://own.example/", "packages": {"pypi": ["own-package"]}}
     (user / "procontext.yaml").write_text(json.dumps({"sources": [own]}))
@@ -194,8 +194,8 @@ def test_process_in_an_untrusted_folder(clone: Path) -> None:
         "sources: [{id: local, docs_url: 'http://127.0.0.1:9/', headers: {X: '${OPENAI_API_KEY}'}}]"
     )
     assert procontext.__file__ is not None
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT")}
-    places = {f"XDG_{kind}_HOME": str(clone.parent / "user") for kind in ("CACHE", "DATA", "CONFIG")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT")}
+    directories = {f"XDG_{kind}_HOME": str(clone.parent / "user") for kind in ("CACHE", "DATA", "CONFIG")}
     source = {"PYTHONPATH": str(Path(procontext.__file__).parents[1])}
 
     def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -203,7 +203,7 @@ def test_process_in_an_untrusted_folder(clone: Path) -> None:
         return subprocess.run(
             command,
             cwd=clone,
-            env={**kept, **places, **source, **SECRETS},
+            env={**inherited, **directories, **source, **SECRETS},
             input="",
             capture_output=True,
             text=True,

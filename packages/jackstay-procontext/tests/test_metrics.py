@@ -47,21 +47,21 @@ REQUESTS: list[tuple[str, str, int]] = [
 
 
 async def test_only_metrics_path_is_served(subtests: pytest.Subtests) -> None:
-    """Other requests are passed on."""
+    """Other requests are passed to the inner application."""
     for method, path, status in REQUESTS:
         with subtests.test(method=method, path=path):
             async with http_client(MetricsApp(inner, counted(), lambda: {"x": 1}, None), path=path) as http:
-                answer = await http.request(method)
-            assert answer.status == status
+                response = await http.request(method)
+            assert response.status == status
             if status == 200:
-                assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-                assert (b"procontext_x 1" in answer.body) is (method == "GET")
+                assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+                assert (b"procontext_x 1" in response.body) is (method == "GET")
 
 
 async def test_metrics_require_the_key() -> None:
     app = MetricsApp(inner, counted(), dict, BearerAuth(keys(KEY)))
     async with http_client(app, path=PATH) as http:
-        refused = await http.request("GET")
-        assert (refused.status, b"procontext_tool" in refused.body) == (401, False)
-        assert refused.headers["www-authenticate"].startswith("Bearer")
+        rejected = await http.request("GET")
+        assert (rejected.status, b"procontext_tool" in rejected.body) == (401, False)
+        assert rejected.headers["www-authenticate"].startswith("Bearer")
         assert (await http.request("GET", headers={"authorization": f"Bearer {KEY}"})).status == 200

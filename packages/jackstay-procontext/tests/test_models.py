@@ -18,7 +18,7 @@ def test_match_as_json() -> None:
 
 
 def test_library_omits_defaults() -> None:
-    """So the registry file stays small."""
+    """This keeps the registry file small."""
     library = Library(id="a", name="A", packages=Packages(pypi=("a",)))
     written = msgspec.json.encode(library)
     assert b"docs_url" not in written

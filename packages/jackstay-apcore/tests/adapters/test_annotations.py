@@ -23,7 +23,7 @@ HINTS: list[tuple[ModuleAnnotations | None, tuple[bool, bool, bool, bool]]] = [
 
 
 def test_to_mcp_annotations(subtests: pytest.Subtests) -> None:
-    """None has the defaults of apcore."""
+    """Missing annotations have the defaults of apcore."""
     for declared, hints in HINTS:
         with subtests.test(declared=declared):
             made = mapper.to_mcp_annotations(declared)

@@ -1,4 +1,4 @@
-"""Messages of error results, and what is only logged."""
+"""Messages of error results. Internal details are only logged."""
 
 import logging
 from typing import Any
@@ -78,39 +78,39 @@ def test_internal_errors_are_logged_with_traceback(caplog: pytest.LogCaptureFixt
 
 
 def test_malformed_details_fall_back(subtests: pytest.Subtests) -> None:
-    """To the message of the error, or to the message of an internal error."""
+    """The result has the message of the error, or the message of an internal error."""
     for kind in [apcore.ModuleNotFoundError, apcore.ModuleTimeoutError]:
         with subtests.test(kind=kind):
             for message, text in (("in words", "in words"), ("", "Internal error occurred")):
                 error = kind.__new__(kind)
                 apcore.ModuleError.__init__(error, code="X", message=message)
                 for details in ({}, {"module_id": None, "timeout_ms": None}, None, 7):
-                    error.details = details  # type: ignore[assignment]  # what a subclass may do
+                    error.details = details  # type: ignore[assignment]  # a subclass may do this
                     assert mapper.to_mcp_error(error).text == text
 
 
 def test_unreadable_error_is_internal(caplog: pytest.LogCaptureFixture) -> None:
     """The mapper never raises."""
 
-    class Odd(apcore.InvalidInputError):
+    class Unreadable(apcore.InvalidInputError):
         details = property(lambda self: 1 / 0, lambda self, given: None)
 
-    assert mapper.to_mcp_error(Odd(message="m")).text == "Internal error occurred"
-    assert "cannot describe an error of type Odd" in caplog.text
+    assert mapper.to_mcp_error(Unreadable(message="m")).text == "Internal error occurred"
+    assert "cannot describe an error of type Unreadable" in caplog.text
 
 
 def test_details_of_a_wrong_type_fall_back_to_the_message() -> None:
     error = apcore.SchemaValidationError(message="in words")
-    error.details = None  # type: ignore[assignment]  # what a subclass may do
+    error.details = None  # type: ignore[assignment]  # a subclass may do this
     assert mapper.to_mcp_error(error).text == "Input validation failed:\n- in words"
 
 
 def test_format_validation_errors() -> None:
-    """`_format_validation_errors`."""
+    """The private method that formats validation errors."""
     error = row(field="a", message="m", code="c")
     assert mapper._format_validation_errors(error) == "Input validation failed:\n- a: m (c)"
 
 
 def test_lone_surrogate_is_replaced() -> None:
-    """It cannot be encoded as UTF-8."""
+    """A lone surrogate cannot be encoded as UTF-8."""
     assert mapper.to_mcp_error(apcore.InvalidInputError(message="x\ud800")).text == "Invalid input: x?"

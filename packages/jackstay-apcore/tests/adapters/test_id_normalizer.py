@@ -20,7 +20,7 @@ def test_dots_become_hyphens_and_back() -> None:
 
 @given(IDS)
 def test_names_are_valid_and_reversible(module_id: str) -> None:
-    """At most 64 of letters, digits, _ and -."""
+    """OpenAI names have at most 64 letters, digits, `_` and `-`."""
     names = ModuleIDNormalizer()
     name = names.normalize(module_id)
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name)

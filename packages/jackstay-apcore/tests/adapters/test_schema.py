@@ -124,7 +124,7 @@ def test_discriminator_mapping_is_removed(descriptor: Make) -> None:
 
 
 def test_unresolvable_references(descriptor: Make) -> None:
-    """A KeyError with the reference, also with `keeps_cycles`."""
+    """A KeyError names the reference, also with `keeps_cycles`."""
     for reference in ("#/$defs/Gone", "#/$defs/A/properties/gone", "other.json#/a", "#/properties/list/9"):
         schema = {
             "properties": {"a": {"$ref": reference}, "list": {"enum": [1]}},
@@ -180,7 +180,7 @@ def chain(length: int) -> dict[str, Any]:
 
 
 def test_depth_limit(descriptor: Make) -> None:
-    """32 references."""
+    """References may be nested 32 deep."""
     assert "$defs" not in converter.convert_input_schema(descriptor(chain(MAX_DEPTH - 1)))
     with pytest.raises(ValueError, match="deeper than 32"):
         converter.convert_input_schema(descriptor(chain(MAX_DEPTH)))
@@ -200,7 +200,7 @@ def test_size_limit(descriptor: Make) -> None:
 
 
 def test_resolve_ref() -> None:
-    """`_resolve_ref`."""
+    """The private method that resolves a reference."""
     definitions = {"A": {"items": {"$ref": "#/$defs/B"}, "not": {"$ref": "#/$defs/C"}}, "B": True, "C": False}
     assert converter._resolve_ref("#/$defs/A", definitions, set()) == {"items": {}, "not": {"not": {}}}
     with pytest.raises(ValueError, match="circular"):

@@ -26,7 +26,7 @@ HOSTILE = (
     "<a href=\"javascript:document.title='pwned'\">click</a> \u202egnp.exe \U000e0041\U000e0042\U000e0141\u00ad end"
 )
 
-# Every kind of field that the form makes.
+# A schema with every kind of form field.
 KINDS: dict[str, Any] = {
     "type": "object",
     "required": ["word", "whole", "yes", "pick", "nested", "list"],
@@ -92,7 +92,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: SimpleNamespace) -> Registry:
-    """The modules of the demo, one with every kind of field that returns what it got, and a hostile one."""
+    """The modules of the demo, a module that echoes every kind of field, and a hostile module."""
     monkeypatch.setenv("APCORE_DEMO_NOTES", str(tmp_path))
     made = Registry(extensions_dir=str(DEMO))
     made.discover()
@@ -110,12 +110,12 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: SimpleNamespace
 
 
 class Served:
-    """Serves the demo. Calling it with options returns the URL of the inspector; `stop()` ends the server."""
+    """Starts a server for the demo when called with options, and returns the URL of the inspector."""
 
     def __init__(self, registry: Registry, port: int, listening: Callable[[int], bool]) -> None:
         self._registry = registry
         self._port = port
-        self._collect_skipped = listening
+        self._is_listening = listening
         self._server: MCPServer | None = None
 
     def __call__(self, **options: Any) -> str:
@@ -129,11 +129,11 @@ class Served:
         )
         server.start()
         self._server = server
-        assert self._collect_skipped(self._port), server.error
+        assert self._is_listening(self._port), server.error
         return f"http://127.0.0.1:{self._port}/inspector"
 
     def stop(self) -> None:
-        """End it. Pages are open, with a stream each: they must not hold up the end."""
+        """Stop the server. Open pages with event streams must not delay the shutdown."""
         if self._server is not None:
             self._server.stop()
             assert self._server.wait(10)
@@ -150,24 +150,24 @@ def served(demo: Registry, port: int, listening: Callable[[int], bool]) -> Itera
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that fails its test by any error in the console, any dialog, and any request to elsewhere."""
+    """A page. The test fails after a console error, a dialog or a request to another host."""
     context = browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light")
     made = context.new_page()
     made.set_default_timeout(15_000)
-    wrong: list[str] = []
+    problems: list[str] = []
     made.on(
         "console",
-        lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None,
+        lambda message: problems.append(message.text) if message.type in ("error", "warning") else None,
     )
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    made.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
+    made.on("pageerror", lambda error: problems.append(str(error)))
+    made.on("dialog", lambda dialog: problems.append(f"dialog {dialog.message}"))
     made.on(
         "request",
-        lambda request: None if request.url.startswith("http://127.0.0.1:") else wrong.append(request.url),
+        lambda request: None if request.url.startswith("http://127.0.0.1:") else problems.append(request.url),
     )
-    made.wrong = wrong  # type: ignore[attr-defined]  # for tests that expect something in it
+    made.problems = problems  # type: ignore[attr-defined]  # for tests that expect problems
     yield made
     context.close()
-    # The icon is inside the page; Chromium itself logs a lost connection.
-    unexpected = [text for text in wrong if not text.startswith(("data:", "Failed to load resource"))]
+    # The icon is a data URL, and Chromium logs lost connections.
+    unexpected = [text for text in problems if not text.startswith(("data:", "Failed to load resource"))]
     assert unexpected == []

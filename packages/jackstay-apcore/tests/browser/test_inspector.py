@@ -1,4 +1,4 @@
-"""The inspector in a browser: lists, forms, calls, approval, history, live updates, keys, keyboard, themes."""
+"""The inspector in a browser: list, forms, calls, approval, history, live updates, keys, keyboard, themes."""
 
 import json
 import os
@@ -21,19 +21,19 @@ KEY = "alice-0123456789abcdef"
 
 
 def open_tool(page: Page, url: str, tool: str) -> None:
-    """The inspector with this tool open."""
+    """Open a tool in the inspector."""
     page.goto(f"{url}#{tool}")
     expect(page.locator("#tool h2")).to_have_text(tool)
     expect(page.locator("#live")).to_have_text("live")
 
 
 def field(page: Page, path: str) -> Any:
-    """The control of the field at this path."""
+    """Return the control of the field at a path."""
     return page.locator(f'.field[data-path="{path}"] > .widget').locator("input, textarea, select").first
 
 
 def send(page: Page, path: str) -> None:
-    """Tick the box of an optional field."""
+    """Check "send" of an optional field."""
     page.locator(f'.field[data-path="{path}"] > .head .send input').check()
 
 
@@ -41,13 +41,13 @@ def run(page: Page) -> None:
     page.keyboard.press("Control+Enter")
 
 
-def ended(page: Page, how: str) -> None:
-    expect(page.locator(".result [role=status] .badge")).to_have_text(how)
+def expect_outcome(page: Page, outcome: str) -> None:
+    expect(page.locator(".result [role=status] .badge")).to_have_text(outcome)
 
 
 def result(page: Page) -> Any:
-    """The text of the JSON view."""
-    ended(page, "done")
+    """Return the value of the JSON view."""
+    expect_outcome(page, "done")
     page.locator(".result").get_by_role("tab", name="JSON").click()
     return json.loads(page.locator(".result [role=tabpanel]:visible pre").inner_text())
 
@@ -99,12 +99,12 @@ def test_every_control_has_an_accessible_name(page: Page, served: Serve) -> None
     for path in ("maybe", "either", "two", "pair", "map", "tree"):
         send(page, path)
     page.get_by_role("button", name="Add an entry").click()
-    nameless = page.evaluate(
+    unnamed = page.evaluate(
         """() => [...document.querySelectorAll("main input, main select, main textarea, main button, nav input")]
             .filter((node) => node.offsetParent && !node.labels?.length && !node.getAttribute("aria-label")
             && !node.getAttribute("aria-labelledby") && !node.textContent.trim()).map((node) => node.outerHTML)"""
     )
-    assert nameless == []
+    assert unnamed == []
 
 
 def test_search_in_a_thousand_tools(page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace) -> None:
@@ -214,7 +214,7 @@ def test_form_and_json_views(page: Page, served: Serve) -> None:
 
 
 def test_large_integers_keep_their_digits(page: Page, served: Serve) -> None:
-    """Scripts round what is beyond 2^53, and ids of many services are."""
+    """JavaScript numbers are exact only up to 2^53, and ids may be larger."""
     open_tool(page, served(), "test.kinds")
     field(page, "word").fill("w")
     field(page, "whole").fill("1152921504606846977")
@@ -232,7 +232,7 @@ def test_large_integers_keep_their_digits(page: Page, served: Serve) -> None:
 
 
 def test_recursive_types(page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace) -> None:
-    """A module may take any JSON: lists of lists, maps of maps. Its tool must open as any other does."""
+    """A schema may allow any JSON value: lists of lists, maps of maps."""
     anything = [
         {"type": "string"},
         {"type": "array", "items": {"$ref": "#/$defs/Any"}},
@@ -252,16 +252,16 @@ def test_recursive_types(page: Page, served: Serve, demo: Registry, kinds: Simpl
             "Same": {"allOf": [{"$ref": "#/$defs/Same"}, {"type": "string"}]},
         },
     }
-    demo.register("test.itself", kinds.Plain(lambda inputs, context: {"got": inputs}, input_schema=schema))
-    open_tool(page, served(), "test.itself")
+    demo.register("test.recursive", kinds.Plain(lambda inputs, context: {"got": inputs}, input_schema=schema))
+    open_tool(page, served(), "test.recursive")
     expect(page.locator('.field[data-path="value"] > .head .kind')).to_have_text("string or list of Any or map of Any")
     page.locator(".form").get_by_role("tab", name="JSON").click()
     page.get_by_label("Arguments as JSON").fill('{"value": [{"a": ["b"]}], "rows": [[], [[]]]}')
     page.locator(".form").get_by_role("tab", name="Form").click()
-    # However deep it is nested, nothing sticks out, not even on a telephone.
+    # Nested fields do not overflow the form, even on a phone.
     page.set_viewport_size({"width": 390, "height": 844})
     edge = "document.querySelector('.form').getBoundingClientRect().right"
-    outside = f"[...document.querySelectorAll('.form *')].filter((one) => one.getBoundingClientRect().right > {edge})"
+    outside = f"[...document.querySelectorAll('.form *')].filter((node) => node.getBoundingClientRect().right > {edge})"
     assert page.evaluate(f"{outside}.length") == 0
     run(page)
     assert result(page) == {"got": {"value": [{"a": ["b"]}], "rows": [[], [[]]]}}
@@ -289,9 +289,9 @@ def test_client_side_errors_are_shown_at_the_field(page: Page, served: Serve) ->
     send(page, "any")
     run(page)
     errors = {path: page.locator(f'.field[data-path="{path}"] > .error') for path in ("whole", "pick", "any")}
-    expect(errors["whole"]).to_have_text("not a whole number")
+    expect(errors["whole"]).to_have_text("not an integer")
     expect(errors["pick"]).to_have_text("choose one")
-    expect(errors["any"]).to_have_text("a value in JSON is needed")
+    expect(errors["any"]).to_have_text("expected a JSON value")
     expect(field(page, "whole")).to_be_focused()
     field(page, "whole").fill("1e30")
     run(page)
@@ -306,7 +306,7 @@ def test_server_side_errors_are_shown_at_the_field(page: Page, served: Serve) ->
     send(page, "address")
     field(page, "address.postcode").fill("?")
     run(page)
-    ended(page, "error")
+    expect_outcome(page, "error")
     expect(page.locator('.field[data-path="items.0.price"] > .error')).to_contain_text("exclusiveMinimum 0")
     expect(page.locator('.field[data-path="address.postcode"] > .error')).to_contain_text("pattern")
     expect(field(page, "items.0.price")).to_be_focused()
@@ -320,7 +320,7 @@ def test_failure_shows_only_the_message_for_clients(page: Page, served: Serve) -
     field(page, "card").fill("4111111111111111")
     assert field(page, "card").get_attribute("type") == "password"
     run(page)
-    ended(page, "error")
+    expect_outcome(page, "error")
     expect(page.locator(".result pre")).to_have_text("Internal error occurred")
     expect(page.locator(".result .trace")).to_have_text(re.compile("^[0-9a-f]{32}$"))
     assert "bank-gateway" not in page.content()
@@ -337,7 +337,7 @@ def test_progress_and_cancellation(page: Page, served: Serve) -> None:
     expect(page.locator(".chunks li").nth(1)).to_contain_text("section 1")
     expect(page.locator(".run")).to_be_disabled()
     page.keyboard.press("Escape")
-    ended(page, "cancelled")
+    expect_outcome(page, "cancelled")
     expect(page.locator(".run")).to_be_enabled()
     expect(page.locator("#calls li").first).to_contain_text("cancelled")
 
@@ -372,10 +372,8 @@ def test_streamed_result_views(page: Page, served: Serve) -> None:
     expect(page.locator(".result [role=tabpanel]:visible pre")).to_contain_text('"done": 2')
 
 
-@pytest.mark.parametrize(("way", "is_there"), [("approve", False), ("deny", True), ("Escape", True)])
-def test_destructive_tool_requires_approval(
-    page: Page, served: Serve, tmp_path: Path, way: str, is_there: bool
-) -> None:
+@pytest.mark.parametrize(("way", "is_kept"), [("approve", False), ("deny", True), ("Escape", True)])
+def test_destructive_tool_requires_approval(page: Page, served: Serve, tmp_path: Path, way: str, is_kept: bool) -> None:
     (tmp_path / "old.txt").write_text("x")
     open_tool(page, served(), "notes.delete")
     field(page, "name").fill("old")
@@ -387,8 +385,8 @@ def test_destructive_tool_requires_approval(
         page.keyboard.press(way)
     else:
         page.locator(f"#{way}").click()
-    ended(page, "error" if is_there else "done")
-    assert (tmp_path / "old.txt").exists() is is_there
+    expect_outcome(page, "error" if is_kept else "done")
+    assert (tmp_path / "old.txt").exists() is is_kept
 
 
 def test_history(page: Page, served: Serve) -> None:
@@ -396,13 +394,13 @@ def test_history(page: Page, served: Serve) -> None:
     field(page, "amount").fill("3")
     field(page, "card").fill("4111111111111111")
     run(page)
-    ended(page, "error")
-    kept = page.evaluate("JSON.stringify(sessionStorage) + JSON.stringify(localStorage)")
-    assert "4111111111111111" not in kept
-    assert REDACTED in kept
+    expect_outcome(page, "error")
+    stored = page.evaluate("JSON.stringify(sessionStorage) + JSON.stringify(localStorage)")
+    assert "4111111111111111" not in stored
+    assert REDACTED in stored
     page.reload()
     expect(page.locator("#calls li")).to_have_count(1)
-    page.get_by_role("button", name="Look").click()
+    page.get_by_role("button", name="Details").click()
     expect(page.locator("#calls pre")).to_contain_text('"amount": 3')
     page.get_by_role("button", name="Use again").click()
     expect(field(page, "amount")).to_have_value("3")
@@ -411,7 +409,7 @@ def test_history(page: Page, served: Serve) -> None:
     expect(page.locator("#history")).to_be_hidden()
 
 
-# --- hostile texts ----------------------------------------------------------------------------------------------------
+# --- hostile data -----------------------------------------------------------------------------------------------------
 
 
 def test_hostile_data_is_text(page: Page, served: Serve) -> None:
@@ -419,7 +417,7 @@ def test_hostile_data_is_text(page: Page, served: Serve) -> None:
     for tab in ("Schema", "Documentation", "Call"):
         page.get_by_role("tab", name=tab, exact=True).first.click()
     run(page)
-    ended(page, "done")
+    expect_outcome(page, "done")
     page.locator(".result").get_by_role("tab", name="Text").click()
     expect(page.locator("#tool .description")).to_contain_text("<script>document.title='pwned'</script>")
     escaped = "[U+202E]gnp.exe [U+E0041][U+E0042][U+E0141][U+00AD] end"
@@ -446,7 +444,7 @@ def test_policy_blocks_injected_scripts(page: Page, served: Serve, attack: str) 
     )
     page.evaluate(f"try {{ {attack} }} catch (error) {{ window.stopped ||= String(error); }} null")
     page.wait_for_function("window.stopped")
-    page.wrong.clear()  # type: ignore[attr-defined]  # Chromium logs each
+    page.problems.clear()  # type: ignore[attr-defined]  # Chromium logs each violation
     assert "pwned" not in page.title()
 
 
@@ -457,7 +455,7 @@ def test_page_cannot_be_framed(page: Page, served: Serve) -> None:
     frame = page.frames[-1]
     frame.wait_for_load_state()
     assert "Tool Inspector" not in frame.content()
-    page.wrong.clear()  # type: ignore[attr-defined]  # Chromium notifies of it
+    page.problems.clear()  # type: ignore[attr-defined]  # Chromium logs the violation
 
 
 # --- live updates, keys -----------------------------------------------------------------------------------------------
@@ -471,7 +469,7 @@ def test_live_updates(page: Page, served: Serve, demo: Registry, kinds: SimpleNa
     page.locator("#tools button", has_text="new.tool").click()
     field(page, "a").fill("41")
     demo.unregister("new.tool")
-    expect(page.locator("#notice")).to_have_text("new.tool is no longer offered.")
+    expect(page.locator("#notice")).to_have_text("new.tool is no longer available.")
     expect(page.locator("#count")).to_have_text("9 tools")
     demo.register("new.tool", kinds.Plain(lambda inputs, context: {}, input_schema=kinds.Numbers, description="Other"))
     expect(page.locator("#notice")).to_contain_text("has changed")
@@ -495,18 +493,18 @@ def test_skipped_module_is_shown_with_its_reason(
 
 
 def test_hidden_tab_has_no_connection(page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace) -> None:
-    """Six of them would use up all connections of a browser to one server."""
+    """Six hidden tabs would use all connections of a browser to one server."""
     page.goto(served())
     expect(page.locator("#live")).to_have_text("live")
-    see = (
-        "(is) => { Object.defineProperty(document, 'hidden', {value: !is, configurable: true});"
+    set_visible = (
+        "(visible) => { Object.defineProperty(document, 'hidden', {value: !visible, configurable: true});"
         " document.dispatchEvent(new Event('visibilitychange')); }"
     )
-    page.evaluate(see, False)
+    page.evaluate(set_visible, False)
     expect(page.locator("#live")).to_have_text("paused")
     demo.register("new.tool", kinds.Plain(lambda inputs, context: {}))
     expect(page.locator("#count")).to_have_text("9 tools")
-    page.evaluate(see, True)
+    page.evaluate(set_visible, True)
     expect(page.locator("#count")).to_have_text("10 tools")
     expect(page.locator("#live")).to_have_text("live")
 
@@ -515,7 +513,7 @@ def test_reconnects_to_a_restarted_server(page: Page, served: Serve) -> None:
     page.goto(served())
     expect(page.locator("#live")).to_have_text("live")
     served.stop()
-    expect(page.locator("#live")).to_have_text("not connected, trying again")
+    expect(page.locator("#live")).to_have_text("not connected, retrying")
     served()
     expect(page.locator("#live")).to_have_text("live")
 
@@ -537,7 +535,7 @@ def test_key_dialog(page: Page, served: Serve) -> None:
     assert KEY not in page.evaluate("JSON.stringify(sessionStorage) + JSON.stringify(localStorage)")
 
 
-# --- looks ------------------------------------------------------------------------------------------------------------
+# --- appearance -------------------------------------------------------------------------------------------------------
 
 CONTRAST = """() => {
   const parse = (text) => {
@@ -570,19 +568,19 @@ CONTRAST = """() => {
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 1360), ("light", 390), ("dark", 390)])
 def test_contrast_and_reflow(page: Page, served: Serve, scheme: Any, width: int) -> None:
-    """WCAG 1.4.3 (contrast 4.5 : 1) and 1.4.10 (no scrolling sideways)."""
+    """WCAG 1.4.3 (contrast 4.5 : 1) and 1.4.10 (no horizontal scrolling)."""
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     page.set_viewport_size({"width": width, "height": 860})
     open_tool(page, served(), "orders.quote")
     field(page, "items.0.article").fill("Rope")
     field(page, "items.0.price").fill("2")
     run(page)
-    ended(page, "done")
-    pictures = os.environ.get("SCREENSHOTS")
+    expect_outcome(page, "done")
+    screenshots = os.environ.get("SCREENSHOTS")
     for view in ("Call", "Schema"):
         page.get_by_role("tab", name=view, exact=True).click()
-        if pictures:
-            page.screenshot(path=Path(pictures, f"{view.lower()}-{scheme}-{width}.png"))
+        if screenshots:
+            page.screenshot(path=Path(screenshots, f"{view.lower()}-{scheme}-{width}.png"))
         assert page.evaluate(CONTRAST) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
         assert (

@@ -1,4 +1,4 @@
-"""What the inspector shows for calls that were rejected or whose end was not received."""
+"""Outcomes in the inspector of calls that were rejected or whose end was not received."""
 
 import json
 import os
@@ -18,13 +18,13 @@ DEMO = ROOT / "examples" / "apcore_demo" / "extensions"
 
 
 class Server:
-    """The demo, served by the command."""
+    """The demo in a subprocess."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/inspector"
-        words = ("--transport", "streamable-http", "--port", str(port), "--explorer", "--log-level", "ERROR")
+        options = ("--transport", "streamable-http", "--port", str(port), "--explorer", "--log-level", "ERROR")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "apcore_mcp", "--extensions-dir", str(DEMO), *words],
+            [sys.executable, "-m", "apcore_mcp", "--extensions-dir", str(DEMO), *options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -60,10 +60,10 @@ def badge(page: Page) -> Any:
     return page.locator(".result [role=status] .badge")
 
 
-def kept(page: Page) -> Any:
-    """The newest call as the history keeps it."""
-    found = page.evaluate("Object.values(sessionStorage)")
-    return json.loads(found[0])[0]
+def last_call(page: Page) -> Any:
+    """Return the newest call in the history."""
+    stored = page.evaluate("Object.values(sessionStorage)")
+    return json.loads(stored[0])[0]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -81,30 +81,30 @@ def test_killed_server_leaves_an_unknown_outcome(page: Page, server: Server, sch
     expect(page.locator(".result .trace")).to_be_visible()
     assert page.locator(".chunks li").count() >= 3
     expect(page.locator("#calls li").first).to_contain_text("outcome unknown")
-    row = kept(page)
+    row = last_call(page)
     assert row["shown"] == {"title": "Harbour", "sections": 50, "seconds_each": 0.2}
     assert len(row["output"]["received"]) >= 3
     assert "not made" not in page.content().split("<script")[0]
-    if pictures := os.environ.get("SCREENSHOTS"):
-        page.screenshot(path=Path(pictures, f"unknown-{scheme}.png"))
+    if screenshots := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=Path(screenshots, f"unknown-{scheme}.png"))
 
 
 def test_failed_request_is_unknown_and_redacted(page: Page, server: Server) -> None:
-    """After a failed fetch, it is unknown whether anything was sent."""
+    """After a failed fetch, the client does not know whether the request was sent."""
     open_tool(page, server.url, "payments.charge")
     field(page, "amount").fill("3")
     field(page, "card").fill("4111111111111111")
     server.kill()
     run(page)
     expect(badge(page)).to_have_text("outcome unknown")
-    row = kept(page)
+    row = last_call(page)
     assert row["shown"]["amount"] == 3
     assert row["shown"]["card"] == REDACTED
     assert "4111111111111111" not in page.evaluate("JSON.stringify(sessionStorage) + JSON.stringify(localStorage)")
 
 
-# (status, body, the badge): "not run" only where our own server refused before it ran anything.
-ANSWERS = [
+# Status and body of the response, and the badge: "not run" only if this server rejected the call.
+RESPONSES = [
     (400, '{"error": "a call is an object"}', "not run"),
     (404, '{"error": "Module not found: x"}', "not run"),
     (503, '{"error": "the server is shutting down"}', "not run"),
@@ -118,18 +118,18 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "shown"), ANSWERS)
+@pytest.mark.parametrize(("status", "body", "shown"), RESPONSES)
 def test_not_run_only_after_a_rejection(page: Page, server: Server, status: int, body: str, shown: str) -> None:
     open_tool(page, server.url, "text.count")
 
-    def answer(route: Route) -> None:
+    def respond(route: Route) -> None:
         route.fulfill(status=status, body=body)
 
-    page.route("**/api/call", answer)
+    page.route("**/api/call", respond)
     field(page, "text").fill("x")
     run(page)
     expect(badge(page)).to_have_text(shown)
-    assert kept(page)["shown"]["text"] == "x"
+    assert last_call(page)["shown"]["text"] == "x"
 
 
 def test_unconfirmed_cancellation_is_unknown(page: Page, server: Server) -> None:
@@ -161,7 +161,7 @@ RATIO = """(node) => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_of_the_main_button(page: Page, server: Server, scheme: Any) -> None:
-    """WCAG 1.4.3: contrast 4.5 : 1, also on hover and with the keyboard on it."""
+    """WCAG 1.4.3: contrast 4.5 : 1, also on hover."""
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     open_tool(page, server.url, "text.count")
     button = page.locator(".run")
@@ -182,12 +182,12 @@ def test_contrast_of_the_main_button(page: Page, server: Server, scheme: Any) ->
             )
         )
         assert ratio >= 4.5, other.inner_text()
-    if pictures := os.environ.get("SCREENSHOTS"):
+    if screenshots := os.environ.get("SCREENSHOTS"):
         button.hover()
-        page.screenshot(path=Path(pictures, f"hover-{scheme}.png"))
+        page.screenshot(path=Path(screenshots, f"hover-{scheme}.png"))
 
 
 def test_empty_string_is_pointed_out(page: Page, server: Server) -> None:
-    """It is sent as it is, which is allowed and easily overlooked."""
+    """An empty field is sent, which is easily overlooked."""
     open_tool(page, server.url, "text.count")
-    assert field(page, "text").get_attribute("placeholder") == "empty text"
+    assert field(page, "text").get_attribute("placeholder") == "empty string"

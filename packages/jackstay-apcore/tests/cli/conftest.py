@@ -1,4 +1,4 @@
-"""Fixtures: directories of modules, and restoring of the process after the command has run."""
+"""Fixtures: directories of modules, and a process state that is restored after each test."""
 
 import logging
 import os

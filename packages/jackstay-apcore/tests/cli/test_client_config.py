@@ -19,7 +19,7 @@ def test_every_client_has_a_config_file() -> None:
 
 
 def test_stdio_config() -> None:
-    """With absolute paths and without defaults."""
+    """The configuration has absolute paths and no defaults."""
     printed = config("cursor", "--name", "demo", "--validate-inputs", "--tags", "a,b", "--port", "9", "--check")
     assert printed == {
         "mcpServers": {

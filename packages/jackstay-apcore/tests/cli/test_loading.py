@@ -1,4 +1,4 @@
-"""A registry from directories."""
+"""Loading of a registry from directories."""
 
 import logging
 import shutil
@@ -75,7 +75,7 @@ def test_reasons_are_collected_with_warnings_disabled(modules: Path) -> None:
 
 
 def test_rediscovery_is_quiet_and_notifies(modules: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As with `--dynamic`."""
+    """`--dynamic` discovers modules repeatedly."""
     loaded = LoadedModules([modules], [])
     notified: list[dict[str, str]] = []
     loaded.on_unloaded = notified.append

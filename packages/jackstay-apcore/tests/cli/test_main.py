@@ -173,7 +173,7 @@ def test_export_prints_json_and_nothing_else(modules: Path, capsys: pytest.Captu
 
 
 def test_output_of_modules_goes_to_stderr(modules: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Also the output of programs that a module starts."""
+    """This includes the output of programs that a module starts."""
     module = modules / "math" / "add.py"
     loud = "import os\nprint('printed')\nos.write(1, b'written\\n')\nos.system('echo started')\n"
     module.write_text(loud + module.read_text())
@@ -222,8 +222,8 @@ LINES = {
 
 def test_bash_completion(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--print-completion", "bash"]) == 0
-    answers = bash_answers(capsys.readouterr().out, "apcore-mcp", LINES, modules.parent)
-    assert dict(zip(LINES, map(sorted, answers), strict=True)) == LINES
+    completions = bash_answers(capsys.readouterr().out, "apcore-mcp", LINES, modules.parent)
+    assert dict(zip(LINES, map(sorted, completions), strict=True)) == LINES
 
 
 def test_check_without_matching_modules(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -349,7 +349,7 @@ def test_stdio_ends_with_0(modules: Path, how: str) -> None:
 
 
 def test_sigterm_during_start_exits_with_0(modules: Path) -> None:
-    """While a slow module is loaded."""
+    """The signal arrives while a slow module is loaded."""
     (modules / "slow.py").write_text(
         "import sys, time\nprint('loading', file=sys.stderr, flush=True)\ntime.sleep(30)\n"
     )
@@ -365,7 +365,7 @@ def test_sigterm_during_start_exits_with_0(modules: Path) -> None:
 
 
 def test_sigterm_with_sigint_ignored(modules: Path) -> None:
-    """As in the background of a shell script."""
+    """A shell script starts background processes like this."""
     ignoring = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.argv[0] = 'apcore-mcp';"
         "from apcore_mcp.cli import main; sys.exit(main())"

@@ -1,4 +1,4 @@
-"""`--dynamic`: watching of directories."""
+"""`--dynamic`: directories are watched."""
 
 import os
 import threading
@@ -60,7 +60,7 @@ def test_removed_metadata_reloads_the_module(modules: Path) -> None:
 
 
 def test_change_and_removal_in_one_scan(modules: Path, write: Write) -> None:
-    """As when another branch is checked out: the one that went is seen at once, the other when it has"""
+    """As when another branch is checked out. A removal is applied at once, a change after two equal scans."""
     more = write("modules/more.py", "More")
     loaded = LoadedModules([modules], [])
     watch = Watch(loaded)

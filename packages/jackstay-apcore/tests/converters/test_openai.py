@@ -28,7 +28,7 @@ RESIZE = {
 }
 
 
-PLAIN = ("string", "number", "boolean", "null")
+SCALARS = ("string", "number", "boolean", "null")
 
 
 def strict(schema: Any) -> Any:
@@ -70,13 +70,13 @@ OPTIONAL: list[tuple[Any, Any]] = [
     ({"oneOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
     ({"$ref": "#/$defs/A"}, {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}),
     ({"allOf": [{"type": "string"}]}, {"type": ["string", "null"]}),
-    # There is no word for anything at all: a plain value stands for it.
-    (True, {"type": [*PLAIN]}),
-    ({}, {"type": [*PLAIN]}),
-    # One format that the API does not know makes it refuse every tool.
+    # Strict mode has no schema for any value, so the scalar types are listed.
+    (True, {"type": [*SCALARS]}),
+    ({}, {"type": [*SCALARS]}),
+    # The API rejects a request with an unknown format.
     ({"type": "string", "format": "uri"}, {"type": ["string", "null"]}),
     ({"type": "string", "format": "date"}, {"type": ["string", "null"], "format": "date"}),
-    ({"type": "array"}, {"type": ["array", "null"], "items": {"type": [*PLAIN]}}),
+    ({"type": "array"}, {"type": ["array", "null"], "items": {"type": [*SCALARS]}}),
     (
         {"type": "array", "prefixItems": [{"type": "null"}, {"type": "null"}], "minItems": 2},
         {"type": ["array", "null"], "items": {"type": "null"}, "minItems": 2},
@@ -163,7 +163,7 @@ class Tree:
 
 
 def test_recursive_schema_is_exported(registry: Registry) -> None:
-    """With and without strict mode."""
+    """The export succeeds with and without strict mode."""
     registry.register("tree.walk", Tree())
     for is_strict in (False, True):
         tools = to_openai_tools(registry, strict=is_strict)
@@ -177,11 +177,11 @@ def test_recursive_schema_is_exported(registry: Registry) -> None:
     assert Draft202012Validator(tree).is_valid({"name": None, "children": [{"name": "a", "children": None}]})
 
 
-def hold_to_published_rules(schema: Any, *, is_root: bool = True) -> None:
+def check_published_rules(schema: Any, *, is_root: bool = True) -> None:
     """Check the rules of structured outputs of OpenAI."""
     if isinstance(schema, list):
         for part in schema:
-            hold_to_published_rules(part, is_root=False)
+            check_published_rules(part, is_root=False)
     if not isinstance(schema, dict):
         return
     assert not is_root or schema["type"] == "object"
@@ -191,16 +191,16 @@ def hold_to_published_rules(schema: Any, *, is_root: bool = True) -> None:
         assert schema["required"] == sorted(schema["properties"])
     for key in ("properties", "$defs"):
         for part in schema.get(key, {}).values():
-            hold_to_published_rules(part, is_root=False)
+            check_published_rules(part, is_root=False)
     for key in ("items", "anyOf"):
-        hold_to_published_rules(schema.get(key), is_root=False)
+        check_published_rules(schema.get(key), is_root=False)
 
 
 def test_strict_schemas_follow_the_rules_of_openai(registry: Registry) -> None:
     """Every module of the registry, and a recursive one."""
     registry.register("tree.walk", Tree())
     for tool in to_openai_tools(registry, strict=True):
-        hold_to_published_rules(tool["function"]["parameters"])
+        check_published_rules(tool["function"]["parameters"])
 
 
 def test_embed_annotations(registry: Registry) -> None:
@@ -225,7 +225,7 @@ def test_tags_and_prefix(registry: Registry) -> None:
 
 
 def test_other_shapes(registry: Registry) -> None:
-    """Responses and Anthropic."""
+    """The shapes of the OpenAI Responses API and of Anthropic."""
     (tool,) = to_openai_responses_tools(registry, prefix="math.add")
     assert tool["type"] == "function"
     assert tool["name"] == "math-add"
@@ -246,14 +246,14 @@ def test_unknown_shape_is_rejected(registry: Registry, descriptor: Make) -> None
 
 
 def test_other_types_are_rejected(subtests: pytest.Subtests) -> None:
-    """Nothing is imported."""
+    """A string is not imported as a module."""
     for given in ["", ".", None, object()]:
         with subtests.test(given=given), pytest.raises(TypeError, match="Registry or Executor"):
             to_openai_tools(given)
 
 
 def test_module_id_of_a_name(descriptor: Make) -> None:
-    """To run the calls of a model."""
+    """The id is needed to run the calls of a model."""
     converter = OpenAIConverter()
     long = ".".join(["segment"] * 20)
     name = converter.convert_descriptor(descriptor(module_id=long))["function"]["name"]
@@ -269,7 +269,7 @@ def test_empty_id_is_rejected(descriptor: Make) -> None:
 def test_failing_module_is_skipped(
     registry: Registry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a warning."""
+    """A warning names the module."""
     converter = OpenAIConverter()
 
     def fail(schema: Any, module_id: str) -> Any:
@@ -293,7 +293,7 @@ def test_annotations_of_any_type(descriptor: Make) -> None:
 
 
 def test_export_needs_no_client_library() -> None:
-    """No openai import."""
+    """The packages of the model APIs are not imported."""
     code = (
         "import sys; from apcore import Registry; from apcore_mcp import to_openai_tools;"
         "assert to_openai_tools(Registry()) == []; "

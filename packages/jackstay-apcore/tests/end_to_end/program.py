@@ -36,13 +36,13 @@ class Add:
         return {"total": inputs["a"] + inputs["b"]}
 
 
-class Who(BaseModel):
+class User(BaseModel):
     user: str
     password: str = Field(json_schema_extra={"x-sensitive": True})
 
 
 class Remove:
-    input_schema = Who
+    input_schema = User
     output_schema = Nothing
     description = "Remove a user"
     annotations = ModuleAnnotations(destructive=True, requires_approval=True)
@@ -73,7 +73,7 @@ class Slow:
 
     input_schema = Nothing
     output_schema = Nothing
-    description = "Waits to be cancelled"
+    description = "Waits until it is cancelled"
     started = threading.Event()
     was_cancelled = threading.Event()
 
@@ -122,7 +122,7 @@ class Grow:
 
 
 def make_registry() -> Registry:
-    """The modules."""
+    """Return a registry with the modules."""
     registry = Registry()
     registry.register("math.add", Add())
     registry.register("user.remove", Remove())

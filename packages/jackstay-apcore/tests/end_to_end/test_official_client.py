@@ -56,7 +56,7 @@ def served(request: pytest.FixtureRequest, program: ModuleType, port: int, liste
 
 
 class Recorder:
-    """Records what a client receives, and answers elicitations."""
+    """Records elicitations and list changes, and answers elicitations."""
 
     def __init__(self, answer: str = "accept") -> None:
         self.answer = answer
@@ -179,7 +179,7 @@ async def test_cancellation_reaches_the_module(transport: str, served: str) -> N
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_registered_module_is_announced_and_callable(transport: str, served: str) -> None:
-    """With `dynamic=True`."""
+    """The server has `dynamic=True`."""
     recorder = Recorder()
     async with client(transport, served, recorder) as session:
         await session.call_tool("x.grow", {})
@@ -192,7 +192,7 @@ async def test_registered_module_is_announced_and_callable(transport: str, serve
 
 @pytest.mark.parametrize("transport", TRANSPORTS[1:])
 async def test_every_connection_is_notified_of_changes(transport: str, served: str) -> None:
-    """Also connections that did not cause the change, over both transports."""
+    """This includes connections that did not cause the change, over both transports."""
     recorders = [Recorder() for _ in range(3)]
     other = next(name for name in TRANSPORTS[1:] if name != transport)
     async with (
@@ -208,7 +208,7 @@ async def test_every_connection_is_notified_of_changes(transport: str, served: s
 
 @pytest.mark.parametrize("transport", TRANSPORTS[1:])
 async def test_concurrent_clients_with_equal_ids(transport: str, served: str) -> None:
-    """Each gets its own responses."""
+    """Each client gets its own responses."""
 
     async def calls(number: int) -> list[Any]:
         async with client(transport, served) as session:

@@ -1,4 +1,4 @@
-"""Calls of the page: lines, prompts, cancellation, redaction, and invalid fields."""
+"""Calls from the inspector page: lines, prompts, cancellation, redaction, and invalid fields."""
 
 import asyncio
 import json

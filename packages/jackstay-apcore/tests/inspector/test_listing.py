@@ -1,4 +1,4 @@
-"""Rows of the list, and details of one tool."""
+"""The list of tools, and the details of one tool."""
 
 import msgspec
 from apcore import Registry
@@ -20,7 +20,7 @@ def test_list_tools(registry: Registry) -> None:
     assert (listing.name, listing.version) == ("demo", "1.2")
     assert [row.name for row in listing.tools] == ["math.add", "text.count", "user.remove"]
     assert listing.skipped == {"math.later": "broken"}
-    assert b"properties" not in msgspec.json.encode(listing), "schemas are read when somebody looks"
+    assert b"properties" not in msgspec.json.encode(listing), "only the details of a tool contain its schemas"
 
 
 def test_only_declared_hints_are_listed(registry: Registry) -> None:
@@ -56,6 +56,6 @@ def test_revision_changes_with_the_tool(registry: Registry) -> None:
 def test_details_have_schemas_and_sensitive_paths(registry: Registry) -> None:
     entry = catalogue_of(registry).find("user.remove")
     assert entry is not None
-    whole = details_of(entry)
-    assert whole.input_schema == entry.input_schema
-    assert set(whole.sensitive) == {("password",), ("pin",)}
+    details = details_of(entry)
+    assert details.input_schema == entry.input_schema
+    assert set(details.sensitive) == {("password",), ("pin",)}

@@ -1,4 +1,4 @@
-"""The page is one document, and its policy allows nothing else."""
+"""The inspector page: one document with a strict content security policy."""
 
 import base64
 import hashlib

@@ -38,10 +38,10 @@ def rows(body: bytes) -> list[Any]:
 
 @pytest.mark.parametrize("path", ["/inspector", "/inspector/"])
 def test_page_has_a_content_security_policy(registry: Registry, path: str) -> None:
-    answer = request_app_sync(inspector_of(registry), "GET", path)
-    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert "script-src 'sha256-" in answer.headers["content-security-policy"]
-    assert answer.headers["cache-control"] == "no-store"
+    response = request_app_sync(inspector_of(registry), "GET", path)
+    assert (response.status, response.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "script-src 'sha256-" in response.headers["content-security-policy"]
+    assert response.headers["cache-control"] == "no-store"
     assert request_app_sync(inspector_of(registry), "HEAD", path).status == 200
 
 
@@ -74,8 +74,8 @@ def test_list_and_details(registry: Registry) -> None:
 
 
 def test_unknown_module_is_not_found(registry: Registry) -> None:
-    answer = request_app_sync(inspector_of(registry), "GET", "/inspector/api/tools/no%2Fsuch")
-    assert (answer.status, answer.json) == (404, {"error": "Module not found: no/such"})
+    response = request_app_sync(inspector_of(registry), "GET", "/inspector/api/tools/no%2Fsuch")
+    assert (response.status, response.json) == (404, {"error": "Module not found: no/such"})
 
 
 REJECTED = [
@@ -97,10 +97,10 @@ def test_other_paths_and_methods_are_rejected(registry: Registry, subtests: pyte
     inspector = inspector_of(registry, cors=["*"])
     for method, path, status in REJECTED:
         with subtests.test(method=method, path=path):
-            answer = request_app_sync(inspector, method, path)
-            assert answer.status == status
-            assert "access-control-allow-origin" not in answer.headers
-            assert ("allow" in answer.headers) is (status == 405)
+            response = request_app_sync(inspector, method, path)
+            assert response.status == status
+            assert "access-control-allow-origin" not in response.headers
+            assert ("allow" in response.headers) is (status == 405)
 
 
 # --- access -----------------------------------------------------------------------------------------------------------
@@ -137,9 +137,9 @@ def test_api_requires_the_token(registry: Registry, subtests: pytest.Subtests) -
     inspector = inspector_of(registry, auth=keys(KEY))
     for method, path, body in API:
         with subtests.test(method=method, path=path):
-            answer = request_app_sync(inspector, method, path, body)
-            assert answer.status == 401
-            assert answer.headers["www-authenticate"].startswith("Bearer")
+            response = request_app_sync(inspector, method, path, body)
+            assert response.status == 401
+            assert response.headers["www-authenticate"].startswith("Bearer")
 
 
 def test_cors_does_not_allow_other_pages(registry: Registry) -> None:
@@ -149,12 +149,12 @@ def test_cors_does_not_allow_other_pages(registry: Registry) -> None:
 
 def test_call_uses_the_principal_of_the_token(registry: Registry, kinds: SimpleNamespace) -> None:
     seen = []
-    registry.register("a.who", kinds.Plain(lambda inputs, context: seen.append(context.identity.id) or {}))
+    registry.register("a.identity", kinds.Plain(lambda inputs, context: seen.append(context.identity.id) or {}))
     inspector = inspector_of(registry, auth=keys({"alice": KEY}))
-    answer = request_app_sync(
-        inspector, "POST", "/inspector/api/call", {"tool": "a.who"}, authorization=f"Bearer {KEY}"
+    response = request_app_sync(
+        inspector, "POST", "/inspector/api/call", {"tool": "a.identity"}, authorization=f"Bearer {KEY}"
     )
-    assert rows(answer.body)[-1]["is_error"] is False
+    assert rows(response.body)[-1]["is_error"] is False
     assert seen == ["alice"]
 
 
@@ -162,7 +162,7 @@ def test_call_uses_the_principal_of_the_token(registry: Registry, kinds: SimpleN
 
 
 def test_call_is_streamed_as_json_lines(registry: Registry) -> None:
-    answer = request_app_sync(
+    response = request_app_sync(
         inspector_of(registry),
         "POST",
         "/inspector/api/call",
@@ -170,9 +170,9 @@ def test_call_is_streamed_as_json_lines(registry: Registry) -> None:
         origin="http://localhost",
         sec_fetch_site="same-origin",
     )
-    assert (answer.status, answer.headers["content-type"]) == (200, "application/x-ndjson")
-    assert [row["type"] for row in rows(answer.body)] == ["began", "result"]
-    assert rows(answer.body)[-1]["structured"] == {"total": 3}
+    assert (response.status, response.headers["content-type"]) == (200, "application/x-ndjson")
+    assert [row["type"] for row in rows(response.body)] == ["began", "result"]
+    assert rows(response.body)[-1]["structured"] == {"total": 3}
 
 
 @pytest.mark.parametrize(
@@ -185,15 +185,15 @@ def test_call_is_streamed_as_json_lines(registry: Registry) -> None:
     ],
 )
 def test_invalid_call_bodies(registry: Registry, body: Any, status: int, problem: str) -> None:
-    answer = request_app_sync(inspector_of(registry), "POST", "/inspector/api/call", body)
-    assert answer.status == status
-    assert problem in answer.json["error"]
+    response = request_app_sync(inspector_of(registry), "POST", "/inspector/api/call", body)
+    assert response.status == status
+    assert problem in response.json["error"]
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_body_must_be_json(registry: Registry, kind: str) -> None:
-    answer = request_app_sync(inspector_of(registry), "POST", "/inspector/api/call", content_type=kind)
-    assert answer.status == 415
+    response = request_app_sync(inspector_of(registry), "POST", "/inspector/api/call", content_type=kind)
+    assert response.status == 415
 
 
 def test_large_body_is_rejected(registry: Registry) -> None:
@@ -205,12 +205,12 @@ def test_large_body_is_rejected(registry: Registry) -> None:
 def test_draining_server_rejects_calls_and_streams(registry: Registry) -> None:
     inspector = inspector_of(registry)
     inspector._app.refuse_new()
-    for answer in (
+    for response in (
         request_app_sync(inspector, "POST", "/inspector/api/call", CALL),
         request_app_sync(inspector, "GET", "/inspector/api/events"),
     ):
-        assert answer.status == 503
-        assert "retry-after" in answer.headers
+        assert response.status == 503
+        assert "retry-after" in response.headers
 
 
 def test_exceeded_limits_are_503(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ class Page:
         }
         self._inspector = inspector
         self._messages = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
-        self.left = asyncio.Event()
+        self.disconnected = asyncio.Event()
         self.is_broken = False
         self.lines: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -244,7 +244,7 @@ class Page:
     async def _receive(self) -> Any:
         message = next(self._messages, None)
         if message is None:
-            await self.left.wait()
+            await self.disconnected.wait()
             return {"type": "http.disconnect"}
         return message
 
@@ -255,7 +255,7 @@ class Page:
             self.lines.put_nowait(json.loads(line))
 
 
-@pytest.mark.parametrize("way", ["delete", "leave"])
+@pytest.mark.parametrize("way", ["delete", "disconnect"])
 async def test_delete_and_disconnect_cancel_a_call(registry: Registry, kinds: SimpleNamespace, way: str) -> None:
     slow = kinds.Slow()
     registry.register("a.slow", slow)
@@ -271,7 +271,7 @@ async def test_delete_and_disconnect_cancel_a_call(registry: Registry, kinds: Si
         assert (await request_app(inspector, "DELETE", path)).json == {"cancelled": True}
         assert (await page.lines.get())["type"] == "cancelled"
     else:
-        page.left.set()
+        page.disconnected.set()
     await serving
     assert await asyncio.to_thread(slow.was_cancelled.wait, 20)
     assert len(inspector.calls) == 0
@@ -286,8 +286,8 @@ async def test_broken_connection_cancels_the_call(registry: Registry, kinds: Sim
 
 
 def test_cancelling_an_ended_call(registry: Registry) -> None:
-    answer = request_app_sync(inspector_of(registry), "DELETE", "/inspector/api/call/ended")
-    assert (answer.status, answer.json) == (200, {"cancelled": False})
+    response = request_app_sync(inspector_of(registry), "DELETE", "/inspector/api/call/ended")
+    assert (response.status, response.json) == (200, {"cancelled": False})
 
 
 @pytest.mark.parametrize(("accepted", "ran"), [(True, 1), (False, 0), ("true", 0), (1, 0), (None, 0)])
@@ -300,10 +300,8 @@ async def test_only_true_from_the_same_principal_is_consent(registry: Registry, 
     assert (await page.lines.get())["type"] == "question"
     answer = {"call": id, "accepted": accepted}
     path = "/inspector/api/answer"
-    stranger = await request_app(
-        inspector, "POST", path, {"call": id, "accepted": True}, authorization=f"Bearer {OTHER}"
-    )
-    assert stranger.status == 404
+    other = await request_app(inspector, "POST", path, {"call": id, "accepted": True}, authorization=f"Bearer {OTHER}")
+    assert other.status == 404
     assert (await request_app(inspector, "POST", path, answer, authorization=f"Bearer {KEY}")).status == 200
     assert (await request_app(inspector, "POST", path, answer, authorization=f"Bearer {KEY}")).status == 404
     await serving
@@ -314,10 +312,10 @@ async def test_changes_are_streamed_until_disconnect(registry: Registry) -> None
     async def check() -> None:
         inspector = inspector_of(registry)
         sent: asyncio.Queue[Any] = asyncio.Queue()
-        left = asyncio.Event()
+        disconnected = asyncio.Event()
 
         async def receive() -> Any:
-            await left.wait()
+            await disconnected.wait()
             return {"type": "http.disconnect"}
 
         scope = {
@@ -328,7 +326,7 @@ async def test_changes_are_streamed_until_disconnect(registry: Registry) -> None
         }
         serving = asyncio.ensure_future(inspector(scope, receive, sent.put))
         assert (b"content-type", b"text/event-stream") in (await sent.get())["headers"]
-        left.set()
+        disconnected.set()
         await serving
 
     await check()

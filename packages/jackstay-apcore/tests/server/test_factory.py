@@ -48,7 +48,7 @@ def test_build_tool(registry: Registry) -> None:
 
 
 def test_undeclared_hints_are_omitted(descriptor: Callable[..., Any]) -> None:
-    """An explicit `destructiveHint: false` would assert what nobody declared."""
+    """An explicit `destructiveHint: false` would be a declaration that the module did not make."""
     tool = factory.build_tool(descriptor())
     assert tool.annotations is None
     assert tool.output_schema is None
@@ -93,7 +93,7 @@ async def test_register_handlers(registry: Registry, executor: Executor) -> None
 
 
 async def test_modules_are_callable_by_every_name(registry: Registry, kinds: SimpleNamespace) -> None:
-    """By its alias, id and OpenAI name. Filters also apply to calls."""
+    """A module has an alias, an id and an OpenAI name. Filters also apply to calls."""
     alias = {"display": {"mcp": {"alias": "free"}}}
     registry.register("disk.free", kinds.Plain(lambda i, c: {"ok": 1}, metadata=alias))
     server, _, _ = served(registry, prefix="disk.")
@@ -190,7 +190,7 @@ def test_only_modules_are_listed(registry: Registry) -> None:
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
 async def test_every_revision_is_supported(registry: Registry, version: str) -> None:
-    """Structured content only where the revision has it."""
+    """Revisions before 2025-06-18 have no structured content."""
     server, _, _ = served(registry)
 
     async def use(client: Any) -> Any:

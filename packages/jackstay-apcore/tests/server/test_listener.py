@@ -14,7 +14,7 @@ from apcore_mcp.server import MCPServerFactory, RegistryListener
 def test_registry_is_followed_between_start_and_stop(
     registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With log lines."""
+    """Each change is logged."""
     listener = RegistryListener(registry, MCPServerFactory())
     assert len(listener.tools) == 4
     listener.start()

@@ -52,7 +52,7 @@ async def test_defaults_are_filled_in(registry: Registry) -> None:
 
 
 async def test_default_catalogue_is_the_whole_registry(executor: Executor) -> None:
-    """`ExecutionRouter(executor)`."""
+    """A router without a catalogue serves every module."""
     assert (await call(ExecutionRouter(executor), "math.add", {"a": 1})).structured_content == {"total": 3}
 
 
@@ -62,7 +62,7 @@ def test_executor_type_is_checked(registry: Registry) -> None:
 
 
 async def test_module_outside_the_catalogue_is_not_found(registry: Registry, executor: Executor) -> None:
-    """The filter is the gate for calls."""
+    """Filters also apply to calls."""
     catalogue = Catalogue(registry, prefix="text.")
     catalogue.refresh()
     router = ExecutionRouter(executor, catalogue=catalogue)
@@ -161,7 +161,7 @@ async def test_exceptions_of_modules_are_not_shown(
     error: Exception,
     text: str,
 ) -> None:
-    """They are only logged."""
+    """Messages of exceptions are only logged."""
     registry.register("x.y", kinds.Plain(raising(error)))
     result = await call(router_of(registry), "x.y")
     assert result.text == text
@@ -285,7 +285,7 @@ async def test_circular_output_is_an_error(registry: Registry, kinds: SimpleName
 
 
 async def test_chunks_are_progress_and_merged_into_the_result(registry: Registry, kinds: SimpleNamespace) -> None:
-    """If the client requested progress."""
+    """A progress token in the request enables streaming."""
     caller = kinds.Caller({"progressToken": 0})
     result = await call(router_of(registry), "text.count", {}, caller)
     assert [progress for progress, _ in caller.progress_updates] == [1, 2, 3]
@@ -303,7 +303,7 @@ async def test_no_streaming_without_progress_token(registry: Registry, kinds: Si
 
 
 async def test_an_ordinary_module_is_not_streamed(registry: Registry, kinds: SimpleNamespace) -> None:
-    """Also with a progress token."""
+    """A progress token has no effect."""
     caller = kinds.Caller({"progressToken": "t"})
     assert (await call(router_of(registry), "math.add", {"a": 1}, caller)).structured_content == {"total": 3}
     assert caller.progress_updates == []
@@ -469,7 +469,7 @@ async def test_replaced_module_uses_its_new_schema(registry: Registry, kinds: Si
 
 
 def test_other_keys_become_strings() -> None:
-    """Middleware may return them for a module without an output schema."""
+    """Middleware may return mappings with other keys for a module without an output schema."""
     assert to_json({1: 2, (1, 2): {3}, None: (float("nan"),)}) == (
         '{"1": 2, "(1, 2)": [3], "None": [null]}',
         ("None[0]",),
@@ -535,10 +535,10 @@ def test_json_values(subtests: pytest.Subtests) -> None:
 
 def test_dataclasses_and_circular_values() -> None:
     assert to_json(Reading(degrees=float("nan"))) == ('{"tone": "cold", "degrees": null}', ("degrees",))
-    endless = Reading()
-    endless.tone = endless  # type: ignore[assignment]
+    circular = Reading()
+    circular.tone = circular  # type: ignore[assignment]
     with pytest.raises(ValueError, match=r"(?i)circular"):
-        to_json(endless)
+        to_json(circular)
 
 
 async def test_structured_output_matches_the_schema(registry: Registry, kinds: SimpleNamespace) -> None:

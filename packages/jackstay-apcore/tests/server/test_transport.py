@@ -54,7 +54,7 @@ def test_options_of_server_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("code", "expected"), [(130, 0), (143, 0), (0, 0), (1, 1)])
 def test_exit_code_after_a_signal(monkeypatch: pytest.MonkeyPatch, code: int, expected: int) -> None:
-    """0 after SIGINT and SIGTERM."""
+    """The exit code is 0 after SIGINT and SIGTERM."""
     codes: list[int] = []
     monkeypatch.setattr(module.os, "_exit", codes.append)
     TransportManager()._exit(code)

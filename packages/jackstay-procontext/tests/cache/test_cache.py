@@ -33,11 +33,11 @@ async def test_all_operations(tmp_path: Path) -> None:
 
 async def test_slow_disk_does_not_block_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All SQL runs in a thread: the event loop continues while an operation blocks."""
-    go = threading.Event()
+    resume = threading.Event()
 
     def slow(self: Store, key: str) -> None:
         assert threading.current_thread() is not threading.main_thread()
-        go.wait(10)
+        resume.wait(10)
 
     monkeypatch.setattr(Store, "get", slow)
 
@@ -46,7 +46,7 @@ async def test_slow_disk_does_not_block_event_loop(tmp_path: Path, monkeypatch: 
     for _ in range(100):
         await asyncio.sleep(0)
     assert not waiting.done()
-    go.set()
+    resume.set()
     await waiting
     await cache.close()
 

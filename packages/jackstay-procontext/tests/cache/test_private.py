@@ -14,7 +14,7 @@ from procontext.cache._store import FILE_NAME, Store
 
 @pytest.fixture(autouse=True)
 def usual_umask() -> object:
-    """The umask of most systems."""
+    """Set the umask of most systems."""
     before = os.umask(0o022)
     yield
     os.umask(before)
@@ -39,10 +39,10 @@ def test_new_cache_is_private_with_side_files(tmp_path: Path) -> None:
 
 
 def test_existing_cache_is_restricted(tmp_path: Path) -> None:
-    """Also files of another version, and side files of a killed process."""
+    """This includes files of another version and side files of a killed process."""
     folder = tmp_path / "cache"
     folder.mkdir(mode=0o755)
-    left = Store(folder)
+    other = Store(folder)
     for entry in folder.iterdir():
         entry.chmod(0o644)
     folder.chmod(0o755)
@@ -51,7 +51,7 @@ def test_existing_cache_is_restricted(tmp_path: Path) -> None:
     assert set(modes(folder).values()) == {0o600}
     assert mode(folder) == 0o700
     store.close()
-    left.close()
+    other.close()
 
 
 def test_recreated_cache_is_private(tmp_path: Path) -> None:
@@ -65,11 +65,11 @@ def test_recreated_cache_is_private(tmp_path: Path) -> None:
 def test_shared_directory_keeps_its_mode(tmp_path: Path) -> None:
     folder = tmp_path / "home"
     folder.mkdir(mode=0o755)
-    (folder / "letter.txt").write_text("")
+    (folder / "notes.txt").write_text("")
     (folder / "pages-link").symlink_to("/dev/null")
     Store(folder).close()
     assert mode(folder) == 0o755
-    assert mode(folder / "letter.txt") == 0o644
+    assert mode(folder / "notes.txt") == 0o644
     assert mode(folder / FILE_NAME) == 0o600
 
 
@@ -80,7 +80,7 @@ def test_chmod_failure_is_a_warning(
     file.write_text("")
 
     def refuse(self: Path, mode: int) -> None:
-        raise PermissionError(1, "not yours")
+        raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "chmod", refuse)
     with caplog.at_level(logging.WARNING, _private.__name__):

@@ -93,18 +93,18 @@ def test_least_recently_used_pages_are_evicted_first(
     store.get("https://a.example/0")
     store.quota.touch("https://a.example/1")
     assert evict(store) > 3
-    left = numbers(store)
-    gone = set(range(count)) - left
-    assert gone == set(range(2, 2 + len(gone)))
-    assert 0 < len(gone) < count / 3
+    kept = numbers(store)
+    evicted = set(range(count)) - kept
+    assert evicted == set(range(2, 2 + len(evicted)))
+    assert 0 < len(evicted) < count / 3
     assert file_bytes(store._connection) <= QUOTA
     assert not store.is_full
-    for number in left:
+    for number in kept:
         assert [hit.url for hit in store.search("lib", f"page{number}x", 1)] == [f"https://a.example/{number}"]
-    assert all(store.search("lib", f"page{number}x", 5) == [] for number in gone)
+    assert all(store.search("lib", f"page{number}x", 5) == [] for number in evicted)
     status = store.status()
-    assert status.documents == status.sections == len(left)
-    assert store._connection.execute("SELECT count(*) FROM uses").fetchone()[0] == len(left)
+    assert status.documents == status.sections == len(kept)
+    assert store._connection.execute("SELECT count(*) FROM uses").fetchone()[0] == len(kept)
     assert "increase cache.max_bytes" not in caplog.text
 
 
@@ -123,7 +123,7 @@ def test_continuous_writes_stay_below_quota(store: Store, tmp_path: Path) -> Non
 
 
 def test_eviction_of_recent_pages_is_logged(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    """Once, with the setting to change."""
+    """The warning is logged once and names the setting."""
     fill(store)
     evict(store)
     assert caplog.text.count("increase cache.max_bytes") == 1
@@ -154,7 +154,7 @@ def test_lowered_quota(tmp_path: Path, clock: Clock) -> None:
 
 
 def test_free_pages_are_truncated_without_eviction(tmp_path: Path, clock: Clock) -> None:
-    """As after `clean`: no further document must be removed."""
+    """`clean` leaves free pages; no further document is removed."""
     opened = Store(tmp_path, QUOTA, clock)
     count = fill(opened)
     opened._connection.execute("DELETE FROM section_text")
@@ -171,7 +171,7 @@ def index(store: Store, key: str, library_id: str, links: list[str]) -> None:
 
 
 def test_links_are_deleted_with_last_index(store: Store) -> None:
-    """Links allow URLs: without an index they must go, and with another index of the library they stay."""
+    """Links allow URLs. They are deleted with the last index of a library, and kept with another index."""
     index(store, "index one", "lib", ["https://x.example/"])
     index(store, "index two", "lib", ["https://x.example/"])
     index(store, "index other", "other", ["https://x.example/"])
@@ -227,7 +227,7 @@ def test_uses_are_flushed_on_close_and_never_go_back(tmp_path: Path, clock: Cloc
 
 
 def test_only_one_process_evicts(tmp_path: Path, clock: Clock) -> None:
-    """Otherwise both would evict a tenth. If the evicting process is killed, the other continues after the lease."""
+    """Two processes would evict twice as much. If the evicting process is killed, another continues after the lease."""
     first, second = Store(tmp_path, QUOTA, clock), Store(tmp_path, QUOTA, clock)
     fill(first)
     assert first.evict_step()

@@ -63,17 +63,17 @@ def test_documents_persist(tmp_path: Path) -> None:
 
 def test_lone_surrogates_are_replaced(store: Store) -> None:
     assert store.put(document(text="a\ud800b"), ("lib",), [Section(1, ("x",), "a\ud800b")])
-    kept = store.get("https://a.example/")
-    assert kept is not None
-    assert kept.text == "a?b"
+    stored = store.get("https://a.example/")
+    assert stored is not None
+    assert stored.text == "a?b"
 
 
 def test_confirm_changes_only_checked_at(store: Store) -> None:
     store.put(document())
     store.confirm("https://a.example/", 500.0)
-    kept = store.get("https://a.example/")
-    assert kept is not None
-    assert (kept.fetched_at, kept.checked_at) == (100.0, 500.0)
+    stored = store.get("https://a.example/")
+    assert stored is not None
+    assert (stored.fetched_at, stored.checked_at) == (100.0, 500.0)
 
 
 def test_links_of_an_index_are_replaced(store: Store) -> None:
@@ -284,7 +284,7 @@ def test_undeletable_file_falls_back_to_memory(tmp_path: Path, monkeypatch: pyte
     (tmp_path / FILE_NAME).write_bytes(b"no database" * 1000)
 
     def refuse(path: object) -> None:
-        raise PermissionError(13, "not yours")
+        raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("procontext.cache._store.os.unlink", refuse)
     opened = Store(tmp_path)
@@ -377,8 +377,7 @@ def test_killed_writers_lose_nothing(tmp_path: Path) -> None:
     opened = Store(tmp_path)
     assert opened._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     for key in written:
-        kept = opened.get(key)
-        assert kept is not None, f"{key} is lost"
+        assert opened.get(key) is not None, f"{key} is lost"
         number = key.split()[1]
         assert key in {hit.url for hit in opened.search("lib", f"word{number}", 5)}
     assert opened.status().sections == opened.status().documents >= len(written) >= 30
@@ -399,7 +398,7 @@ def test_concurrent_opens(tmp_path: Path) -> None:
 
 @contextmanager
 def unprivileged_user() -> Iterator[None]:
-    """Run as `nobody` instead of root, who may write everywhere."""
+    """Run as `nobody`, because root may write everywhere."""
     original = os.geteuid()
     if original == 0:
         os.seteuid(65_534)

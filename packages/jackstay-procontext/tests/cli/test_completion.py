@@ -31,5 +31,5 @@ def test_script_contains_every_command(shell: str, capsys: pytest.CaptureFixture
 
 def test_bash_completion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
-    answers = bash_answers(capsys.readouterr().out, "procontext", LINES, tmp_path)
-    assert dict(zip(LINES, map(sorted, answers), strict=True)) == LINES
+    completions = bash_answers(capsys.readouterr().out, "procontext", LINES, tmp_path)
+    assert dict(zip(LINES, map(sorted, completions), strict=True)) == LINES

@@ -52,7 +52,7 @@ def test_wrong_setting_ends_the_checks(folder: Path, capsys: pytest.CaptureFixtu
 
 
 def test_invalid_registry_path_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`registry.path`."""
+    """`registry.path` names a file that is not a registry."""
     (folder / "registry.json").write_text("{}")
     monkeypatch.setenv("PROCONTEXT__REGISTRY__PATH", "registry.json")
     assert found()["registry"].state == "failed"
@@ -70,7 +70,7 @@ def test_corrupt_download_is_a_warning(folder: Path) -> None:
 
 
 def test_unwritable_cache_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file where a directory should be."""
+    """The parent of the directory is a file."""
     (folder / "taken").write_text("")
     monkeypatch.setenv("PROCONTEXT__CACHE__DIR", "taken/cache")
     assert found()["cache"].state == "failed"
@@ -78,7 +78,7 @@ def test_unwritable_cache_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_cache_size_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The size on disk."""
+    """The check shows the size on disk."""
     (folder / "cache").mkdir()
     (folder / "cache" / "file").write_bytes(b"x" * 2_097_152)
     monkeypatch.setenv("PROCONTEXT__CACHE__DIR", "cache")
@@ -86,7 +86,7 @@ def test_cache_size_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_missing_network_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warning, because offline use is supported."""
+    """Offline use is supported, so this is not a failure."""
 
     def fail(name: str, *_: Any, **__: Any) -> Any:
         raise socket.gaierror(-2, f"{name} is not known")

@@ -73,7 +73,7 @@ def test_help_lists_every_command(run: Run) -> None:
 def test_help_fits_a_screen_and_has_examples(
     run: Run, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """80 columns and 24 lines."""
+    """The screen has 80 columns and 24 lines."""
     monkeypatch.setenv("COLUMNS", "80")
     for argv in (["--help"], *([row.name, "--help"] for row in COMMANDS)):
         with subtests.test(argv=argv):
@@ -158,7 +158,7 @@ def test_signal_ends_a_command_cleanly(
 
 
 def test_broken_pipe_is_silent(run: Run, tmp_path: Path) -> None:
-    """`procontext docs X | head -1`, in a real pipe."""
+    """As in `procontext docs X | head -1`."""
     source = str(Path(_main.__file__).parents[2])
     reading, writing = os.pipe()
     os.close(reading)
@@ -186,7 +186,7 @@ def test_broken_pipe_is_silent(run: Run, tmp_path: Path) -> None:
 def test_signal_ends_the_server_cleanly(
     inherited: str, number: signal.Signals, code: int, run: Run, tmp_path: Path
 ) -> None:
-    """Also if a shell script started it in the background with SIGINT ignored. Standard output stays empty."""
+    """A shell script starts background processes with SIGINT ignored. Standard output stays empty."""
     program = (
         f"import signal, sys; signal.signal(signal.SIGINT, signal.{inherited}); sys.argv[0] = 'procontext';"
         "from procontext.cli import main; sys.exit(main())"
@@ -204,14 +204,14 @@ def test_signal_ends_the_server_cleanly(
         assert process.stdout is not None
         process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
         process.stdin.flush()
-        assert process.stdout.readline()  # it serves
+        assert process.stdout.readline()  # the server is ready
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, "Traceback" in err) == (code, "", False)
 
 
 def test_run_as_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """`python -m procontext`."""
+    """The command is `python -m procontext`."""
     monkeypatch.setattr(sys, "argv", ["procontext", "--version"])
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as ended:
@@ -234,7 +234,7 @@ def test_wrong_settings_are_rejected(run: Run, tmp_path: Path) -> None:
 
 
 def test_resolve_prints_one_row_per_match(run: Run) -> None:
-    """Best first; the exit code for an unknown name is 1."""
+    """The best match is first. The exit code for an unknown name is 1."""
     assert run("resolve", "demo-sdk>=2") == (0, "demo  Demo SDK  package_name 1  -\n", "")
     code, out, _ = run("resolve", "web3")
     assert (code, len(out.splitlines())) == (0, 2)
@@ -349,7 +349,7 @@ def test_fetch_continues_after_a_failure(run: Run) -> None:
 
 
 def test_search_shows_a_section_without_a_heading(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text before the first heading."""
+    """The text is before the first heading of the page."""
     from procontext.models import Hit
 
     documents = ScriptedDocuments()
@@ -389,7 +389,7 @@ def test_setup_downloads_newest_registry(run: Run, monkeypatch: pytest.MonkeyPat
 
 
 def test_setup_reports_failed_download(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings are offline."""
+    """The settings file sets `fetcher.offline`."""
     monkeypatch.setenv("PROCONTEXT__REGISTRY__URL", "https://registry.example.com/latest.json")
     code, _, err = run("setup")
     assert code == 1

@@ -1,4 +1,4 @@
-"""Colour, progress and tables."""
+"""Terminal output: colour, progress and tables."""
 
 import io
 import sys
@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 
 def test_colours_need_a_terminal_without_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
-    """https://no-color.org."""
+    """See https://no-color.org."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert styled("x", "bold", Terminal()) == "\x1b[1mx\x1b[0m"
@@ -48,12 +48,12 @@ def test_progress_bar_needs_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_format_table() -> None:
-    """No trailing spaces."""
+    """Rows have no trailing spaces."""
     assert format_table([("a", "bb", "c"), ("aaa", "b", "")]) == "a    bb  c\naaa  b"
 
 
 def test_print_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error."""
+    """Errors are printed on standard error."""
     print_error("wrong", "do this")
     print_error("wrong")
     assert capsys.readouterr() == ("", "procontext: wrong\n  do this\nprocontext: wrong\n")

@@ -13,7 +13,7 @@ from procontext.config import Config, FetcherSettings, Source
 from scripted.documentation import LoopbackNetwork, Site, status, text
 
 
-def checked(site_of: Callable[[int], Config]) -> list[SourceState]:
+def check_with_site(config_of: Callable[[int], Config]) -> list[SourceState]:
     """Check the sources while a site runs on the event loop of another thread."""
     ready, done = threading.Event(), threading.Event()
     ports: list[int] = []
@@ -34,7 +34,7 @@ def checked(site_of: Callable[[int], Config]) -> list[SourceState]:
     thread.start()
     try:
         assert ready.wait(20)
-        return list(check_sources(site_of(ports[0]), LoopbackNetwork()))
+        return list(check_sources(config_of(ports[0]), LoopbackNetwork()))
     finally:
         done.set()
         thread.join(20)
@@ -60,7 +60,7 @@ def test_check_sources(tmp_path: Path) -> None:
             fetcher=FetcherSettings(allowed_private_hosts=(f"127.0.0.1:{port}",)),
         )
 
-    found = {result.id: result for result in checked(config)}
+    found = {result.id: result for result in check_with_site(config)}
     assert {name: result.state for name, result in found.items()} == {
         "good": "ok",
         "second": "ok",

@@ -74,7 +74,7 @@ def test_private_addresses(subtests: pytest.Subtests) -> None:
 
 
 def test_reserved_addresses(subtests: pytest.Subtests) -> None:
-    """NAT64, 6to4, mapped IPv4, multicast, link-local: they can lead into a private network."""
+    """NAT64, 6to4, mapped IPv4, multicast, link-local: such addresses can lead into a private network."""
     for text in RESERVED:
         with subtests.test(text=text):
             address = parse_address(text)
@@ -83,7 +83,7 @@ def test_reserved_addresses(subtests: pytest.Subtests) -> None:
             assert not is_private_address(address)
 
 
-WHAT_IS_NOT_WRITTEN_PLAINLY_CASES: list[str] = [
+NON_CANONICAL: list[str] = [
     "",
     "localhost",
     "127.1",
@@ -95,5 +95,5 @@ WHAT_IS_NOT_WRITTEN_PLAINLY_CASES: list[str] = [
 
 
 def test_non_canonical_spellings_are_not_addresses() -> None:
-    for text in WHAT_IS_NOT_WRITTEN_PLAINLY_CASES:
+    for text in NON_CANONICAL:
         assert parse_address(text) is None, text

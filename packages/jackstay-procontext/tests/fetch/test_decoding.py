@@ -1,4 +1,4 @@
-"""Decoding of documents, also with a wrong charset."""
+"""Decoding of documents, including documents with a wrong charset."""
 
 import codecs
 
@@ -37,7 +37,7 @@ def test_decode() -> None:
         assert decode(data, content_type) == expected, data
 
 
-WHAT_IS_NO_TEXT_IS_CASES: list[tuple[str, bytes, bool]] = [
+CONTENT_TYPES: list[tuple[str, bytes, bool]] = [
     ("text/markdown", b"x", True),
     ("TEXT/HTML; charset=utf-8", b"x", True),
     ("", b"x", True),
@@ -52,7 +52,7 @@ WHAT_IS_NO_TEXT_IS_CASES: list[tuple[str, bytes, bool]] = [
 
 
 def test_is_text() -> None:
-    for content_type, data, expected in WHAT_IS_NO_TEXT_IS_CASES:
+    for content_type, data, expected in CONTENT_TYPES:
         assert is_text(content_type, data) is expected, content_type
 
 

@@ -68,7 +68,7 @@ BROKEN = [
     (raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"), "truncated"),
     (raw(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), "invalid HTTP response"),
     (raw(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000), "invalid HTTP response"),
-    (body(b"plainly not packed", content_encoding="gzip"), "invalid"),
+    (body(b"not compressed", content_encoding="gzip"), "invalid"),
     (body(b"x", content_encoding="br"), "unsupported Content-Encoding 'br'"),
     (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"), "larger than 1048576 bytes"),
     (flood(2 * LIMIT), "larger than 1048576 bytes"),
@@ -88,12 +88,12 @@ async def test_broken_responses(subtests: pytest.Subtests) -> None:
 def test_gzip_bomb_is_stopped_at_the_limit() -> None:
     """Decompression of 200 MB stops at the limit."""
     decompressor = Decompressor("u", "gzip", LIMIT)
-    packed = gzip.compress(bytes(200 * 1024 * 1024), 1)
-    assert len(packed) < LIMIT
+    compressed = gzip.compress(bytes(200 * 1024 * 1024), 1)
+    assert len(compressed) < LIMIT
     tracemalloc.start()
     try:
         with pytest.raises(FetchError, match="larger than"):
-            decompressor.feed(packed)
+            decompressor.feed(compressed)
         assert tracemalloc.get_traced_memory()[1] < 4 * LIMIT
     finally:
         tracemalloc.stop()
@@ -105,11 +105,11 @@ async def test_empty_response() -> None:
 
 
 def raw_deflate(data: bytes) -> bytes:
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    return packer.compress(data) + packer.flush()
+    compressor = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return compressor.compress(data) + compressor.flush()
 
 
-PACKERS = [
+ENCODINGS = [
     ("gzip", gzip.compress),
     ("x-gzip", lambda data: gzip.compress(data[:10]) + gzip.compress(data[10:])),
     ("gzip", lambda data: gzip.compress(data) + b"\0\0\0"),
@@ -121,12 +121,12 @@ PACKERS = [
 ]
 
 
-@pytest.mark.parametrize(("encoding", "pack"), PACKERS)
+@pytest.mark.parametrize(("encoding", "compress"), ENCODINGS)
 @given(data=st.binary(min_size=1, max_size=2000), cut=st.integers(1, 300))
-def test_decompression_of_arbitrary_chunks(encoding: str, pack: object, data: bytes, cut: int) -> None:
-    assert callable(pack)
-    packed = pack(data)
+def test_decompression_of_arbitrary_chunks(encoding: str, compress: object, data: bytes, cut: int) -> None:
+    assert callable(compress)
+    compressed = compress(data)
     decompressor = Decompressor("u", encoding, 100_000)
-    for start in range(0, len(packed), cut):
-        decompressor.feed(packed[start : start + cut])
+    for start in range(0, len(compressed), cut):
+        decompressor.feed(compressed[start : start + cut])
     assert decompressor.finish() == data

@@ -46,7 +46,7 @@ def fetcher(
     return Fetcher(settings(UNUSED, *sites, **options).fetcher, check_access, network or LoopbackNetwork())
 
 
-async def refused(fetching: Fetcher, url: str) -> FetchError:
+async def fetch_error(fetching: Fetcher, url: str) -> FetchError:
     with pytest.raises(FetchError) as caught:
         await fetching.fetch(url)
     return caught.value
@@ -68,7 +68,7 @@ async def test_connection_goes_to_the_checked_address() -> None:
 
 async def test_tls_uses_the_host_name() -> None:
     network = RecordingNetwork({"docs.example.com": [["8.8.8.8"]]})
-    assert (await refused(fetcher(network=network), "https://docs.example.com/")).reason == "failed"
+    assert (await fetch_error(fetcher(network=network), "https://docs.example.com/")).reason == "failed"
     assert network.connected == [("8.8.8.8", 443, "docs.example.com")]
 
 
@@ -97,7 +97,7 @@ async def test_host_with_non_public_address_is_rejected(
     for answer in NON_PUBLIC_DNS_ANSWERS:
         with subtests.test(answer=answer):
             network = RecordingNetwork({"docs.example.com": [answer]})
-            error = await refused(fetcher(network=network), "https://docs.example.com/")
+            error = await fetch_error(fetcher(network=network), "https://docs.example.com/")
             assert error.reason == "not_allowed"
             assert "which is not public" in error.detail
             assert network.connected == []
@@ -118,7 +118,7 @@ async def test_non_public_literal_address_is_rejected(subtests: pytest.Subtests)
         with subtests.test(host=host):
             for proxy in (None, "http://proxy.corp:3128"):
                 network = RecordingNetwork()
-                error = await refused(fetcher(network=network, proxy=proxy), f"http://{host}/")
+                error = await fetch_error(fetcher(network=network, proxy=proxy), f"http://{host}/")
                 assert error.reason == "not_allowed"
                 assert "is not a public address" in error.detail
                 assert (network.resolved, network.connected) == ([], [])
@@ -128,25 +128,25 @@ async def test_private_host_is_allowed_on_its_port_only() -> None:
     network = RecordingNetwork({"docs.corp": [["10.1.2.3"]], "odd.corp": [["169.254.169.254"]]})
     allowed = ("docs.corp:80", "odd.corp:80")
     fetching = fetcher(network=network, allowed_private_hosts=allowed)
-    assert (await refused(fetching, "http://docs.corp/")).reason == "failed"
+    assert (await fetch_error(fetching, "http://docs.corp/")).reason == "failed"
     assert network.connected == [("10.1.2.3", 80, None)]
-    assert (await refused(fetching, "http://docs.corp:8080/")).reason == "not_allowed"
-    assert (await refused(fetching, "https://docs.corp/")).reason == "not_allowed"
+    assert (await fetch_error(fetching, "http://docs.corp:8080/")).reason == "not_allowed"
+    assert (await fetch_error(fetching, "https://docs.corp/")).reason == "not_allowed"
     # An allowed host may not have a link-local address: metadata services of cloud providers have one.
-    assert (await refused(fetching, "http://odd.corp/")).reason == "not_allowed"
+    assert (await fetch_error(fetching, "http://odd.corp/")).reason == "not_allowed"
     assert len(network.connected) == 1
 
 
 async def test_disallowed_host_is_not_resolved() -> None:
     network = RecordingNetwork({"evil.example": [["8.8.8.8"]]})
-    error = await refused(fetcher(network=network, check_access=only("docs.example.com")), "https://evil.example/")
+    error = await fetch_error(fetcher(network=network, check_access=only("docs.example.com")), "https://evil.example/")
     assert error.reason == "not_allowed"
     assert (network.resolved, network.connected) == ([], [])
 
 
 async def test_next_address_is_tried_after_a_timeout() -> None:
     class HalfDown(RecordingNetwork):
-        async def connect(self, address: str, port: int, tls_name: str | None):  # type: ignore[no-untyped-def]  # as below
+        async def connect(self, address: str, port: int, tls_name: str | None):  # type: ignore[no-untyped-def]  # as in the base class
             if address == "8.8.8.8":
                 self.connected.append((address, port, tls_name))
                 raise TimeoutError
@@ -157,13 +157,15 @@ async def test_next_address_is_tried_after_a_timeout() -> None:
         assert (await fetcher(network=network).fetch("http://docs.example.com/")).body == b"second"
     assert [address for address, _, _ in network.connected] == ["8.8.8.8", "8.8.4.4"]
     down = HalfDown({"docs.example.com": [["8.8.8.8"]]})
-    assert "timeout connecting to 8.8.8.8" in (await refused(fetcher(network=down), "http://docs.example.com/")).detail
+    assert (
+        "timeout connecting to 8.8.8.8" in (await fetch_error(fetcher(network=down), "http://docs.example.com/")).detail
+    )
 
 
 async def test_unresolvable_host_is_a_temporary_failure() -> None:
     network = RecordingNetwork({"empty.example": [[]]})
     for url in ("http://unknown.example/", "http://empty.example/"):
-        error = await refused(fetcher(network=network), url)
+        error = await fetch_error(fetcher(network=network), url)
         assert error.reason == "failed"
         assert "cannot resolve" in error.detail
 
@@ -177,12 +179,12 @@ async def test_at_most_three_redirects() -> None:
         fetching = fetcher(site)
         found = await fetching.fetch(f"{site.url}/1")
         assert (found.url, found.final_url, found.body) == (f"{site.url}/1", f"{site.url}/4", b"there")
-        assert (await refused(fetching, f"{site.url}/0")).reason == "too_many_redirects"
+        assert (await fetch_error(fetching, f"{site.url}/0")).reason == "too_many_redirects"
 
 
 async def test_a_redirect_loop_ends() -> None:
     async with Site({"/a": redirect("/b"), "/b": redirect("/a", 308)}) as site:
-        assert (await refused(fetcher(site), f"{site.url}/a")).reason == "too_many_redirects"
+        assert (await fetch_error(fetcher(site), f"{site.url}/a")).reason == "too_many_redirects"
         assert len(site.requests) == 4
 
 
@@ -203,7 +205,7 @@ async def test_every_redirect_is_checked(subtests: pytest.Subtests) -> None:
             async with Site({"/": redirect(location)}) as site:
                 answers = {"docs.example.com": [["8.8.8.8"]], "rebound.example": [["10.0.0.1"]]}
                 network = RecordingNetwork(answers, leads_to=site.port)
-                assert (await refused(fetcher(network=network), "http://docs.example.com/")).reason == reason
+                assert (await fetch_error(fetcher(network=network), "http://docs.example.com/")).reason == reason
                 assert len(network.connected) == len(site.requests) == 1
 
 
@@ -211,24 +213,24 @@ async def test_redirect_to_disallowed_host_is_rejected() -> None:
     async with Site({"/": redirect("http://evil.example/")}) as site:
         network = RecordingNetwork({"docs.example.com": [["8.8.8.8"]]}, leads_to=site.port)
         fetching = fetcher(network=network, check_access=only("docs.example.com"))
-        assert (await refused(fetching, "http://docs.example.com/")).url == "http://evil.example/"
+        assert (await fetch_error(fetching, "http://docs.example.com/")).url == "http://evil.example/"
         assert network.resolved == ["docs.example.com"]
 
 
 async def test_redirect_without_location_fails() -> None:
     async with Site({"/": status(302)}) as site:
-        assert "without a Location header" in (await refused(fetcher(site), f"{site.url}/")).detail
+        assert "without a Location header" in (await fetch_error(fetcher(site), f"{site.url}/")).detail
 
 
 async def test_headers_are_not_sent_to_another_host() -> None:
-    async with Site({"/b": text("open")}) as other, Site() as own:
-        own.routes["/a"] = redirect(f"{other.url}/b")
+    async with Site({"/b": text("open")}) as other, Site() as first:
+        first.routes["/a"] = redirect(f"{other.url}/b")
 
         async def check_access(target: Target) -> Access:
-            return Access(True, (("Authorization", "Bearer s"),) if target.port == own.port else ())
+            return Access(True, (("Authorization", "Bearer s"),) if target.port == first.port else ())
 
-        await fetcher(own, other, check_access=check_access).fetch(f"{own.url}/a")
-        assert own.requests[0].headers["authorization"] == "Bearer s"
+        await fetcher(first, other, check_access=check_access).fetch(f"{first.url}/a")
+        assert first.requests[0].headers["authorization"] == "Bearer s"
         assert "authorization" not in other.requests[0].headers
 
 
@@ -248,13 +250,13 @@ async def test_error_statuses(subtests: pytest.Subtests) -> None:
     for code, reason in ERROR_STATUSES:
         with subtests.test(code=code):
             async with Site({"/": status(code)}) as site:
-                error = await refused(fetcher(site), f"{site.url}/")
+                error = await fetch_error(fetcher(site), f"{site.url}/")
                 assert error.reason == reason
                 assert str(code) in error.detail
 
 
 async def test_conditional_requests() -> None:
-    """ETag and Last-Modified."""
+    """Requests have the ETag or the Last-Modified of the known document."""
     date = "Sun, 15 Nov 2026 10:00:00 GMT"
     async with Site({"/": validated("# Page", '"7"', date)}) as site:
         fetching = fetcher(site)
@@ -278,15 +280,15 @@ async def test_non_ascii_validator_is_not_sent() -> None:
 async def test_private_ipv6_host() -> None:
     network = RecordingNetwork()
     fetching = fetcher(network=network, allowed_private_hosts=("[fd00::7]:8080",))
-    assert (await refused(fetching, "http://[fd00::7]:8080/")).reason == "failed"
+    assert (await fetch_error(fetching, "http://[fd00::7]:8080/")).reason == "failed"
     assert network.connected == [("fd00::7", 8080, None)]
 
 
 async def test_gzip_bomb_and_slow_response() -> None:
     async with Site({"/bomb": bomb(), "/trickle": trickle()}) as site:
-        error = await refused(fetcher(site), f"{site.url}/bomb")
+        error = await fetch_error(fetcher(site), f"{site.url}/bomb")
         assert "larger than 10485760 bytes" in error.detail
-        error = await refused(fetcher(site, timeout_seconds=0.2), f"{site.url}/trickle")
+        error = await fetch_error(fetcher(site, timeout_seconds=0.2), f"{site.url}/trickle")
         assert (error.reason, error.detail) == ("failed", "timeout after 0.2 seconds")
 
 
@@ -297,20 +299,20 @@ async def test_connection_reset_fails() -> None:
         writer.transport.abort()
 
     async with Site({"/": reset}) as site:
-        error = await refused(fetcher(site), f"{site.url}/")
+        error = await fetch_error(fetcher(site), f"{site.url}/")
         assert error.reason == "failed"
         assert error.detail.startswith("connection lost")
 
 
 async def test_concurrent_fetches_share_one_request() -> None:
-    go = asyncio.Event()
-    async with Site({"/": held(go, text("once"))}) as site:
+    resume = asyncio.Event()
+    async with Site({"/": held(resume, text("once"))}) as site:
         fetching = fetcher(site)
         waiting = [asyncio.create_task(fetching.fetch(f"{site.url}/")) for _ in range(10)]
         while not site.requests:
             await asyncio.sleep(0)
         assert "in_flight=1" in repr(fetching)
-        go.set()
+        resume.set()
         found = await asyncio.gather(*waiting)
     assert {document.body for document in found} == {b"once"}
     assert len(site.requests) == 1
@@ -329,7 +331,7 @@ async def test_close_cancels_fetches() -> None:
 
 async def test_offline_sends_nothing() -> None:
     network = RecordingNetwork()
-    error = await refused(fetcher(network=network, offline=True), "https://docs.example.com/")
+    error = await fetch_error(fetcher(network=network, offline=True), "https://docs.example.com/")
     assert error.reason == "offline"
     assert network.resolved == []
 
@@ -354,7 +356,7 @@ async def test_private_host_bypasses_the_proxy() -> None:
 
 
 async def test_proxy_tunnels_tls(tmp_path: Path) -> None:
-    """Through CONNECT, with a CA file. 127.0.0.1 would be rejected, so the proxy connection is opened directly."""
+    """The tunnel uses CONNECT and a CA file. A fetch from 127.0.0.1 is rejected, so the test opens the connection."""
     context, authority = certificates.make(tmp_path)
 
     async with Site({"/a": text("tunnelled")}, tls=context) as site, tunnelling_proxy() as (port, heads):
@@ -381,15 +383,15 @@ async def test_proxy_errors(subtests: pytest.Subtests) -> None:
         with subtests.test(problem=problem):
             async with tunnelling_proxy(response) as (port, _):
                 fetching = fetcher(proxy=f"http://127.0.0.1:{port}")
-                error = await refused(fetching, "https://docs.example.com/")
+                error = await fetch_error(fetching, "https://docs.example.com/")
                 assert (error.reason, problem in error.detail) == ("failed", True)
 
 
 async def test_tunnel_without_tls_fails() -> None:
     class Broken(RecordingNetwork):
-        async def upgrade(self, streams: object, tls_name: str):  # type: ignore[no-untyped-def, override]  # it only fails
+        async def upgrade(self, streams: object, tls_name: str):  # type: ignore[no-untyped-def, override]  # never returns
             raise ConnectionResetError("not TLS")
 
     async with tunnelling_proxy() as (port, _):
         fetching = fetcher(network=Broken(leads_to=port), proxy="https://[::1]:3128")
-        assert "cannot connect through the proxy" in (await refused(fetching, "https://[2606:4700::1]/")).detail
+        assert "cannot connect through the proxy" in (await fetch_error(fetching, "https://[2606:4700::1]/")).detail

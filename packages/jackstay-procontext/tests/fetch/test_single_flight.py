@@ -9,13 +9,13 @@ from procontext.fetch import Cancelled, SingleFlight
 
 async def test_concurrent_callers_share_the_result() -> None:
     single_flight: SingleFlight[str, int] = SingleFlight()
-    go = asyncio.Event()
+    resume = asyncio.Event()
     runs = 0
 
     async def work() -> int:
         nonlocal runs
         runs += 1
-        await go.wait()
+        await resume.wait()
         return runs
 
     waiting = [asyncio.create_task(single_flight.join("a", work)) for _ in range(5)]
@@ -23,7 +23,7 @@ async def test_concurrent_callers_share_the_result() -> None:
     await asyncio.sleep(0)
     assert "a" in single_flight
     assert len(single_flight) == 1
-    go.set()
+    resume.set()
     assert await asyncio.gather(*waiting) == [1] * 5
     assert "a" not in single_flight
     assert await single_flight.join("a", work) == 2
@@ -31,10 +31,10 @@ async def test_concurrent_callers_share_the_result() -> None:
 
 async def test_cancelled_caller_does_not_cancel_the_task() -> None:
     single_flight: SingleFlight[str, str] = SingleFlight()
-    go = asyncio.Event()
+    resume = asyncio.Event()
 
     async def work() -> str:
-        await go.wait()
+        await resume.wait()
         return "done"
 
     first = asyncio.create_task(single_flight.join("a", work))
@@ -43,7 +43,7 @@ async def test_cancelled_caller_does_not_cancel_the_task() -> None:
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
-    go.set()
+    resume.set()
     assert await second == "done"
 
 

@@ -34,7 +34,7 @@ ALLOWED = [
     "http://10.0.0.7:8080/x",
 ]
 
-REFUSED = [
+REJECTED = [
     "https://langchain.com.evil.example/",
     "https://notlangchain.com/",
     "https://docs.langchain.com:8443/",
@@ -59,7 +59,7 @@ def test_allowed_sites() -> None:
 
 
 def test_other_sites_are_rejected() -> None:
-    for url in REFUSED:
+    for url in REJECTED:
         assert not Sites(ROWS).allows(parse_url(url)), url
 
 

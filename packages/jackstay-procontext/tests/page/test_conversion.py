@@ -38,7 +38,7 @@ def test_non_text_is_rejected() -> None:
 
 
 async def test_page_over_the_limits_is_not_recoverable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a page, a table of contents, and a file of a folder."""
+    """The limits apply to a page, a table of contents, and a file of a folder."""
     monkeypatch.setattr("procontext.page._nesting.MAX_ELEMENTS", 2_000)
 
     many = b"<html><body>" + b"<h1>x</h1>" * 2_001

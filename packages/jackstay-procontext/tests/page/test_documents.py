@@ -1,4 +1,4 @@
-"""The documents, over a site on loopback: caching, refresh, folders."""
+"""Documents of a site on loopback: caching, refresh, folders."""
 
 import asyncio
 import logging
@@ -73,16 +73,16 @@ async def test_html_links_are_relative_to_the_final_url(tmp_path: Path) -> None:
 
 
 async def test_stale_page_is_refreshed_in_background(tmp_path: Path) -> None:
-    """Stale-while-revalidate."""
-    clock, go = Clock(), asyncio.Event()
+    """The stale page is returned at once (stale-while-revalidate, RFC 5861)."""
+    clock, resume = Clock(), asyncio.Event()
     async with Site({"/a": text("old")}) as site, opened(tmp_path, site, clock) as documents:
         await documents.page(f"{site.url}/a")
-        site.routes["/a"] = held(go, text("new"))
+        site.routes["/a"] = held(resume, text("new"))
         clock.pass_hours(24)
         for _ in range(3):  # no call waits, and there is one request
             stale = await documents.page(f"{site.url}/a")
             assert (stale.lines, stale.cached, stale.stale) == (("old",), True, True)
-        go.set()
+        resume.set()
         await settled(documents)
         fresh = await documents.page(f"{site.url}/a")
         assert (fresh.lines, fresh.stale) == (("new",), False)
@@ -134,14 +134,14 @@ async def test_unexpected_error_in_refresh_is_logged(
 
 async def test_page_refreshed_by_another_process(tmp_path: Path) -> None:
     clock = Clock()
-    async with Site({"/a": text("old")}) as site, opened(tmp_path, site, clock) as one:
-        await one.page(f"{site.url}/a")
+    async with Site({"/a": text("old")}) as site, opened(tmp_path, site, clock) as first:
+        await first.page(f"{site.url}/a")
         clock.pass_hours(25)
         site.routes["/a"] = text("new")
         async with opened(tmp_path, site, clock) as other:
             await other.page(f"{site.url}/a")
             await settled(other)
-        seen = await one.page(f"{site.url}/a")
+        seen = await first.page(f"{site.url}/a")
         assert (seen.lines, seen.stale) == (("new",), False)
         assert len(site.requests) == 2
 
@@ -164,12 +164,12 @@ async def test_stale_page_in_memory_is_not_reread(tmp_path: Path) -> None:
 
 
 async def test_concurrent_requests_share_one_fetch(tmp_path: Path) -> None:
-    go = asyncio.Event()
-    async with Site({"/a": held(go, text("one"))}) as site, opened(tmp_path, site) as documents:
+    resume = asyncio.Event()
+    async with Site({"/a": held(resume, text("one"))}) as site, opened(tmp_path, site) as documents:
         tasks = [asyncio.create_task(documents.page(f"{site.url}/a")) for _ in range(20)]
         while not site.requests:
             await asyncio.sleep(0)
-        go.set()
+        resume.set()
         pages = await asyncio.gather(*tasks)
         assert {page.lines for page in pages} == {("one",)}
         assert len(site.requests) == 1

@@ -1,4 +1,4 @@
-"""The documents: failures, their error codes and messages."""
+"""Failures of documents: error codes and messages."""
 
 import asyncio
 from pathlib import Path
@@ -179,14 +179,14 @@ async def test_final_url_is_cached(tmp_path: Path) -> None:
         config = msgspec.structs.replace(config, fetcher=fetcher)
         for is_cached in (False, True):
             documents = await LibraryDocuments.open(config, rows, network=AnyName())
-            away = await documents.page(f"{one}/a")
-            assert (away.url, away.final_url, away.cached) == (f"{one}/a", f"{two}/b", is_cached)
+            redirected = await documents.page(f"{one}/a")
+            assert (redirected.url, redirected.final_url, redirected.cached) == (f"{one}/a", f"{two}/b", is_cached)
             assert (await documents.page(f"{one}/same")).final_url is None
             await documents.close()
 
 
 async def test_no_plain_http_and_no_query_for_sibling_hosts(tmp_path: Path) -> None:
-    """Text on a page could make an agent send a secret in clear, or in a query to a host that no library names."""
+    """Text on a page could make an agent send a secret in clear text, or in a query to a host that no library names."""
     rows = Rows(Library(id="lib", name="Lib", docs_url="https://docs.example.com"))
     network = RecordingNetwork()
     documents = await LibraryDocuments.open(settings(tmp_path), rows, network=network)

@@ -1,4 +1,4 @@
-"""The documents: tables of contents, and the URLs that their links allow."""
+"""Tables of contents, and the URLs that their links allow."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,7 +85,7 @@ async def test_index_faults_and_error_codes(tmp_path: Path, path: str, code: str
 
 
 async def test_only_exact_links_of_an_index_are_allowed(tmp_path: Path) -> None:
-    """Links in pages allow nothing."""
+    """Links in pages do not allow URLs."""
     async with Site({"/linked": text("see [b](/beside)")}) as other, Site() as site:
         site.routes["/llms.txt"] = text(f"- [x]({other.url}/linked)\n")
         config = settings(tmp_path, site, other)
@@ -101,13 +101,13 @@ async def test_only_exact_links_of_an_index_are_allowed(tmp_path: Path) -> None:
 async def test_links_allow_default_ports_only(tmp_path: Path) -> None:
     """An index may link any host, but not its mail server or database."""
     async with Site() as site, opened(tmp_path, site) as documents:
-        odd = (
+        urls = (
             "http://public.example:25/x",
             "https://public.example:6379/x",
             "http://public.example:443/",
         )
-        site.routes["/llms.txt"] = text("".join(f"- [x]({url})\n" for url in odd))
+        site.routes["/llms.txt"] = text("".join(f"- [x]({url})\n" for url in urls))
         await documents.index(library(site))
-        for url in odd:
+        for url in urls:
             assert await documents._cache.libraries_linking(url) == ("lib",)
             assert (await code_of(documents, url))[0] == "URL_NOT_ALLOWED"

@@ -1,4 +1,4 @@
-"""The documents: search, prefetch, offline use, and removal of expired documents."""
+"""Search, prefetch, offline use, and removal of expired documents."""
 
 import asyncio
 import logging

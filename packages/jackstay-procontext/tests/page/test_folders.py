@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     (tmp_path / "secret.md").write_text("# Secret")
-    (folder / "leads out.md").symlink_to(tmp_path / "secret.md")
+    (folder / "outside.md").symlink_to(tmp_path / "secret.md")
     (folder / "loop.md").symlink_to(folder / "loop.md")
     return folder
 
@@ -53,9 +53,9 @@ def test_number_of_files_is_limited(root: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_files_outside_the_folder_are_not_read(root: Path) -> None:
-    """Nor are other kinds of files."""
+    """Other kinds of files are not read either."""
     for relative in (
-        *("../secret.md", "/etc/passwd", "leads out.md", "loop.md", "picture.png", "absent.md"),
+        *("../secret.md", "/etc/passwd", "outside.md", "loop.md", "picture.png", "absent.md"),
         *("", "guide", "a\0.md"),
     ):
         assert file_in(root, relative) is None, relative

@@ -217,7 +217,7 @@ async def test_site_without_search_index(material: Path, tmp_path: Path, without
     for path in without:
         del routes[path]
     async with Site(routes) as site:
-        if "/sitemap.xml" in routes:  # it contains the URL of publication
+        if "/sitemap.xml" in routes:  # contains the URL of the published site
             published = (material / "sitemap.xml").read_text()
             site.routes["/sitemap.xml"] = text(published.replace("https://harbour.example/docs", site.url), "text/xml")
         documents = await LibraryDocuments.open(

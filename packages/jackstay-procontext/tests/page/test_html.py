@@ -1,4 +1,4 @@
-"""Conversion of HTML to Markdown, with small examples of what documentation generators write."""
+"""Conversion of HTML to Markdown, with small examples of the output of documentation generators."""
 
 import time
 
@@ -41,9 +41,9 @@ GENERATORS: list[str] = [
 def test_content_of_each_generator(subtests: pytest.Subtests) -> None:
     for content in GENERATORS:
         with subtests.test(content=content):
-            inside = "<h1 id=t>Title</h1><p>The body of the page, long enough to be taken for one.</p>"
+            inside = "<h1 id=t>Title</h1><p>The body of the page, which is long enough.</p>"
             text = convert(f"<div class=sphinxsidebar>side</div>{content.format(inside)}")
-            assert text == "# Title {#t}\n\nThe body of the page, long enough to be taken for one.\n"
+            assert text == "# Title {#t}\n\nThe body of the page, which is long enough.\n"
 
 
 def test_list_of_articles_is_kept() -> None:
@@ -326,7 +326,7 @@ def test_is_html() -> None:
         assert is_html(text) is expected, text
 
 
-# --- mistakes that would mislead an agent -----------------------------------------------------------------------------
+# --- output that would mislead an agent -------------------------------------------------------------------------------
 
 
 def test_nested_tabs_keep_their_labels() -> None:
@@ -395,10 +395,10 @@ def test_section_of_a_class_contains_its_methods() -> None:
     assert "## `Boat()` {#h.Boat}" in convert(f"<main><p>x</p>{term('Boat')}</main>")
 
 
-def test_folded_source_of_mkdocstrings_is_removed() -> None:
-    """The source is most of such a page and would use up the budget."""
-    folded = "<details class=mkdocstrings-source><summary>Source code</summary><pre>def f(): ...</pre></details>"
-    assert convert(f"<main><h1>T</h1><p>Does f.</p>{folded}</main>") == "# T\n\nDoes f.\n"
+def test_collapsed_source_of_mkdocstrings_is_removed() -> None:
+    """The source would be most of the page and use the output budget."""
+    collapsed = "<details class=mkdocstrings-source><summary>Source code</summary><pre>def f(): ...</pre></details>"
+    assert convert(f"<main><h1>T</h1><p>Does f.</p>{collapsed}</main>") == "# T\n\nDoes f.\n"
 
 
 def test_level_five_headings() -> None:
@@ -412,7 +412,7 @@ def test_task_lists() -> None:
 
 
 def test_heading_in_a_summary() -> None:
-    """As in rustdoc and in folded parts of Docusaurus."""
+    """rustdoc and Docusaurus have headings in collapsed sections."""
     section = "<section id=method.f><a class=anchor href=#method.f>§</a><h4>fn f()</h4></section>"
     text = convert(f"<main><h1>T</h1><details open><summary>{section}</summary><p>Does f.</p></details></main>")
     assert "\n#### fn f() {#method.f}\n" in text

@@ -11,7 +11,7 @@ from procontext.page._nesting import MAX_ATTRIBUTES, _TagScanner, is_too_deep
 
 MANY = 3_000
 
-# Each leaves an element open, and looks as if it did not. They are repeated.
+# Fragments that leave an element open but appear to close it. The tests repeat them.
 HIDDEN_DEPTHS = [
     "<div>",
     '<div a="</div>">',
@@ -172,14 +172,14 @@ def tag_soup(rng: random.Random) -> str:
 def parsed_depth(html: str) -> int:
     root = LexborHTMLParser(html).root
     assert root is not None
-    deepest, left = 0, [(root, 1)]
-    while left:
-        node, depth = left.pop()
+    deepest, pending = 0, [(root, 1)]
+    while pending:
+        node, depth = pending.pop()
         deepest = max(deepest, depth)
         child: LexborNode | None = node.child
         while child is not None:
             if child.is_element_node:
-                left.append((child, depth + 1))
+                pending.append((child, depth + 1))
             child = child.next
     return deepest
 
@@ -195,7 +195,7 @@ def counted_depth(html: str) -> int:
 
 
 def test_estimate_is_not_below_the_parsed_depth(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
-    """Up to six uncounted elements, of a table, are between two counted ones."""
+    """Up to six table elements that are not counted may be between two counted elements."""
     monkeypatch.setattr(_nesting, "MAX_DEPTH", _nesting.MAX_DEPTH)
     for seed in range(80):
         with subtests.test(seed=seed):

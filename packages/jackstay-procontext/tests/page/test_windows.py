@@ -116,7 +116,7 @@ def test_deepest_headings_are_left_out_first() -> None:
 
 
 def test_window_of_a_large_page_takes_less_than_a_millisecond() -> None:
-    """The best of 50 in CPU time, because the machine is shared, and without a coverage tracer."""
+    """The best of 50 runs counts, in CPU time and without a coverage tracer."""
     text = "\n".join(f"## Part {n}\n" + "A line of ordinary length in a page.\n" * 70 for n in range(400))
     page = markdown_page("u", text)
     assert sum(map(len, page.lines)) > 900_000

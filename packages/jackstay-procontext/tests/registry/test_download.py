@@ -21,7 +21,7 @@ HOSTS: list[tuple[str, bool]] = [
 
 
 async def test_allowed_hosts(subtests: pytest.Subtests) -> None:
-    """The configured host and others of its domain, over https."""
+    """The configured host and other hosts of its domain are allowed, over https."""
     for url, is_allowed in HOSTS:
         with subtests.test(url=url):
             download = Downloader(FetcherSettings(), URL)
@@ -37,7 +37,7 @@ async def test_public_suffix_is_not_a_domain() -> None:
 
 
 async def test_failed_fetch_raises_os_error() -> None:
-    """The settings are offline."""
+    """The settings have `offline=True`."""
     download = Downloader(FetcherSettings(offline=True), URL)
     with pytest.raises(OSError, match="offline"):
         await download(URL)

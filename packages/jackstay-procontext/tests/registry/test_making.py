@@ -43,7 +43,7 @@ FASTAPI: dict[str, Any] = {
 
 
 def test_facts_become_rows(tmp_path: Path) -> None:
-    """Without provenance and nulls; the URL of a site's root has no final slash."""
+    """Rows have no provenance and no nulls. The URL of the root of a site has no final slash."""
     into = tmp_path / "registry.json"
     assert tool("make_registry").main(["--facts", str(facts(tmp_path, FASTAPI)), "--into", str(into)]) == 0
     (row,) = json.loads(into.read_bytes())["libraries"]
@@ -153,7 +153,7 @@ def test_flaws_are_reported(
 
 
 def test_missing_facts_and_too_few_libraries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Facts that the registry does not contain, and fewer libraries than required."""
+    """The check reports missing facts and fewer libraries than required."""
     file = tmp_path / "registry.json"
     row = {"id": "a", "name": "A", "languages": ["python"], "docs_url": "https://a"}
     file.write_text(json.dumps({"version": "1", "libraries": [row]}))

@@ -33,7 +33,7 @@ def test_bundled_registry_needs_no_network() -> None:
 
 
 def test_documented_examples_resolve() -> None:
-    """docs/procontext.md."""
+    """The examples are in docs/procontext.md."""
     found = Registry()
     found.load()
     (match,) = found.resolve("langchain-openai>=0.3")
@@ -50,7 +50,7 @@ def test_documented_examples_resolve() -> None:
 
 
 def test_every_package_name_resolves_exactly_to_its_library() -> None:
-    """In any spelling, with a version specifier."""
+    """Case, spaces and version specifiers do not matter."""
     found = Registry()
     found.load()
     count = 0
@@ -94,7 +94,7 @@ def test_corrupt_download_falls_back_to_the_bundled_registry(tmp_path: Path) -> 
 
 
 def test_registry_path(tmp_path: Path) -> None:
-    """If it is invalid, no other registry is used."""
+    """If the file is invalid, no other registry is used."""
     file = tmp_path / "registry.json"
     file.write_bytes(registry("7", "x"))
     found = Registry(path=str(file))
@@ -110,7 +110,7 @@ def test_registry_path(tmp_path: Path) -> None:
 
 
 def test_private_sources_take_precedence() -> None:
-    """They are merged into the registry and replace libraries with equal ids."""
+    """Private sources are merged into the registry and replace libraries with equal ids."""
     fastapi = Library(id="fastapi", name="Private FastAPI", packages=Packages(pypi=("fastapi",)), path="/docs")
     other = Library(id="other", name="Other", packages=Packages(npm=("react",)))
     found = Registry(sources=(fastapi, other))
@@ -121,7 +121,7 @@ def test_private_sources_take_precedence() -> None:
 
 
 async def test_load_on_a_thread() -> None:
-    """`ready` waits for it."""
+    """`ready` waits for the thread."""
     found = Registry()
     results: list[object] = []
     thread = found.start(results.append)
@@ -178,12 +178,12 @@ def test_is_older() -> None:
 
 
 async def test_fuzzy_index_is_built_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes seconds for a hundred thousand libraries; other queries are answered meanwhile."""
-    go, build = threading.Event(), Index._build_fuzzy
+    """The index of 100,000 libraries takes seconds. Other queries are answered meanwhile."""
+    resume, build = threading.Event(), Index._build_fuzzy
 
     def slow(self: Index) -> object:
         assert threading.current_thread() is not threading.main_thread()
-        assert go.wait(30)
+        assert resume.wait(30)
         return build(self)
 
     monkeypatch.setattr(Index, "_build_fuzzy", slow)
@@ -194,6 +194,6 @@ async def test_fuzzy_index_is_built_off_the_event_loop(monkeypatch: pytest.Monke
     exact = await found.find("fastapi")  # does not need the fuzzy index
     assert [match.library_id for match in exact] == ["fastapi"]
     assert not waiting.done()
-    go.set()
+    resume.set()
     assert [match.library_id for match in await waiting] == ["fastapi"]
     assert (await found.find("fasapi"))[0].relevance == 0.92  # now on the event loop

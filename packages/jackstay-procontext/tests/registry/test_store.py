@@ -97,7 +97,7 @@ CORRUPTIONS = [
 
 
 def test_corrupt_pairs(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """Truncated, modified, or with a file outside the directory."""
+    """Files are missing, modified, or outside the directory."""
     for number, (corrupt, problem) in enumerate(CORRUPTIONS):
         with subtests.test(problem=problem):
             store = Store(tmp_path / str(number))
@@ -112,7 +112,7 @@ def test_default_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 
 def test_undeletable_old_files_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Windows while another process has one open; and without O_DIRECTORY."""
+    """As on Windows, where another process may have a file open and `O_DIRECTORY` is missing."""
     store = Store(tmp_path)
     store.replace(registry("1"))
 

@@ -18,7 +18,7 @@ def registry(version: str) -> bytes:
 
 
 class Publisher:
-    """The published files, and the requests for them."""
+    """Serves published files and records the requests."""
 
     def __init__(self, **pages: bytes | Exception) -> None:
         self.pages = {f"https://example.com/registry/{name.replace('_', '.')}": page for name, page in pages.items()}
@@ -57,7 +57,7 @@ async def test_installed_version_is_not_fetched_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("stored", "current_version"), [("3", "unknown"), (None, "2026.11.15")])
 async def test_older_version_is_not_installed(stored: str | None, current_version: str, tmp_path: Path) -> None:
-    """From an outdated mirror."""
+    """A mirror may be outdated."""
     publisher = Publisher(latest_json=described(registry("2")), libraries_json=registry("2"))
     store = Store(tmp_path)
     if stored is not None:
@@ -111,7 +111,7 @@ async def test_failures_leave_the_registry_unchanged(tmp_path: Path, subtests: p
 
 
 async def test_unwritable_directory(tmp_path: Path) -> None:
-    """A file where the directory should be."""
+    """A file has the name of the directory."""
     (tmp_path / "registry").write_text("")
     publisher = Publisher(latest_json=described(registry("2")), libraries_json=registry("2"))
     with pytest.raises(RegistryError, match="cannot write the registry"):
@@ -131,18 +131,18 @@ async def test_keep_fresh_backs_off_after_failures(
     results = iter([RegistryError(URL, "down"), RegistryError(URL, "down"), None, RegistryError(URL, "down")])
     slept: list[float] = []
 
-    class EnoughError(Exception):
+    class StopRefreshError(Exception):
         pass
 
     async def refresh() -> None:
-        result = next(results, EnoughError())
+        result = next(results, StopRefreshError())
         if result is not None:
             raise result
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    with caplog.at_level(logging.WARNING), pytest.raises(EnoughError):
+    with caplog.at_level(logging.WARNING), pytest.raises(StopRefreshError):
         await keep_fresh(refresh, every=86_400, sleep=sleep)
     assert slept == [60, 120, 86_400, 60]
     assert caplog.text.count("registry_refresh_failed") == 3

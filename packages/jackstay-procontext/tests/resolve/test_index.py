@@ -62,7 +62,7 @@ EXACT_MATCHES: list[tuple[str, list[tuple[str, str, float]]]] = [
 
 
 def test_first_stage_with_matches_is_used() -> None:
-    """Package names, then identifiers, then aliases."""
+    """The stages are package names, ids and aliases."""
     for query, expected in EXACT_MATCHES:
         assert found(query) == expected, query
 
@@ -167,7 +167,7 @@ SPELLINGS: list[tuple[str, list[str]]] = [
 
 
 def test_spellings_of_a_name(subtests: pytest.Subtests) -> None:
-    """With the suffix js, as a types package, with a version, in a line of code."""
+    """A name may have the suffix js or a version, or be in a types package or a line of code."""
     index = Index(
         [
             library("winston", npm=("winston",)),
@@ -192,13 +192,13 @@ def test_any_query_is_valid(query: str) -> None:
 
 @given(st.text(alphabet="abcdxyz-", min_size=4, max_size=20), st.integers(0, 19))
 def test_one_edit_changes_at_most_one_bit(name: str, position: int) -> None:
-    """So the bit sets rule out no name within the allowed edits."""
+    """Otherwise the bit sets would exclude names within the allowed edits."""
     shorter = name[: position % len(name)] + name[position % len(name) + 1 :]
     assert (letters(name) ^ letters(shorter)).bit_count() <= 1
 
 
 def test_library_with_similar_names_is_returned_once() -> None:
-    """With the score of its best name."""
+    """The match has the score of the best name."""
     (match,) = Index([library("streamlit", pypi=("streamlits",))]).resolve("streamlitt")
     assert (match.library_id, match.relevance) == ("streamlit", 0.95)
 
@@ -233,7 +233,7 @@ def test_max_edits() -> None:
 
 
 def test_index_is_a_collection() -> None:
-    """`get`, iteration and `repr`."""
+    """An index has `get`, iteration and `repr`."""
     assert INDEX.get("fastapi") is not None
     assert INDEX.get("nothing") is None
     assert len(list(INDEX)) == len(INDEX) == 12

@@ -63,7 +63,7 @@ def test_output_schemas(subtests: pytest.Subtests) -> None:
 
 
 def test_schemas_are_valid_and_described(subtests: pytest.Subtests) -> None:
-    """JSON Schema 2020-12."""
+    """The schemas conform to JSON Schema 2020-12."""
     for row in TOOL_ROWS:
         with subtests.test(row=row):
             for schema in (row.input_schema, row.output_schema):

@@ -53,7 +53,7 @@ def parsed(result: Any) -> Any:
 
 
 async def test_result_is_json_text_and_structured_content(subtests: pytest.Subtests) -> None:
-    """`structuredContent` since 2025-06-18."""
+    """Revisions since 2025-06-18 have `structuredContent`."""
     for version in [*HANDSHAKE, STATELESS]:
         with subtests.test(version=version):
             async with connected(version) as client:
@@ -166,13 +166,13 @@ async def test_arguments_that_are_not_an_object() -> None:
         raise AssertionError("the documents were opened")
 
     async with http_client(make_server(Tools(registry, never, 40_000)).asgi()) as http:
-        answer = await http.post(request("tools/call", {"name": "resolve_library", "arguments": ["x"]}))
-    error = json.loads(answer.json["result"]["content"][0]["text"])["error"]
+        response = await http.post(request("tools/call", {"name": "resolve_library", "arguments": ["x"]}))
+    error = json.loads(response.json["result"]["content"][0]["text"])["error"]
     assert error["code"] == "INVALID_INPUT"
 
 
 async def test_calls_are_counted() -> None:
-    """By tool and outcome. An unexpected error is INTERNAL, and its message is not returned."""
+    """Calls are counted by tool and outcome. An unexpected error is INTERNAL, and its message is not returned."""
     registry = Registry()
     registry.load()
     counted: list[tuple[str, str]] = []
@@ -187,14 +187,14 @@ async def test_calls_are_counted() -> None:
             ("resolve_library", {"query": ""}),
             ("read_page", {"url": URL}),
         ):
-            answer = await http.post(request("tools/call", {"name": name, "arguments": arguments}))
+            response = await http.post(request("tools/call", {"name": name, "arguments": arguments}))
     assert counted == [
         ("resolve_library", "ok"),
         ("resolve_library", "INVALID_INPUT"),
         ("read_page", "INTERNAL"),
     ]
-    assert answer.json["result"]["isError"] is True
-    assert "secret" not in answer.body.decode()
+    assert response.json["result"]["isError"] is True
+    assert "secret" not in response.body.decode()
 
 
 async def test_unknown_tool_is_a_protocol_error() -> None:
@@ -205,7 +205,7 @@ async def test_unknown_tool_is_a_protocol_error() -> None:
 
 
 async def test_session_lists_resolved_libraries(subtests: pytest.Subtests) -> None:
-    """Each library once; the list of a new session is empty."""
+    """Each library is listed once. The list of a new session is empty."""
     for version in HANDSHAKE:
         with subtests.test(version=version):
             async with connected(version) as client:
@@ -258,7 +258,7 @@ async def test_requests_are_served_before_the_registry_is_loaded(monkeypatch: py
 
 
 async def test_missing_registry_is_reported(tmp_path: Path) -> None:
-    """In the error envelope, while the server shuts down."""
+    """The error envelope contains the reason, while the server shuts down."""
     registry = Registry(path=str(tmp_path / "absent.json"))
     registry.start().join(30)
     async with connected(registry=registry) as client:

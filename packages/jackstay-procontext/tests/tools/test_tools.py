@@ -155,7 +155,7 @@ async def test_page_errors_are_raised(subtests: pytest.Subtests) -> None:
 
 
 async def test_unknown_library() -> None:
-    """LIBRARY_NOT_FOUND, without a use of the documents."""
+    """The documents are not used."""
     fixture = Fixture()
     for call in (fixture.tools.get_library_docs("langchan"), fixture.tools.search_docs("langchan", "x")):
         with pytest.raises(ProContextError) as raised:
@@ -187,7 +187,7 @@ async def test_page_with_many_headings_runs_on_a_thread() -> None:
 
 
 async def test_form_feed_is_not_a_newline() -> None:
-    """Nor is U+2028: windows lose no character."""
+    """U+2028 is not a newline either. Windows lose no character."""
     fixture = Fixture()
     fixture.documents.put_index("langchain", "a\x0cb\u2028c\nd\n")
     assert (await fixture.tools.get_library_docs("langchain", limit=1)).content == "a\x0cb\u2028c"

@@ -1,17 +1,19 @@
 
 "use strict";
-// Creating elements. Data of modules is inserted as text only; the policy of the page (page.py) forbids markup from strings.
+// Functions that create elements. Data from modules is inserted as text only: the content security policy (page.py)
+// forbids markup from strings.
 
 let lastId = 0;
 const newId = () => `e${++lastId}`;
 const byId = (id) => document.getElementById(id);
 
-// Characters that nobody sees and that change what is seen: controls, marks that turn the direction of text, letters without
-// ink, and the invisible tags and selectors that can hide sentences from a person but not from a model. An inspector shows them.
-const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|[\u{e0100}-\u{e01ef}]/gu;
-const reveal = (text) => text.replace(UNSEEN, (sign) => `[U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
+// Invisible characters: controls, bidirectional marks, blank letters, and tags and variation selectors, which can hide
+// text from a user but not from a model. The page shows their code points.
+const INVISIBLE = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|[\u{e0100}-\u{e01ef}]/gu;
+const reveal = (text) => text.replace(INVISIBLE, (character) =>
+  `[U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`);
 
-// el("p", {class: "quiet", onclick: f}, "text", child): attributes by name, listeners by on..., the rest is content.
+// Create an element: el("p", {class: "quiet", onclick: f}, "text", child). Names with "on" are event listeners.
 function el(tag, attributes = {}, ...content) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -25,7 +27,7 @@ function el(tag, attributes = {}, ...content) {
   return made;
 }
 
-// Tabs as the ARIA patterns have them: one stop for Tab, arrows between them. rows: {label, panel}.
+// Tabs as in the ARIA Authoring Practices: one tab stop, arrow keys between the tabs. rows: {label, panel}.
 function tabs(rows, { name, isSmall = false, onchange = () => true, first = 0 }) {
   const list = el("div", { role: "tablist", "aria-label": name, class: isSmall ? "small" : "" });
   const buttons = rows.map((row, at) => {
@@ -33,7 +35,8 @@ function tabs(rows, { name, isSmall = false, onchange = () => true, first = 0 })
     row.panel.id ||= newId();
     row.panel.setAttribute("role", "tabpanel");
     row.panel.setAttribute("aria-labelledby", id);
-    return el("button", { type: "button", role: "tab", id, "aria-controls": row.panel.id, onclick: () => choose(at) }, row.label);
+    return el("button", { type: "button", role: "tab", id, "aria-controls": row.panel.id, onclick: () => choose(at) },
+      row.label);
   });
   let chosen = -1;
   function choose(at, isSilent = false) {
@@ -58,12 +61,14 @@ function tabs(rows, { name, isSmall = false, onchange = () => true, first = 0 })
   return { list, choose, get chosen() { return chosen; } };
 }
 
-// JSON has whole numbers of any length, and scripts only up to 2^53: a longer one is kept as its digits (browsers of before
-// 2025 may not have that, and round it).
-const isDigits = (value) => JSON.isRawJSON?.(value) === true;
+// JavaScript numbers are exact only up to 2^53. Larger integers are kept as raw JSON where the browser supports
+// `JSON.rawJSON` (since 2025), and are rounded in older browsers.
+const isRawInteger = (value) => JSON.isRawJSON?.(value) === true;
 const isUnsafe = (value) => typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
-const readJson = (text) => JSON.parse(text, (key, value, at) => (isUnsafe(value) && at && JSON.rawJSON ? JSON.rawJSON(at.source) : value));
-const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value) && !isDigits(value);
+const readJson = (text) => JSON.parse(text, (key, value, at) =>
+  (isUnsafe(value) && at && JSON.rawJSON ? JSON.rawJSON(at.source) : value));
+const isObject = (value) =>
+  value !== null && typeof value === "object" && !Array.isArray(value) && !isRawInteger(value);
 const pretty = (value) => JSON.stringify(value, null, 2);
 
 function copyButton(text) {
@@ -72,7 +77,7 @@ function copyButton(text) {
       await navigator.clipboard.writeText(text());
       button.textContent = "Copied";
     } catch {
-      button.textContent = "Cannot copy here";
+      button.textContent = "Copy failed";
     }
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   } }, "Copy");

@@ -1,12 +1,12 @@
-// A form made from a JSON Schema. A field is {node, read(problems)}: `read` gives the value, or OMIT for one that is not to
-// be sent, and adds {field, message} for what cannot be read. Optional fields have a box "send"; typing ticks it.
+// A form for a JSON Schema. A field is {node, read(problems)}: `read` returns the value, or OMIT if it is not sent, and
+// adds {field, message} for an invalid value. Optional fields have a checkbox "send", which typing checks.
 
 const OMIT = Symbol("omitted");
 const REDACTED = "***REDACTED***";
-// The nesting from which on a value is entered as JSON.
+// Values that are nested deeper are entered as JSON.
 const MAX_FORM_DEPTH = 12;
 
-// The schema with references resolved and allOf merged. A circular reference adds nothing.
+// Return the schema with references resolved and allOf merged. A circular reference adds nothing.
 function resolve(schema, root, seen = []) {
   while (schema && typeof schema === "object" && typeof schema.$ref === "string") {
     const { $ref, ...beside } = schema;
@@ -33,27 +33,29 @@ function resolve(schema, root, seen = []) {
   return schema;
 }
 
-// The alternatives of a schema, or null if it has none.
+// Return the alternatives of a schema, or null if it has none.
 function variantsOf(schema) {
   const listed = schema.anyOf || schema.oneOf;
   if (Array.isArray(listed) && listed.length) {
     const { anyOf, oneOf, default: _default, title, description, ...rest } = schema;
-    return listed.map((part) => (Object.keys(rest).length && part && typeof part === "object" ? { ...rest, ...part } : part));
+    return listed.map((part) =>
+      (Object.keys(rest).length && part && typeof part === "object" ? { ...rest, ...part } : part));
   }
   if (Array.isArray(schema.type)) return schema.type.map((type) => ({ ...schema, type, default: undefined }));
   return null;
 }
 
-// A recursive type is shown by its name inside itself, as is a choice inside a list or a map.
+// Describe the type of a schema. Recursive types, and alternatives inside a list or a map, are shown by name.
 function typeOf(schema, root, seen = []) {
   const reference = schema?.$ref;
   const nameOf = (part) => String(part.$ref).split("/").pop();
   if (seen.includes(reference)) return nameOf(schema);
   const before = reference === undefined ? seen : [...seen, reference];
-  const inside = (part) => (part?.$ref !== undefined && variantsOf(resolve(part, root)) ? nameOf(part) : typeOf(part, root, before));
+  const inside = (part) =>
+    (part?.$ref !== undefined && variantsOf(resolve(part, root)) ? nameOf(part) : typeOf(part, root, before));
   schema = resolve(schema, root);
   if ("const" in schema) return JSON.stringify(schema.const);
-  if (Array.isArray(schema.enum)) return "one of " + schema.enum.length;
+  if (Array.isArray(schema.enum)) return `one of ${schema.enum.length} values`;
   const variants = variantsOf(schema);
   if (variants) return [...new Set(variants.map((part) => typeOf(part, root, before)))].join(" or ");
   if (schema.type === "array") return schema.items ? `list of ${inside(schema.items)}` : "list";
@@ -61,40 +63,46 @@ function typeOf(schema, root, seen = []) {
   if (isMap) return `map of ${inside(schema.additionalProperties)}`;
   if (schema.type === "object" || schema.properties) return schema.title || "object";
   if (schema.type) return schema.format ? `${schema.type} (${schema.format})` : String(schema.type);
-  return "anything";
+  return "any";
 }
 
-// A description of what the schema allows.
+// Describe the constraints and the default of a schema.
 function limitsOf(schema) {
   const parts = [];
-  const pairs = [["minimum", "≥"], ["exclusiveMinimum", ">"], ["maximum", "≤"], ["exclusiveMaximum", "<"], ["multipleOf", "multiple of"],
-    ["minLength", "length ≥"], ["maxLength", "length ≤"], ["minItems", "items ≥"], ["maxItems", "items ≤"], ["pattern", "matches"]];
-  for (const [key, word] of pairs) if (schema[key] !== undefined) parts.push(`${word} ${typeof schema[key] === "string" ? schema[key] : JSON.stringify(schema[key])}`);
-  if (schema.uniqueItems) parts.push("no item twice");
+  const pairs = [
+    ["minimum", "≥"], ["exclusiveMinimum", ">"], ["maximum", "≤"], ["exclusiveMaximum", "<"],
+    ["multipleOf", "multiple of"], ["minLength", "length ≥"], ["maxLength", "length ≤"],
+    ["minItems", "items ≥"], ["maxItems", "items ≤"], ["pattern", "matches"]];
+  for (const [key, word] of pairs)
+    if (schema[key] !== undefined)
+      parts.push(`${word} ${typeof schema[key] === "string" ? schema[key] : JSON.stringify(schema[key])}`);
+  if (schema.uniqueItems) parts.push("unique items");
   if (schema.default !== undefined && schema.default !== null) parts.push(`default ${JSON.stringify(schema.default)}`);
   return parts.join(" · ");
 }
 
-// Whether a value could match a schema, to choose among alternatives.
+// Whether a value could match a schema. Used to choose an alternative.
 function fits(value, schema, root, seen = []) {
   const reference = schema?.$ref;
   if (seen.includes(reference)) return false;
   schema = resolve(schema, root);
   if ("const" in schema) return JSON.stringify(schema.const) === JSON.stringify(value);
-  if (Array.isArray(schema.enum)) return schema.enum.some((one) => JSON.stringify(one) === JSON.stringify(value));
+  if (Array.isArray(schema.enum)) return schema.enum.some((option) => JSON.stringify(option) === JSON.stringify(value));
   const variants = variantsOf(schema);
-  if (variants) return variants.some((part) => fits(value, part, root, reference === undefined ? seen : [...seen, reference]));
+  if (variants) return variants.some((part) =>
+    fits(value, part, root, reference === undefined ? seen : [...seen, reference]));
   if (schema.type === "null") return value === null;
   if (schema.type === "array") return Array.isArray(value);
-  if (schema.type === "integer") return Number.isInteger(value) || isDigits(value);
+  if (schema.type === "integer") return Number.isInteger(value) || isRawInteger(value);
   if (schema.type === "object" || schema.properties) {
     if (!isObject(value)) return false;
-    return (schema.required || []).every((name) => name in value && fits(value[name], (schema.properties || {})[name] ?? {}, root));
+    return (schema.required || []).every((name) =>
+      name in value && fits(value[name], (schema.properties || {})[name] ?? {}, root));
   }
-  return schema.type === undefined || schema.type === (isDigits(value) ? "number" : typeof value);
+  return schema.type === undefined || schema.type === (isRawInteger(value) ? "number" : typeof value);
 }
 
-// One named field with its label, description, box and place for errors. value is OMIT where nothing is given yet.
+// A named field with label, description, checkbox and error. `value` is OMIT if there is no value yet.
 function makeField({ schema: given, root, path, name, isRequired, value, depth, remove = null }) {
   const schema = resolve(given, root);
   const id = newId();
@@ -106,8 +114,11 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
   const touched = () => { if (send && !send.checked) { send.checked = true; show(); } };
   const slot = el("div", { class: "widget" });
   let widget = null;
-  const context = { schema, root, path, id, depth, touched, isSet, isSensitive: schema["x-sensitive"] === true || schema.format === "password" || schema.writeOnly === true };
-  // Nested fields are created when they are sent, because a schema may be recursive.
+  const context = {
+    schema, root, path, id, depth, touched, isSet,
+    isSensitive: schema["x-sensitive"] === true || schema.format === "password" || schema.writeOnly === true
+  };
+  // Nested fields are created when "send" is checked, because a schema may be recursive.
   const isNested = kindOf(schema, depth) !== "simple";
   function build() {
     if (widget) return;
@@ -127,7 +138,8 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
       isLabel ? el("label", { for: id }, name) : el("span", { class: "label", id: `${id}-label` }, name),
       el("span", { class: "kind" }, typeOf(given, root)),
       isRequired && !remove ? el("span", { class: "must" }, "required") : null,
-      send ? el("label", { class: "send" }, send, el("span", {}, "send", el("span", { class: "hidden" }, ` ${name}`))) : null,
+      send ? el("label", { class: "send" }, send,
+        el("span", {}, "send", el("span", { class: "hidden" }, ` ${name}`))) : null,
       remove),
     hint ? el("p", { class: "hint foreign", id: `${id}-hint` }, hint) : null,
     slot, error);
@@ -161,7 +173,8 @@ function makeWidget(context, initial) {
     const isMap = schema.additionalProperties && typeof schema.additionalProperties === "object";
     return hasRows || isMap ? makeObject(context, initial) : makeJson(context, initial, "object");
   }
-  if ("const" in schema) return { node: el("code", { id: context.id }, JSON.stringify(schema.const)), read: () => schema.const };
+  if ("const" in schema)
+    return { node: el("code", { id: context.id }, JSON.stringify(schema.const)), read: () => schema.const };
   if (Array.isArray(schema.enum)) return makeChoice(context, initial);
   if (schema.type === "null") return { node: el("code", { id: context.id }, "null"), read: () => null };
   if (schema.type === "boolean") return makeBoolean(context, initial);
@@ -173,10 +186,12 @@ function makeWidget(context, initial) {
 const described = ({ id }) => ({ id, "aria-describedby": `${id}-hint ${id}-error` });
 
 function makeChoice({ schema, path, id, touched }, initial) {
-  const at = initial === OMIT ? -1 : schema.enum.findIndex((one) => JSON.stringify(one) === JSON.stringify(initial));
+  const at = initial === OMIT ? -1
+    : schema.enum.findIndex((option) => JSON.stringify(option) === JSON.stringify(initial));
   const node = el("select", { ...described({ id }), onchange: touched },
     at < 0 ? el("option", { value: "-1" }, "choose…") : null,
-    ...schema.enum.map((one, index) => el("option", { value: String(index) }, typeof one === "string" ? one : JSON.stringify(one))));
+    ...schema.enum.map((option, index) => el("option", { value: String(index) },
+      typeof option === "string" ? option : JSON.stringify(option))));
   node.value = String(at);
   return {
     node,
@@ -198,20 +213,23 @@ function makeBoolean({ id, touched }, initial) {
 }
 
 function makeNumber({ schema, path, id, touched }, initial) {
-  const isWhole = schema.type === "integer";
-  const node = el("input", { ...described({ id }), type: "text", inputmode: isWhole ? "numeric" : "decimal", autocomplete: "off",
-    value: isDigits(initial) ? initial.rawJSON : typeof initial === "number" ? String(initial) : "", oninput: touched });
+  const isInteger = schema.type === "integer";
+  const node = el("input", {
+    ...described({ id }), type: "text", inputmode: isInteger ? "numeric" : "decimal", autocomplete: "off",
+    value: isRawInteger(initial) ? initial.rawJSON : typeof initial === "number" ? String(initial) : "",
+    oninput: touched });
   return {
     node,
     read(problems) {
       const text = node.value.trim();
       const isNumber = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) && Number.isFinite(Number(text));
-      if (!isNumber || (isWhole && !Number.isInteger(Number(text)))) {
-        problems.push({ field: path, message: text ? `not ${isWhole ? "a whole" : "a"} number` : `${isWhole ? "a whole" : "a"} number is needed` });
+      if (!isNumber || (isInteger && !Number.isInteger(Number(text)))) {
+        problems.push({ field: path,
+          message: `${text ? "not" : "expected"} ${isInteger ? "an integer" : "a number"}` });
         return OMIT;
       }
       if (isUnsafe(Number(text)) && JSON.rawJSON && /^-?[1-9]\d*$/.test(text)) return JSON.rawJSON(text);
-      if (isWhole && isUnsafe(Number(text))) {
+      if (isInteger && isUnsafe(Number(text))) {
         problems.push({ field: path, message: "too large for a browser to send exactly" });
         return OMIT;
       }
@@ -225,25 +243,27 @@ function makeText({ schema, id, touched, isSensitive }, initial) {
   const value = typeof initial === "string" && initial !== REDACTED ? initial : "";
   const shared = { ...described({ id }), value, oninput: touched, autocomplete: "off", spellcheck: "false" };
   const kind = isSensitive ? "password" : kinds[schema.format];
-  const example = Array.isArray(schema.examples) && typeof schema.examples[0] === "string" ? schema.examples[0] : undefined;
+  const example =
+    Array.isArray(schema.examples) && typeof schema.examples[0] === "string" ? schema.examples[0] : undefined;
   const node = kind
     ? el("input", { ...shared, type: kind, autocomplete: isSensitive ? "new-password" : "off", placeholder: example })
-    : el("textarea", { ...shared, rows: 1, placeholder: example || "empty text" }); // it can be sent as it is: that is pointed out
+    : el("textarea", { ...shared, rows: 1, placeholder: example || "empty string" }); // an empty field is sent
   return { node, read: () => node.value };
 }
 
-function makeJson({ path, id, touched }, initial, wanted) {
+function makeJson({ path, id, touched }, initial, expected) {
   const node = el("textarea", { ...described({ id }), class: "code", rows: 3, spellcheck: "false", oninput: touched,
-    value: initial === OMIT ? (wanted === "object" ? "{}" : "") : pretty(initial) });
+    value: initial === OMIT ? (expected === "object" ? "{}" : "") : pretty(initial) });
   return {
     node,
     read(problems) {
       try {
         const value = readJson(node.value);
-        if (wanted === "object" && !isObject(value)) throw new Error("an object is needed, like {}");
+        if (expected === "object" && !isObject(value)) throw new Error("expected an object such as {}");
         return value;
       } catch (problem) {
-        problems.push({ field: path, message: node.value.trim() ? `not JSON: ${problem.message}` : "a value in JSON is needed" });
+        problems.push({ field: path,
+          message: node.value.trim() ? `not JSON: ${problem.message}` : "expected a JSON value" });
         return OMIT;
       }
     },
@@ -254,21 +274,27 @@ function makeVariants(context, initial) {
   const { schema, root, path, id, depth, touched } = context;
   const parts = variantsOf(schema);
   const variants = parts.map((part) => resolve(part, root));
-  // Ticking "send" of a field that is null by default means another value.
+  // Checking "send" of a field that is null by default selects an alternative that is not null.
   const isOpen = initial === OMIT || (initial === null && !context.isSet);
   const found = variants.findIndex((part) => (isOpen ? part.type !== "null" : fits(initial, part, root)));
   let at = Math.max(0, found);
-  const labels = variants.map((part, index) => part.title && kindOf(part, depth) === "object" ? part.title : typeOf(parts[index], root));
+  const labels = variants.map((part, index) =>
+    part.title && kindOf(part, depth) === "object" ? part.title : typeOf(parts[index], root));
   const slot = el("div", { class: "variant" });
   let inner = null;
   function build(value) {
     const part = variants[at];
     const start = value !== OMIT ? value : part.default !== undefined ? part.default : OMIT;
-    inner = makeWidget({ ...context, schema: part, id: newId(), depth: depth + 1, isSensitive: context.isSensitive || part["x-sensitive"] === true || part.format === "password" || part.writeOnly === true }, start);
+    inner = makeWidget({
+      ...context, schema: part, id: newId(), depth: depth + 1,
+      isSensitive: context.isSensitive || part["x-sensitive"] === true || part.format === "password"
+        || part.writeOnly === true
+    }, start);
     inner.node.setAttribute?.("aria-labelledby", `${id}-label`);
     slot.replaceChildren(inner.node);
   }
-  const choice = el("select", { id, "aria-label": `kind of ${path || "value"}`, onchange: () => { at = Number(choice.value); build(OMIT); touched(); } },
+  const choice = el("select", { id, "aria-label": `type of ${path || "value"}`,
+    onchange: () => { at = Number(choice.value); build(OMIT); touched(); } },
     ...labels.map((label, index) => el("option", { value: String(index) }, label)));
   choice.value = String(at);
   build(isOpen ? OMIT : initial);
@@ -281,7 +307,7 @@ function makeArray({ schema, root, path, id, depth, touched }, initial) {
   const fixed = Array.isArray(schema.prefixItems) ? schema.prefixItems : [];
   const list = el("div", {});
   let items = [];
-  // Paths contain positions, so a removal recreates the later items with their values.
+  // Paths contain indexes, so a removal recreates all items.
   function build(values) {
     items = [];
     list.replaceChildren();
@@ -295,7 +321,8 @@ function makeArray({ schema, root, path, id, depth, touched }, initial) {
       touched();
       adder.focus();
     } }, "Remove");
-    const field = makeField({ schema: fixed[at] ?? schema.items ?? {}, root, path: join(path, at), name: `item ${at + 1}`, isRequired: true, value, depth: depth + 1, remove });
+    const field = makeField({ schema: fixed[at] ?? schema.items ?? {}, root, path: join(path, at),
+      name: `item ${at + 1}`, isRequired: true, value, depth: depth + 1, remove });
     const made = { field, row: el("div", { class: "item" }, field.node) };
     items.push(made);
     list.append(made.row);
@@ -305,8 +332,8 @@ function makeArray({ schema, root, path, id, depth, touched }, initial) {
     touched();
     add(OMIT).row.querySelector("input, textarea, select")?.focus();
   } }, "Add an item");
-  const least = Math.min(Math.max(Number.isSafeInteger(schema.minItems) ? schema.minItems : 0, fixed.length), 20);
-  build(Array.isArray(initial) ? initial : Array.from({ length: least }, () => OMIT));
+  const count = Math.min(Math.max(Number.isSafeInteger(schema.minItems) ? schema.minItems : 0, fixed.length), 20);
+  build(Array.isArray(initial) ? initial : Array.from({ length: count }, () => OMIT));
   return {
     node: el("div", { class: "group" }, list, el("div", { class: "adder" }, adder)),
     read: (problems) => items.map((item) => item.field.read(problems)).filter((value) => value !== OMIT),
@@ -321,19 +348,23 @@ function makeObject({ schema, root, path, id, depth, touched }, initial) {
     schema: part, root, path: join(path, name), name, isRequired: required.has(name),
     value: Object.hasOwn(given, name) && given[name] !== REDACTED ? given[name] : OMIT, depth: depth + 1,
   })]);
-  const node = el("div", { class: path ? "group" : "", id, role: "group", "aria-labelledby": `${id}-label` }, ...fields.map(([, field]) => field.node));
-  const more = schema.additionalProperties && typeof schema.additionalProperties === "object" ? makePairs(schema.additionalProperties) : null;
+  const node = el("div", { class: path ? "group" : "", id, role: "group", "aria-labelledby": `${id}-label` },
+    ...fields.map(([, field]) => field.node));
+  const more = schema.additionalProperties && typeof schema.additionalProperties === "object"
+    ? makePairs(schema.additionalProperties) : null;
   function makePairs(part) {
     const rows = [];
     const list = el("div", {});
     function add(name, value) {
-      const key = el("input", { type: "text", value: name, placeholder: "name", "aria-label": "name of the entry", oninput: touched, autocomplete: "off" });
+      const key = el("input", { type: "text", value: name, placeholder: "name", "aria-label": "name of the entry",
+        oninput: touched, autocomplete: "off" });
       const remove = el("button", { type: "button", "aria-label": `Remove entry ${name}`, onclick: () => {
         rows.splice(rows.indexOf(made), 1);
         row.remove();
         touched();
       } }, "Remove");
-      const field = makeField({ schema: part, root, path: join(path, name || "*"), name: "value", isRequired: true, value, depth: depth + 1, remove });
+      const field = makeField({ schema: part, root, path: join(path, name || "*"), name: "value",
+        isRequired: true, value, depth: depth + 1, remove });
       const made = { key, field };
       const row = el("div", { class: "pair" }, key, field.node);
       rows.push(made);
@@ -341,8 +372,10 @@ function makeObject({ schema, root, path, id, depth, touched }, initial) {
       return key;
     }
     const known = new Set(properties.map(([name]) => name));
-    for (const [name, value] of Object.entries(given)) if (!known.has(name)) add(name, value === REDACTED ? OMIT : value);
-    node.append(list, el("div", { class: "adder" }, el("button", { type: "button", onclick: () => { touched(); add("", OMIT).focus(); } }, "Add an entry")));
+    for (const [name, value] of Object.entries(given))
+      if (!known.has(name)) add(name, value === REDACTED ? OMIT : value);
+    node.append(list, el("div", { class: "adder" },
+      el("button", { type: "button", onclick: () => { touched(); add("", OMIT).focus(); } }, "Add an entry")));
     return rows;
   }
   return {
@@ -350,7 +383,8 @@ function makeObject({ schema, root, path, id, depth, touched }, initial) {
     read(problems) {
       const made = {};
       const put = (name, value) => {
-        if (value !== OMIT) Object.defineProperty(made, name, { value, enumerable: true, writable: true, configurable: true });
+        if (value !== OMIT)
+          Object.defineProperty(made, name, { value, enumerable: true, writable: true, configurable: true });
       };
       for (const [name, field] of fields) put(name, field.read(problems));
       for (const { key, field } of more || []) {
@@ -362,7 +396,7 @@ function makeObject({ schema, root, path, id, depth, touched }, initial) {
   };
 }
 
-// The whole form of an input schema, filled with `value`.
+// Return the form for an input schema, filled with `value`.
 function makeForm(schema, value) {
   const root = resolve(schema, schema);
   const hasFields = root.properties && Object.keys(root.properties).length;
@@ -370,21 +404,22 @@ function makeForm(schema, value) {
   const context = { schema: root, root: schema, path: "", id: newId(), depth: 0, touched: () => {}, isSet: true };
   if (hasFields || hasMore || variantsOf(root)) return makeWidget(context, value ?? OMIT);
   if (root.additionalProperties === true) return makeJson(context, value ?? OMIT, "object");
-  return { node: el("p", { class: "quiet" }, "This tool takes no arguments."), read: () => ({}) };
+  return { node: el("p", { class: "quiet" }, "This tool has no arguments."), read: () => ({}) };
 }
 
-// Show each problem at its field, or at the nearest one. Returns those without a field.
+// Show each problem at its field, or at the nearest enclosing one. Returns the problems without a field.
 function showProblems(form, problems) {
   for (const old of form.querySelectorAll(".error")) old.textContent = "";
   for (const old of form.querySelectorAll("[aria-invalid]")) old.removeAttribute("aria-invalid");
-  const homeless = [];
+  const unplaced = [];
   let first = null;
   for (const problem of problems) {
     let path = problem.field;
     let field = null;
-    while (path && !(field = form.querySelector(`.field[data-path="${CSS.escape(path)}"]`))) path = path.split(".").slice(0, -1).join(".");
+    while (path && !(field = form.querySelector(`.field[data-path="${CSS.escape(path)}"]`)))
+      path = path.split(".").slice(0, -1).join(".");
     if (!field) {
-      homeless.push(problem);
+      unplaced.push(problem);
       continue;
     }
     const place = field.querySelector(":scope > .error");
@@ -395,14 +430,14 @@ function showProblems(form, problems) {
     first ||= input || field.querySelector("input");
   }
   first?.focus();
-  return homeless;
+  return unplaced;
 }
 
-// Names that are always secret, as in the redaction of the server; rather too many than too few.
+// Names of fields that are always redacted, like on the server. Matches more names than necessary, to be safe.
 const SECRET_NAME = /secret|passw|token|key|auth|credential|cookie|session|bearer/i;
 
-// Arguments as the history may store them. The server sends its own version when a call begins; this one is for calls whose
-// beginning was not received. A schema may be recursive, so the steps are limited, and the rest is hidden.
+// Redact arguments for the history. The server sends redacted arguments when a call begins; this function is for calls
+// for which they were not received. A schema may be recursive, so the number of steps is limited; the rest is redacted.
 function withoutSecrets(value, schema) {
   let steps = 20000;
   function hide(part, inner, name) {
@@ -410,17 +445,18 @@ function withoutSecrets(value, schema) {
     if (steps < 0 || SECRET_NAME.test(name)) return REDACTED;
     const node = resolve(inner, schema);
     if (node["x-sensitive"]) return REDACTED;
-    // All alternatives are applied: a value that one of them hides is hidden.
+    // A value is redacted if any alternative redacts it.
     const listed = Array.isArray(node.type) ? null : variantsOf(node);
-    if (listed) return listed.reduce((shown, one) => hide(shown, one, ""), part);
-    if (Array.isArray(part)) return part.map((one, at) => hide(one, node.prefixItems?.[at] ?? node.items ?? {}, ""));
+    if (listed) return listed.reduce((shown, variant) => hide(shown, variant, ""), part);
+    if (Array.isArray(part)) return part.map((item, at) => hide(item, node.prefixItems?.[at] ?? node.items ?? {}, ""));
     if (!isObject(part)) return part;
-    const inside = (key) => (Object.hasOwn(node.properties || {}, key) ? node.properties[key] : node.additionalProperties ?? {});
-    return Object.fromEntries(Object.entries(part).map(([key, one]) => [key, hide(one, inside(key), key)]));
+    const inside = (key) =>
+      (Object.hasOwn(node.properties || {}, key) ? node.properties[key] : node.additionalProperties ?? {});
+    return Object.fromEntries(Object.entries(part).map(([key, member]) => [key, hide(member, inside(key), key)]));
   }
   try {
     return hide(value, schema, "");
-  } catch { // a schema that is none, or deeper than the stack
+  } catch { // an invalid schema, or a stack overflow
     return Object.fromEntries(Object.keys(value).map((key) => [key, REDACTED]));
   }
 }
