@@ -78,7 +78,7 @@ async def test_a_server_killed_within_a_frame_leaves_no_call_waiting() -> None:
 
 
 async def test_a_grandchild_with_open_pipes_does_not_delay_the_caller(tmp_path: Path) -> None:
-    """docs/guarantees.md G1 and G13: and it is killed with its parent."""
+    """docs/guarantees.md G1 and G13: the grandchild is killed with its parent."""
     async with client_of("works", str(tmp_path)) as client:
         with pytest.raises(OutcomeUnknownError) as caught:
             await client.tools.call("leave_a_grandchild_and_die")  # the grandchild itself never ends
@@ -287,7 +287,7 @@ async def test_a_response_after_the_cancellation_is_counted_and_ignored() -> Non
 
 
 async def test_a_server_that_closes_its_stdout_is_restarted() -> None:
-    """docs/guarantees.md G1 and G13: it can never respond again, so it is killed."""
+    """docs/guarantees.md G1 and G13: a server without stdout cannot respond, so it is killed."""
     async with client_of() as client:
         with pytest.raises(OutcomeUnknownError):
             await client.tools.call("close_stdout")

@@ -57,7 +57,7 @@ async def test_the_frames_of_a_server_killed_within_a_frame_are_delivered() -> N
     error, code, _ = await ended(handler)
     assert code == -signal.SIGKILL
     assert "signal 9" in str(error)
-    assert handler.frames == [ANSWER, ANSWER[:20]], "the incomplete frame is invalid JSON, which the reader notices"
+    assert handler.frames == [ANSWER, ANSWER[:20]], "the incomplete frame is invalid JSON, which the reader reports"
     await transport.close()
 
 
@@ -84,20 +84,20 @@ async def test_the_exit_code_and_the_stderr_tail_are_reported() -> None:
     await transport.close()
 
 
-@pytest.mark.parametrize("kind", ["polite", "stubborn"])
+@pytest.mark.parametrize("kind", ["normal", "stubborn"])
 async def test_a_grandchild_with_open_pipes_causes_no_delay_and_is_killed(kind: str) -> None:
     handler = RecordingHandler()
     transport = await started(handler, "leaves_a_grandchild", kind)
     _, code, _ = await ended(handler)
     assert code == 0
     grandchild = json.loads(handler.frames[0])["grandchild"]
-    assert is_running(grandchild), "otherwise the test proves nothing"
+    assert is_running(grandchild), "otherwise the test is not meaningful"
     await transport.close()
     await gone(grandchild)
 
 
 async def test_a_grandchild_in_its_own_session_causes_no_delay_and_is_not_killed() -> None:
-    """docs/guarantees.md G13: it is not in the process group."""
+    """docs/guarantees.md G13: the grandchild is not in the process group."""
     handler = RecordingHandler()
     transport = await started(handler, "leaves_a_grandchild", "detached")
     _, code, _ = await ended(handler)
@@ -173,7 +173,7 @@ def is_too_large_then_answer(frames: list[bytes | McpError]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("name", "argument", "count", "holds"),
+    ("name", "argument", "count", "is_expected"),
     [
         ("floods_stderr", str(1024 * 1024), 1, is_answer_only),
         ("prints_junk", "", 4, is_junk_then_answer),
@@ -182,11 +182,11 @@ def is_too_large_then_answer(frames: list[bytes | McpError]) -> bool:
     ],
 )
 async def test_the_output_of_a_misbehaving_server_is_read(
-    name: str, argument: str, count: int, holds: Callable[[list[bytes | McpError]], bool]
+    name: str, argument: str, count: int, is_expected: Callable[[list[bytes | McpError]], bool]
 ) -> None:
     handler = RecordingHandler()
     transport = await started(handler, name, argument)
-    assert holds(await answered(handler, count))
+    assert is_expected(await answered(handler, count))
     await transport.close()
     assert handler.ends == []
 
@@ -216,8 +216,8 @@ async def test_a_server_that_never_responds_ends_with_its_input() -> None:
 async def test_backpressure_of_a_server_that_does_not_read() -> None:
     handler = RecordingHandler()
     transport = await started(handler, "reads_nothing_at_first")
-    (hello,) = await answered(handler)
-    assert isinstance(hello, bytes)
+    (first,) = await answered(handler)
+    assert isinstance(first, bytes)
     number = 0
     while transport.send(b"x" * 1000, number + 1):
         number += 1
@@ -226,12 +226,12 @@ async def test_backpressure_of_a_server_that_does_not_read() -> None:
     withdrawn = number
     assert transport.withdraw(withdrawn)
     assert not transport.withdraw(1)
-    os.kill(json.loads(hello)["pid"], signal.SIGUSR1)
+    os.kill(json.loads(first)["pid"], signal.SIGUSR1)
     await handler.until(lambda: handler.room_calls == 1)
     assert transport.send(b'"stop', number + 2)
     assert transport.send(b"stop", number + 3)
     frames = await answered(handler, 2)
-    assert frames[1] == b'{"lines":%d}' % (number - 1 + 2), "all but the withdrawn one, and the last two"
+    assert frames[1] == b'{"lines":%d}' % (number - 1 + 2), "all lines except the withdrawn one, plus the last two"
     await transport.close()
 
 

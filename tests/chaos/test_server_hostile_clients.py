@@ -1,7 +1,7 @@
 """Misbehaving clients: in memory beside a well-behaved one, and against a server process.
 
-The well-behaved client is always served. Of the other one no request, task or thread is left; the process leaks no
-descriptor, its memory is bounded, and it ends normally.
+The well-behaved client is always served. No request, task or thread of the other client is left; the process leaks no
+descriptor, its memory is bounded, and it exits normally.
 """
 
 import asyncio
@@ -239,7 +239,7 @@ def test_a_misbehaving_client_does_not_affect_another_one(
         async with connected(server) as good:
             tasks = asyncio.all_tasks()
             async with connected(server, capabilities={"elicitation": {}}) as bad:
-                (_, hit) = server._connections.values()
+                (_, target) = server._connections.values()
                 misbehaving = asyncio.ensure_future(hostile(bad))
                 while not misbehaving.done():
                     assert await good.text("echo", text="meanwhile") == "meanwhile"
@@ -247,7 +247,7 @@ def test_a_misbehaving_client_does_not_affect_another_one(
                 assert await good.text("block") == "jackstay-pool"
             assert await good.text("echo", text="afterwards") == "afterwards"
             assert len(server._connections) == 1
-            assert (len(hit.core.in_flight), len(hit.core.outgoing_requests), len(hit._tasks)) == (0, 0, 0)
+            assert (len(target.core.in_flight), len(target.core.outgoing_requests), len(target._tasks)) == (0, 0, 0)
             assert asyncio.all_tasks() <= tasks, "a task is still running"
 
     run(test)

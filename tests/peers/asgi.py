@@ -21,11 +21,11 @@ async def request_app(
         "root_path": root,
         "headers": [(name.encode(), value.encode()) for name, value in lines.items()],
     }
-    given = iter([{"type": "http.request", "body": b"" if body is None else json.dumps(body).encode()}])
+    messages = iter([{"type": "http.request", "body": b"" if body is None else json.dumps(body).encode()}])
     sent: list[Any] = []
 
     async def receive() -> Any:
-        message = next(given, None)
+        message = next(messages, None)
         return message if message is not None else await asyncio.Event().wait()
 
     async def send(message: Any) -> None:
@@ -36,6 +36,6 @@ async def request_app(
     return HttpReply(sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
-def request_app_sync(app: Any, *words: Any, **more: Any) -> HttpReply:
-    """The same, on a new loop."""
-    return asyncio.run(request_app(app, *words, **more))
+def request_app_sync(app: Any, *arguments: Any, **more: Any) -> HttpReply:
+    """Run `request_app()` on a new event loop."""
+    return asyncio.run(request_app(app, *arguments, **more))

@@ -54,7 +54,7 @@ class ClosingServer:
                 return [_encode({"jsonrpc": "2.0", "method": "notifications/reset"})]
             case "second initialize":
                 return [_encode({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})]
-            case "occurs":
+            case "invalid frames":
                 return [b"Listening on stdio..."] * 20
             case "oversize":
                 return [b'"' + b"x" * LIMIT + b'"']

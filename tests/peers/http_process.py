@@ -38,7 +38,7 @@ class HttpReply(NamedTuple):
 
 
 class Serving:
-    """The process. As a context it serves when it is entered, and is ended at the exit."""
+    """The process. As a context manager it is started on entry and killed on exit."""
 
     def __init__(self, *command: str, **options: Any) -> None:
         self.command = command or (sys.executable, str(PROGRAM), json.dumps({"port": 0, **options}))
@@ -92,7 +92,7 @@ class Serving:
 
     @property
     def port(self) -> int:
-        """The port; waits until it serves."""
+        """The port. Waits until the server accepts connections."""
         return int(self.wait_for_line(r"serves https?://[^ ]*:(\d+)/")[1])
 
     def connection(self) -> http.client.HTTPConnection:

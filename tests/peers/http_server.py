@@ -1,7 +1,7 @@
 """An HTTP server program, for tests with real processes: `python http_server.py '{"port": 0, "workers": 2}'`.
 
-Options that are not of `Server` go to `run(transport="http")`. It prints to stderr when a handler begins, and when its
-shutdown hook ran.
+Options that `Server` does not have are passed to `run(transport="http")`. The program prints to stderr when a handler
+begins, and when its shutdown hook ran.
 """
 
 import asyncio

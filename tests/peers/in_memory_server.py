@@ -1,4 +1,4 @@
-"""An in-memory server that is one function, as a target for `connect()` on any loop.
+"""An in-memory server implemented by one function, as a target for `connect()` on any loop.
 
 `InMemoryServer(name, answer)` calls `answer(method, params)` for every request. It returns the result, raises a
 JsonRpcError, or returns None to send no response. `received` are the messages in order. The revision is 2025-11-25.

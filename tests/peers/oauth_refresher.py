@@ -1,4 +1,4 @@
-"""A program that shares a token file: for every path on stdin it gets a bearer header and prints it.
+"""A program that shares a token file: for every path on stdin it prints the bearer header of the store at that path.
 
     python oauth_refresher.py ISSUER RESOURCE
 
@@ -17,12 +17,12 @@ async def main(issuer: str, resource: str) -> None:
     client = default_http_client()
     try:
         for line in iter(sys.stdin.readline, ""):
-            words = line.strip().split(" ", 2)
-            if words[0] == "hold":
-                async with FileStore(words[1]).lock(words[2]):
+            parts = line.strip().split(" ", 2)
+            if parts[0] == "hold":
+                async with FileStore(parts[1]).lock(parts[2]):
                     print("held", flush=True)
                     await asyncio.sleep(600)
-            auth = OAuth(Identity(client_id="me", issuer=issuer), store=FileStore(words[0]), show=None)
+            auth = OAuth(Identity(client_id="me", issuer=issuer), store=FileStore(parts[0]), show=None)
             try:
                 headers = dict(await auth.headers(client, resource))
                 print(headers.get("Authorization", "nothing"), flush=True)

@@ -1,4 +1,4 @@
-"""A small stdio MCP server without dependencies, for tests of commands and APIs.
+"""A small stdio MCP server without dependencies, for tests of the command line and the APIs.
 
 Its revision is 2025-11-25, or with `--stateless` 2026-07-28; it has well-behaved and misbehaving tools.
 `--ledger=FILE` gets a line for each received message; a named pipe makes a test wait for it.
@@ -11,7 +11,7 @@ import sys
 import threading
 
 STATELESS = "--stateless" in sys.argv
-LEDGER = next((word[9:] for word in sys.argv if word.startswith("--ledger=")), None)
+LEDGER = next((argument[9:] for argument in sys.argv if argument.startswith("--ledger=")), None)
 LOCK = threading.Lock()
 ESCAPE = "\x1b[31mred\x1b[0m"
 
@@ -70,7 +70,7 @@ CAPABILITIES = {
     "prompts": {},
     "logging": {},
 }
-for name in [word[10:] for word in sys.argv if word.startswith("--without=")]:
+for name in [argument[10:] for argument in sys.argv if argument.startswith("--without=")]:
     CAPABILITIES.pop(name)
 
 
@@ -172,9 +172,9 @@ def answer(method, params):
         resources = [] if "--no-resources" in sys.argv else RESOURCES
         return {"resources": resources, "ttlMs": 0, "cacheScope": "private"}
     if method == "resources/templates/list":
-        for word in sys.argv:
-            if word.startswith("--no-templates="):
-                raise Refusal(int(word[15:]), "no templates")
+        for argument in sys.argv:
+            if argument.startswith("--no-templates="):
+                raise Refusal(int(argument[15:]), "no templates")
         return {"resourceTemplates": TEMPLATES, "ttlMs": 0, "cacheScope": "private"}
     if method == "resources/read":
         return {**read(params), "ttlMs": 0, "cacheScope": "private"}

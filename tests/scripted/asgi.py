@@ -1,12 +1,12 @@
 """An HTTP client without a network, for tests of ASGI apps.
 
     async with http_client(app) as http:
-        answer = await http.post({"jsonrpc": "2.0", ...})
+        response = await http.post({"jsonrpc": "2.0", ...})
         stream = await http.open("GET", headers={...})     # returns with the headers
         event = await stream.event()
         stream.disconnect()                                  # the client closes the response
 
-`leave()` is a disconnect; `hold()` makes the app's `send` wait, as an ASGI server does for a client that reads slowly.
+`disconnect()` closes the response; `pause()` makes the app's `send` wait, as an ASGI server does for a slow client.
 """
 
 import asyncio
@@ -84,9 +84,9 @@ class Response:
         self.body = b""
         self.is_complete = False
         self.task: asyncio.Task[None] | None = None
-        self._left = asyncio.Event()
-        self._flows = asyncio.Event()
-        self._flows.set()
+        self._disconnected = asyncio.Event()
+        self._can_write = asyncio.Event()
+        self._can_write.set()
         self._changed = asyncio.Event()
         self._reader = EventReader()
         self._fed = 0
@@ -118,15 +118,15 @@ class Response:
 
     def disconnect(self) -> None:
         """Close the response before its end, as a client does."""
-        self._left.set()
+        self._disconnected.set()
 
     def pause(self) -> None:
         """Stop reading."""
-        self._flows.clear()
+        self._can_write.clear()
 
     def resume(self) -> None:
         """Resume reading."""
-        self._flows.set()
+        self._can_write.set()
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait until the condition is true."""
@@ -165,16 +165,16 @@ class Response:
 
     def receiving(self, chunks: list[bytes]) -> Callable[[], Coroutine[object, object, dict[str, Any]]]:
         async def receive() -> dict[str, Any]:
-            if self._left.is_set() or not chunks:
-                await self._left.wait()
+            if self._disconnected.is_set() or not chunks:
+                await self._disconnected.wait()
                 return {"type": "http.disconnect"}
             return {"type": "http.request", "body": chunks.pop(0), "more_body": bool(chunks)}
 
         return receive
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        await self._flows.wait()
-        if self._left.is_set():
+        await self._can_write.wait()
+        if self._disconnected.is_set():
             return
         if message["type"] == "http.response.start":
             assert self.status == 0, "started twice"
@@ -229,12 +229,12 @@ class Http:
             full = {"content-type": "application/json", **full, **mirrored(body)}
         full.update(headers or {})
         encoded = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        place, _, query = (path or self.path).partition("?")
+        path_part, _, query = (path or self.path).partition("?")
         full_scope = {
             "type": "http",
             "http_version": "1.1",
             "method": method,
-            "path": place,
+            "path": path_part,
             "query_string": query.encode(),
             "root_path": "",
             "headers": [(n.encode(), v.encode("latin-1")) for n, v in full.items() if v is not None],

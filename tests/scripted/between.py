@@ -1,4 +1,4 @@
-"""A proxy in memory, between a scripted server and clients."""
+"""An in-memory proxy between a scripted server and clients."""
 
 import asyncio
 from collections.abc import AsyncIterator

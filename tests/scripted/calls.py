@@ -52,7 +52,7 @@ class CallsHarness:
 
 
 def harness_with(where, **options):
-    """Return a harness with one call: `waiting`, `written`, `busy`, or else one that is queued by the transport."""
+    """Return a harness with one call that is `waiting`, `written` or `busy`, or else queued by the transport."""
     harness = CallsHarness()
     if where == "waiting":
         harness.calls.is_full = True

@@ -24,9 +24,9 @@ def server(message: Any, at: float = 0.0, **more: Any) -> dict[str, Any]:
     return {"at": at, "connection": 1, "from": "server", "message": message, **more}
 
 
-def event(sender: str, at: float = 0.0, **what: Any) -> dict[str, Any]:
+def event(sender: str, at: float = 0.0, **fields: Any) -> dict[str, Any]:
     """A line with another event."""
-    return {"at": at, "connection": 1, "from": sender, **what}
+    return {"at": at, "connection": 1, "from": sender, **fields}
 
 
 def request(id: Any, method: str = "tools/call", params: Any = None, **more: Any) -> dict[str, Any]:

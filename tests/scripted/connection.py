@@ -11,7 +11,7 @@ from jackstay.server.http._sockets import bind_sockets, port_of
 
 LIMIT = 4096
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def hello(scope: dict, receive: Callable, send: Callable) -> None:
@@ -19,8 +19,10 @@ async def hello(scope: dict, receive: Callable, send: Callable) -> None:
     await send({"type": "http.response.body", "body": b"hi"})
 
 
-def talked(talk: Talk, timeout: float = 5.0, keepalive: int = 5, app: Any = hello, protocol: Any = None) -> None:
-    """Serve on a socket with these limits, and connect to it."""
+def talked(
+    talk: Conversation, timeout: float = 5.0, keepalive: int = 5, app: Any = hello, protocol: Any = None
+) -> None:
+    """Serve on a socket with these limits, connect to it, and run `talk` with the connection."""
 
     async def test() -> None:
         config = uvicorn.Config(
@@ -57,7 +59,7 @@ async def status(reader: asyncio.StreamReader) -> bytes:
 
 
 async def mirror(scope: dict, receive: Callable, send: Callable) -> None:
-    """Echoes the method, the number of names and the body."""
+    """Echo the method, the number of upgrade headers, and the body."""
     body = b""
     is_more = True
     while is_more:

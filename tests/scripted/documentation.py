@@ -3,8 +3,8 @@
     async with Site({"/guide.md": text("# Guide")}) as site:
         ...  # site.url, site.requests
 
-A route is an async function of a request and the two streams; the makers below write the usual ones. What a route never
-finishes ends with the site.
+A route is an async function of a request and the two streams; the functions below make the usual ones. Routes that are
+still running are cancelled when the site closes.
 """
 
 import asyncio
@@ -93,12 +93,12 @@ class Site:
 
 
 def _head(code: int, headers: dict[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {code} Said", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"HTTP/1.1 {code} Status", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
 def raw(data: bytes) -> Route:
-    """These bytes, and the connection is closed."""
+    """Send these bytes and close the connection."""
 
     async def route(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
@@ -121,7 +121,7 @@ def text(content: str, kind: str = "text/markdown", code: int = 200, **headers: 
 
 
 def status(code: int) -> Route:
-    """Only a status."""
+    """A status without a body."""
     return raw(_head(code, {"Content-Length": "0"}))
 
 
@@ -175,7 +175,7 @@ def flood(size: int) -> Route:
 
 
 def trickle() -> Route:
-    """A byte now and then, forever."""
+    """A byte every 10 ms, forever."""
 
     async def route(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(_head(200, {"Content-Type": "text/plain", "Content-Length": "1000000"}))
@@ -203,7 +203,7 @@ def cut_short(content: bytes = b"# Half", announced: int = 1000) -> Route:
 
 
 def cut_short_packed() -> Route:
-    """A gzip body of the announced length that ends too early inside."""
+    """A body of the announced length whose gzip stream is truncated."""
     return body(gzip.compress(b"# Half a page" * 1000)[:-20], "text/plain", content_encoding="gzip")
 
 
@@ -271,7 +271,7 @@ class RecordingNetwork:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         self.connected.append((address, port, tls_name))
         if self._leads_to is None:
-            raise ConnectionRefusedError("this network sends nothing")
+            raise ConnectionRefusedError("this network refuses connections")
         return await asyncio.open_connection("127.0.0.1", self._leads_to)
 
     async def upgrade(

@@ -1,6 +1,6 @@
-"""Scenarios for every edge of the client's state table: a state, and one event in it.
+"""Scenarios for every edge of the client's state table. Each brings a client into a state and causes one event.
 
-`scenarios()` returns all by name.
+`scenarios()` returns them by name.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ async def notifies(harness: TransportHarness) -> None:
         assert harness.state is not S.READY
 
 
-async def subscribes_and_leaves(harness: TransportHarness) -> None:
+async def subscribes_and_unsubscribes(harness: TransportHarness) -> None:
     harness.connection.step(SUBSCRIBED)
     harness.connection.step(e.Unsubscribed("k"))
 
@@ -43,13 +43,13 @@ async def queries_facts(harness: TransportHarness) -> None:
     harness.connection.is_stale()
 
 
-async def gives_up(harness: TransportHarness) -> None:
+async def cancels_a_call(harness: TransportHarness) -> None:
     call = harness.call(wait_for_ready=True)
     harness.wrote()
     harness.connection.cancel_call(call)
 
 
-async def runs_out_of_time(harness: TransportHarness) -> None:
+async def times_out(harness: TransportHarness) -> None:
     harness.call(wait_for_ready=True, timeout=0.1)
     await asyncio.sleep(0.2)
 
@@ -70,7 +70,7 @@ async def transport_goes_down(harness: TransportHarness) -> None:
     harness.down()
 
 
-async def transport_of_the_past_goes_down(harness: TransportHarness) -> None:
+async def old_transport_goes_down(harness: TransportHarness) -> None:
     handler = driver.EpochHandler(harness.connection, harness.connection.core.epoch - 1)
     handler.went_down(LOST, None, False)
 
@@ -87,19 +87,19 @@ async def time_passes(harness: TransportHarness) -> None:
     await asyncio.sleep(1_001)
 
 
-EVERYWHERE: tuple[Callable[[TransportHarness], Awaitable[None]], ...] = (
+IN_EVERY_STATE: tuple[Callable[[TransportHarness], Awaitable[None]], ...] = (
     calls,
     notifies,
-    subscribes_and_leaves,
+    subscribes_and_unsubscribes,
     waits_for_ready,
     queries_facts,
-    gives_up,
-    runs_out_of_time,
+    cancels_a_call,
+    times_out,
     stops,
     transport_wrote,
     transport_has_room,
     transport_goes_down,
-    transport_of_the_past_goes_down,
+    old_transport_goes_down,
     an_exchange_is_lost,
     a_session_is_lost,
     time_passes,
@@ -139,20 +139,20 @@ async def receives_only_garbage(state: ClientState) -> None:
 # --- spawning ---------------------------------------------------------------------------------------------------------
 
 
-async def spawning_ends(fate: Exception, *, options: dict[str, Any]) -> None:
+async def spawning_ends(result: Exception, *, options: dict[str, Any]) -> None:
     harness = TransportHarness(**options)
-    harness.open_results.append(fate)
+    harness.open_results.append(result)
     harness.connection.start()
     await harness.turn()
     await harness.end()
 
 
-async def a_start_is_given_up(*, ignores_cancellation: bool, waits: float, is_stopped: bool) -> None:
-    """By the connect deadline or by `stop()`. With `ignores_cancellation` the open succeeds late."""
+async def a_start_is_abandoned(*, ignores_cancellation: bool, waits: float, is_stopped: bool) -> None:
+    """Abandon a start, by the connect deadline or by `stop()`. With `ignores_cancellation` the open succeeds late."""
     harness = TransportHarness(init_timeout=5.0, backoff_min=1.0, close_step=1.0)
-    fate = asyncio.Event()
-    fate.ignores_cancellation = ignores_cancellation  # type: ignore[attr-defined]  # read by `open()`
-    harness.open_results.append(fate)
+    result = asyncio.Event()
+    result.ignores_cancellation = ignores_cancellation  # type: ignore[attr-defined]  # read by `open()`
+    harness.open_results.append(result)
     harness.connection.start()
     await harness.turn()
     if is_stopped:
@@ -162,7 +162,7 @@ async def a_start_is_given_up(*, ignores_cancellation: bool, waits: float, is_st
         await asyncio.sleep(5.1)
         assert harness.state is S.BACKOFF
     await asyncio.sleep(waits)
-    fate.set()
+    result.set()
     await harness.turn()
     await harness.end()
 
@@ -211,7 +211,7 @@ async def probing(answer: dict[str, Any] | None, *, is_http: bool = False, then:
     await harness.end()
 
 
-async def dying_in_the_negotiation(*, versions: tuple[str, ...], times: int) -> None:
+async def exits_while_negotiating(*, versions: tuple[str, ...], times: int) -> None:
     harness = TransportHarness(versions=versions, backoff_min=0.1, backoff_max=0.1, max_attempts=9)
     harness.closing.set()
     harness.connection.start()
@@ -321,7 +321,7 @@ async def silence(*, keepalive: float) -> None:
 
 
 async def a_call_times_out(*, is_answered: bool) -> None:
-    """Then the server is checked; it responds to another call meanwhile, or not at all."""
+    """After the timeout the server is checked. It responds to another call, or not at all."""
     harness = await TransportHarness(hang_timeout=1.0).go(S.READY)
     harness.call(timeout=0.5)
     other = harness.call()
@@ -338,7 +338,7 @@ async def a_call_times_out(*, is_answered: bool) -> None:
 
 
 async def the_old_transport_takes(seconds: float, *, close_step: float = 30.0, backoff: float = 1.0) -> None:
-    """To close: longer than the backoff, shorter, or longer than the limit."""
+    """The old transport closes after `seconds`: before or after the backoff, or after `close_step`."""
     harness = TransportHarness(backoff_min=backoff, backoff_max=backoff, close_step=close_step, init_timeout=1_000.0)
     await harness.go(S.BACKOFF)
     await asyncio.sleep(seconds)
@@ -378,7 +378,7 @@ async def attempts_run_out(*, is_reaped: bool) -> None:
     await harness.end()
 
 
-async def gone_while_starting_again() -> None:
+async def old_callbacks_while_starting() -> None:
     """Callbacks of an old transport while the next one is opened."""
     harness = TransportHarness(backoff_min=1.0, backoff_max=1.0)
     harness.closing.set()
@@ -475,53 +475,49 @@ WITH_OPEN_POSTS = (
 
 
 def scenarios() -> dict[str, Callable[[], Awaitable[None]]]:
-    async def thing(
-        state: ClientState, happens: Callable[[TransportHarness], Awaitable[None]], *, is_http: bool
-    ) -> None:
+    async def run(state: ClientState, action: Callable[[TransportHarness], Awaitable[None]], *, is_http: bool) -> None:
         harness = await TransportHarness(is_http=is_http).go(state)
-        await happens(harness)
+        await action(harness)
         await harness.turn()
         await harness.end()
 
     found: dict[str, Callable[[], Awaitable[None]]] = {}
     for state in ClientState:
-        for happens in EVERYWHERE:
-            is_http = happens in (an_exchange_is_lost, a_session_is_lost)
-            found[f"{happens.__name__} in {state.value}"] = partial(thing, state, happens, is_http=is_http)
+        for action in IN_EVERY_STATE:
+            is_http = action in (an_exchange_is_lost, a_session_is_lost)
+            found[f"{action.__name__} in {state.value}"] = partial(run, state, action, is_http=is_http)
     for state in (S.INITIALIZING, S.READY):
         for frame in (*FRAMES, *LINES):
             found[f"{frame!r} in {state.value}"] = partial(receives, state, frame)
-        found[f"rubbish in {state.value}"] = partial(receives_only_garbage, state)
+        found[f"only invalid lines in {state.value}"] = partial(receives_only_garbage, state)
     for state in (S.STARTING, S.INITIALIZING):
         found[f"sweeping in {state.value}"] = partial(sweeps, state)
     final = TransportError("no such file", permanent=True)
-    for name, fate in (("fails", TransportError("no")), ("is refused", final)):
-        found[f"the spawn {name}"] = partial(spawning_ends, fate, options={})
+    for name, result in (("fails", TransportError("no")), ("is refused", final)):
+        found[f"the spawn {name}"] = partial(spawning_ends, result, options={})
         for takes in (0.0, 1.5, 10.0):
             for is_stopped in (False, True):
                 found[f"the spawn {name} after {takes} {is_stopped}"] = partial(
-                    an_opening_fails_late, fate, takes=takes, is_stopped=is_stopped
+                    an_opening_fails_late, result, takes=takes, is_stopped=is_stopped
                 )
     for ignores_cancellation in (False, True):
         for waits in (0.1, 1.5, 20.0):
             for is_stopped in (False, True):
-                name = f"a start is given up: {ignores_cancellation} {waits} {is_stopped}"
+                name = f"a start is abandoned: {ignores_cancellation} {waits} {is_stopped}"
                 found[name] = partial(
-                    a_start_is_given_up, ignores_cancellation=ignores_cancellation, waits=waits, is_stopped=is_stopped
+                    a_start_is_abandoned, ignores_cancellation=ignores_cancellation, waits=waits, is_stopped=is_stopped
                 )
     found |= {
-        "the probe is not understood": partial(
-            probing, {"error": {"code": -32601, "message": "?"}}, then={"result": LEGACY}
-        ),
-        "the probe is understood": partial(probing, {"result": MODERN}),
+        "the probe is rejected": partial(probing, {"error": {"code": -32601, "message": "?"}}, then={"result": LEGACY}),
+        "the probe succeeds": partial(probing, {"result": MODERN}),
         "the probe is not answered": partial(probing, None, then={"result": LEGACY}),
         "the handshake fails": partial(handshake_answered, {"error": {"code": -32603, "message": "no"}}),
         "the handshake is refused": partial(
             handshake_answered, {"result": {**LEGACY, "protocolVersion": "1999-01-01"}}
         ),
         "no response": never_answered,
-        "the probe kills it": partial(dying_in_the_negotiation, versions=BOTH, times=1),
-        "it dies and dies": partial(dying_in_the_negotiation, versions=("2025-11-25",), times=2),
+        "it exits on the probe": partial(exits_while_negotiating, versions=BOTH, times=1),
+        "it exits twice": partial(exits_while_negotiating, versions=("2025-11-25",), times=2),
         "busy while negotiating": busy_while_negotiating,
         "an error is answered": an_error_is_answered,
         "a request is served": a_request_is_served,
@@ -529,19 +525,19 @@ def scenarios() -> dict[str, Callable[[], Awaitable[None]]]:
         "silence": partial(silence, keepalive=5.0),
         "a call times out, and the server hangs": partial(a_call_times_out, is_answered=False),
         "a call times out, and the server answers": partial(a_call_times_out, is_answered=True),
-        "the old transport is soon gone": partial(the_old_transport_takes, 0.5),
-        "the old transport is late": partial(the_old_transport_takes, 5.0),
-        "the old transport stays, and is waited for": partial(the_old_transport_takes, 30.0, close_step=1.0),
-        "the old transport stays for most of the backoff": partial(
+        "the old transport closes early": partial(the_old_transport_takes, 0.5),
+        "the old transport closes late": partial(the_old_transport_takes, 5.0),
+        "the old transport exceeds close_step": partial(the_old_transport_takes, 30.0, close_step=1.0),
+        "the old transport exceeds close_step within the backoff": partial(
             the_old_transport_takes, 30.0, close_step=1.0, backoff=90.0
         ),
         "stopping takes too long": stopping_takes_too_long,
         "it breaks between two frames": breaks_between_two_frames,
         "stopped in backoff": partial(stopped_in_backoff, is_reaped=False),
-        "stopped in backoff with nothing left": partial(stopped_in_backoff, is_reaped=True),
+        "stopped in backoff after the transport was closed": partial(stopped_in_backoff, is_reaped=True),
         "attempts run out": partial(attempts_run_out, is_reaped=False),
-        "attempts run out with nothing left": partial(attempts_run_out, is_reaped=True),
-        "gone while starting again": gone_while_starting_again,
+        "attempts run out after the transport was closed": partial(attempts_run_out, is_reaped=True),
+        "an old transport goes down while the next one starts": old_callbacks_while_starting,
         "HTTP: the handshake is lost": partial(over_http, S.INITIALIZING, "handshake lost"),
         "HTTP: the handshake's session is lost": partial(over_http, S.INITIALIZING, "handshake forgotten"),
         "HTTP: a request is lost": partial(over_http, S.READY, "exchange lost"),

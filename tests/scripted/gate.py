@@ -6,7 +6,7 @@ from jackstay.server import Context, Server
 
 
 class Gate:
-    """A tool that waits until it is released, and its outcome. `stays`: it ignores cancellation."""
+    """A tool that waits until `open` is set. With `stays` it ignores cancellation."""
 
     def __init__(self, server: Server, *, stays: bool = False) -> None:
         self.began = asyncio.Event()

@@ -1,8 +1,8 @@
 """Servers over HTTP for tests of the client: a script responds to each request, byte by byte if necessary.
 
-A script is `async def script(seen, reply)`. It runs behind a real socket (`served`), where it can cut, stall and lie
-about lengths, or behind an HTTP client in memory (`MemoryHttp`), for tests whose clock is not the world's. `Mcp` is a
-script that speaks MCP of a given revision and leaves the rest to the test.
+A script is `async def script(seen, reply)`. It runs behind a real socket (`served`), where it can cut or stall the
+connection and send wrong lengths, or behind an in-memory HTTP client (`MemoryHttp`), for tests with a fake clock. `Mcp`
+is a script that implements MCP of a given revision; a test can replace its methods.
 """
 
 import asyncio
@@ -243,7 +243,7 @@ class MemoryReply(Reply):
         self.status = 0
         self.headers: dict[str, str] = {}
         self.was_closed = False
-        self._pieces: asyncio.Queue[bytes | McpError | None] = asyncio.Queue()
+        self._chunks: asyncio.Queue[bytes | McpError | None] = asyncio.Queue()
 
     def head(self, status: int, headers: dict[str, str] | Sequence[tuple[str, str]], length: int | None) -> None:
         self.status = status
@@ -252,31 +252,31 @@ class MemoryReply(Reply):
             self.begun.set_result(None)
 
     def write(self, data: bytes) -> None:
-        self._pieces.put_nowait(data)
+        self._chunks.put_nowait(data)
 
     def end(self) -> None:
-        self._pieces.put_nowait(None)
+        self._chunks.put_nowait(None)
 
     def cut(self) -> None:
         broken = OutcomeUnknownError("the connection broke")
         if self.begun.done():
-            self._pieces.put_nowait(broken)
+            self._chunks.put_nowait(broken)
         else:
             self.begun.set_exception(broken)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         while not self.was_closed:
-            piece = await self._pieces.get()
-            if piece is None:
+            chunk = await self._chunks.get()
+            if chunk is None:
                 return
-            if isinstance(piece, McpError):
-                raise piece
-            yield piece
+            if isinstance(chunk, McpError):
+                raise chunk
+            yield chunk
 
     async def close(self) -> None:
         self.was_closed = True
         self.gone.set()
-        self._pieces.put_nowait(None)
+        self._chunks.put_nowait(None)
 
 
 class MemoryHttp:
@@ -328,7 +328,7 @@ class MemoryHttp:
 # --- MCP --------------------------------------------------------------------------------------------------------------
 
 TOOL = {"name": "echo", "inputSchema": {"type": "object"}}
-EVERYTHING: dict[str, Any] = {
+CAPABILITIES: dict[str, Any] = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
     "prompts": {},
@@ -371,13 +371,13 @@ class Mcp:
             reply.error(seen.id, -32601, f"no {what}", status=404 if self.version == STATELESS else 400)
 
     def is_forgotten(self, seen: Seen) -> bool:
-        given = seen.headers.get("mcp-session-id")
-        return given is not None and given not in self.sessions
+        session = seen.headers.get("mcp-session-id")
+        return session is not None and session not in self.sessions
 
     def discovered(self) -> dict[str, Any]:
         return {
             "supportedVersions": [STATELESS],
-            "capabilities": EVERYTHING,
+            "capabilities": CAPABILITIES,
             "resultType": "complete",
             "ttlMs": 0,
             "cacheScope": "private",
@@ -392,4 +392,4 @@ class Mcp:
 
     def initialized(self) -> dict[str, Any]:
         info = {"name": "scripted", "version": "1"}
-        return {"protocolVersion": self.version, "capabilities": EVERYTHING, "serverInfo": info}
+        return {"protocolVersion": self.version, "capabilities": CAPABILITIES, "serverInfo": info}

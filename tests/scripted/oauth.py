@@ -30,7 +30,7 @@ class Request:
     @property
     def form(self) -> dict[str, str]:
         values = parse_qs(self.body.decode(), keep_blank_values=True, strict_parsing=bool(self.body))
-        assert all(len(value) == 1 for value in values.values()), "a member stands twice"
+        assert all(len(value) == 1 for value in values.values()), "a form field is repeated"
         return {name: value[0] for name, value in values.items()}
 
     @property
@@ -110,7 +110,7 @@ class Site:
         response = found if isinstance(found, Response) else await found
         if response.stalls:
             await asyncio.Event().wait()
-        lines = [f"HTTP/1.1 {response.status} Whatever", "Connection: close"]
+        lines = [f"HTTP/1.1 {response.status} Status", "Connection: close"]
         lines += [f"{name}: {value}" for name, value in response.headers.items()]
         if not response.endless and response.stream is None:
             lines.append(f"Content-Length: {len(response.body)}")
@@ -147,7 +147,7 @@ class PlainClient:
     ) -> PlainResponse:
         parts = urlsplit(url)
         self.sent.append((method, url, list(headers), body or b""))
-        assert parts.scheme == "http", f"no TLS in this world: {url}"
+        assert parts.scheme == "http", f"this client does not support TLS: {url}"
         try:
             reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         except OSError as error:
@@ -185,7 +185,7 @@ class AuthorizationSite(Site):
         self.overrides: dict[str, Any] = {}
         self.iss = "right"
         self.lifetime: object = 3600
-        self.gives_refresh = True
+        self.issues_refresh_tokens = True
         self.rotates = True
         self.registered: dict[str, dict[str, Any]] = {}
         self.registration_extra: dict[str, Any] = {}
@@ -282,7 +282,7 @@ class AuthorizationSite(Site):
             return Response(body=self.issue(authorized.get("scope", "")))
         if form["grant_type"] == "refresh_token":
             if form["refresh_token"] not in self.refresh_tokens:
-                return Response(400, {"error": "invalid_grant", "error_description": "spent"})
+                return Response(400, {"error": "invalid_grant", "error_description": "already used"})
             if self.rotates:
                 self.refresh_tokens.discard(form["refresh_token"])
             return Response(body=self.issue(""))
@@ -297,7 +297,7 @@ class AuthorizationSite(Site):
             "token_type": self.token_types,
             "expires_in": self.lifetime,
         }
-        if self.gives_refresh and (self.rotates or not self.refresh_tokens):
+        if self.issues_refresh_tokens and (self.rotates or not self.refresh_tokens):
             self.refresh_tokens.add(refresh)
             answer["refresh_token"] = refresh
         if scope:
@@ -342,14 +342,14 @@ class ServerSite(Site):
 
 
 class GuardedSite(ServerSite):
-    """A minimal MCP server of 2025-11-25 that requires tokens; tools in `wants` require a scope."""
+    """A minimal MCP server of 2025-11-25 that requires tokens; `required_scopes` are the scopes of tools."""
 
     def __init__(self, issuing: AuthorizationSite) -> None:
         super().__init__()
         self.issuing = issuing
         self.revoked: set[str] = set()
-        self.wants = {"write": "write"}
-        self.refuses_all = False
+        self.required_scopes = {"write": "write"}
+        self.rejects_all = False
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -362,7 +362,7 @@ class GuardedSite(ServerSite):
 
     def refusal(self, request: Request) -> Response | None:
         token = self.token_of(request)
-        if self.refuses_all or token in self.revoked or token not in self.issuing.access_tokens:
+        if self.rejects_all or token in self.revoked or token not in self.issuing.access_tokens:
             return self._response_of(self.refuse(scope="read"))
         return None
 
@@ -376,7 +376,7 @@ class GuardedSite(ServerSite):
         if request.method == "GET":
             return Response(405)
         message = request.json
-        wanted = self.wants.get(message["params"]["name"]) if message["method"] == "tools/call" else None
+        wanted = self.required_scopes.get(message["params"]["name"]) if message["method"] == "tools/call" else None
         if wanted is not None and wanted not in self.issuing.access_tokens[self.token_of(request)]:
             return self._response_of(self.refuse(403, "insufficient_scope", wanted))
         answer = response_for(message)
@@ -387,7 +387,7 @@ def response_for(message: dict[str, Any]) -> dict[str, Any] | None:
     """The response of a minimal server."""
     if "id" not in message:
         return None
-    info = {"name": "harbour", "version": "1"}
+    info = {"name": "guarded", "version": "1"}
     results: dict[str, Any] = {
         "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info},
         "ping": {},
@@ -410,7 +410,7 @@ class Clock:
 
 
 class Browser:
-    """A `redirect` for `OAuth` that follows the redirects of the page. `visits` are the pages."""
+    """A `redirect` for `OAuth` that follows the redirect of the authorization page. `visits` are the URLs."""
 
     def __init__(self) -> None:
         self.visits: list[str] = []
@@ -432,13 +432,13 @@ REDIRECT_URI = "http://127.0.0.1:3000/callback"
 
 
 def signer(world: SimpleNamespace, identity: Identity | None = None, **options: Any) -> OAuth:
-    """An `OAuth` with the browser of that world."""
+    """An `OAuth` with the browser and clock of `world`."""
     options = {"redirect": world.browser, "redirect_uri": REDIRECT_URI, "clock": world.clock} | options
     return OAuth(identity, **options)
 
 
 async def bearer(auth: TokenAuthorizer, world: SimpleNamespace) -> str:
-    """The token that is sent to the server of that world."""
+    """The token that is sent to the server of `world`."""
     ((name, value),) = await auth.headers(world.client, world.server.endpoint)
     assert name == "Authorization"
     return value.removeprefix("Bearer ")

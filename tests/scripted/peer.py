@@ -15,7 +15,7 @@ ERAS = (HANDSHAKE, STATELESS)
 @asynccontextmanager
 async def peered(version: str = HANDSHAKE, **options: Any) -> AsyncIterator[tuple[Client, ScriptedPeer]]:
     """A client that is not open yet, and its peer; both are closed at the end."""
-    capabilities = options.pop("offers", None)
+    capabilities = options.pop("server_capabilities", None)
     async with ScriptedPeer(version, capabilities) as peer:
         client = connect(peer.target, **options)
         try:

@@ -38,14 +38,14 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def until(self, words: str) -> None:
+    def until(self, text: str) -> None:
         """Read output up to this text; the rest is kept for the next call."""
         deadline = time.monotonic() + 30
-        while words not in self._shown:
+        while text not in self._shown:
             timeout = max(0.0, deadline - time.monotonic())
             assert select.select([self._master], [], [], timeout)[0], self._shown
             self._shown += os.read(self._master, 4096).decode()
-        self._shown = self._shown.partition(words)[2]
+        self._shown = self._shown.partition(text)[2]
 
 
 @contextmanager

@@ -77,7 +77,7 @@ class FakeTransport:
 
 
 class FakeHttpTransport(FakeTransport):
-    """The same for HTTP."""
+    """A fake HTTP transport."""
 
     def abort(self, id: int) -> None:
         pass
@@ -98,7 +98,7 @@ class TransportHarness:
         self.sent: list[dict[str, Any]] = []
         self.number = 0
         self.is_busy: Callable[[bytes], bool] = lambda frame: False
-        self.open_results: deque[Exception | asyncio.Event] = deque()  # of the next calls of `open()`; then it succeeds
+        self.open_results: deque[Exception | asyncio.Event] = deque()  # for the next calls of `open()`
         self.closing = asyncio.Event()
         self.transports: list[FakeTransport] = []
         self.handlers: list[Any] = []
@@ -151,9 +151,9 @@ class TransportHarness:
         await self.receive_frame(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     async def receive_frame(self, frame: bytes | McpError) -> None:
-        wire = self.transports[-1]
-        wire.inbox.append(frame)
-        wire.handler.frames_arrived()
+        transport = self.transports[-1]
+        transport.inbox.append(frame)
+        transport.handler.frames_arrived()
         await self.turn()
 
     def id_of(self, method: str) -> int:
@@ -165,19 +165,19 @@ class TransportHarness:
     def down(self, code: int | None = None, *, is_silent: bool = False) -> None:
         self.handler.went_down(LOST, code, is_silent)
 
-    def call(self, **how: Any) -> Call[Any]:
-        call: Call[Any] = self.connection.submit("tools/call", b"{}", bytes, **how)
+    def call(self, **options: Any) -> Call[Any]:
+        call: Call[Any] = self.connection.submit("tools/call", b"{}", bytes, **options)
         call.future.add_done_callback(lambda future: future.cancelled() or future.exception())
         return call
 
     def later(self, work: Any) -> None:
-        async def quietly() -> None:
+        async def ignoring_errors() -> None:
             try:
                 await work
             except (McpError, TimeoutError):
                 pass
 
-        self.tasks.append(asyncio.ensure_future(quietly()))
+        self.tasks.append(asyncio.ensure_future(ignoring_errors()))
 
     async def agree(self) -> None:
         await self.receive(id=self.id_of("initialize"), result=LEGACY)

@@ -17,15 +17,15 @@ from scripted.peer import ERAS, opened, text_result, tool
 
 # Every request of the client API by method, with a result.
 METHODS: dict[str, tuple[Callable[[Client, dict[str, Any]], Awaitable[Any]], dict[str, Any]]] = {
-    "tools/list": (lambda c, how: c.tools.list(**how), {"tools": [tool("x")]}),
-    "tools/call": (lambda c, how: c.tools.call("x", **how), text_result("hi")),
-    "resources/list": (lambda c, how: c.resources.list(**how), {"resources": []}),
-    "resources/templates/list": (lambda c, how: c.resources.templates(**how), {"resourceTemplates": []}),
-    "resources/read": (lambda c, how: c.resources.read("x:y", **how), {"contents": []}),
-    "prompts/list": (lambda c, how: c.prompts.list(**how), {"prompts": []}),
-    "prompts/get": (lambda c, how: c.prompts.get("p", **how), {"messages": []}),
+    "tools/list": (lambda c, options: c.tools.list(**options), {"tools": [tool("x")]}),
+    "tools/call": (lambda c, options: c.tools.call("x", **options), text_result("hi")),
+    "resources/list": (lambda c, options: c.resources.list(**options), {"resources": []}),
+    "resources/templates/list": (lambda c, options: c.resources.templates(**options), {"resourceTemplates": []}),
+    "resources/read": (lambda c, options: c.resources.read("x:y", **options), {"contents": []}),
+    "prompts/list": (lambda c, options: c.prompts.list(**options), {"prompts": []}),
+    "prompts/get": (lambda c, options: c.prompts.get("p", **options), {"messages": []}),
     "completion/complete": (
-        lambda c, how: c.completion.complete({"type": "ref/prompt", "name": "p"}, "a", "", **how),
+        lambda c, options: c.completion.complete({"type": "ref/prompt", "name": "p"}, "a", "", **options),
         {"completion": {"values": []}},
     ),
 }
@@ -41,7 +41,7 @@ def methods(messages: list[ReceivedMessage]) -> list[str]:
 
 @pytest.mark.parametrize("version", ERAS)
 @on_fake_clock
-async def test_a_request_that_fails_fails_alone(version: str) -> None:
+async def test_a_request_that_fails_does_not_affect_others(version: str) -> None:
     """docs/guarantees.md G3: an error, an invalid result and an invalid response fail only their own call."""
     async with opened(version) as (client, peer):
         calls = [asyncio.ensure_future(client.tools.call(name)) for name in ("a", "b", "c", "d")]
@@ -85,7 +85,7 @@ async def test_every_method_recovers_in_the_same_way(version: str, method: str) 
         assert client.state == "backoff"
         peer.on[method] = result
         await make(client, {"wait_for_ready": True})
-        assert len(peer.got(method)) == 2, "the lost one was not repeated"
+        assert len(peer.got(method)) == 2, "the lost request was not sent again"
         assert peer.connections == 2
 
 
@@ -120,7 +120,7 @@ def test_safe_requests_are_replayed_once_on_request(version: str, method: str) -
 
 @on_fake_clock
 async def test_a_client_can_be_opened_and_closed_in_different_tasks() -> None:
-    """docs/guarantees.md G8: three independent tasks."""
+    """docs/guarantees.md G8: `open()`, a call and `stop()` run in three tasks."""
     async with ScriptedPeer() as peer:
         client = connect(peer.target)
         await asyncio.ensure_future(client.open())
@@ -142,10 +142,10 @@ async def test_a_client_can_be_opened_and_closed_in_different_tasks() -> None:
 @pytest.mark.parametrize("how", ["timeout", "task"])
 @on_fake_clock
 async def test_a_written_call_is_cancelled_once(version: str, how: str) -> None:
-    """docs/guarantees.md G11: by its deadline or by cancellation; a late response does no harm."""
+    """docs/guarantees.md G11: its deadline or its task cancels the call; a late response is ignored."""
     async with opened(version) as (client, peer):
-        strays: list[str] = []
-        client.on_event(lambda name, _: strays.append(name) if "response" in name else None)
+        ignored: list[str] = []
+        client.on_event(lambda name, _: ignored.append(name) if "response" in name else None)
         calling = asyncio.ensure_future(client.tools.call("x", timeout=5))
         request = await peer.expect("tools/call")
         if how == "task":
@@ -158,7 +158,7 @@ async def test_a_written_call_is_cancelled_once(version: str, how: str) -> None:
         await client.ping()
         await asyncio.sleep(100)
         assert len(peer.got("notifications/cancelled")) == 1
-        assert strays == ["jackstay.response.late"]
+        assert ignored == ["jackstay.response.late"]
 
 
 @on_fake_clock
@@ -182,7 +182,7 @@ async def test_a_call_that_was_never_written_is_never_cancelled() -> None:
 @pytest.mark.parametrize("silent", ["server/discover", "initialize"])
 @on_fake_clock
 async def test_neither_the_probe_nor_the_handshake_is_ever_cancelled(silent: str) -> None:
-    """docs/guarantees.md G11: never for `initialize` or the probe."""
+    """docs/guarantees.md G11: no `notifications/cancelled` for `initialize` or the probe."""
     async with ScriptedPeer() as peer:
         peer.on[silent] = lambda params: None
         client = connect(peer.target, init_timeout=10, open_timeout=25)

@@ -25,7 +25,7 @@ from scripted.peer import ERAS
 SEEDS = range(1_000 if os.environ.get("JACKSTAY_PROFILE") == "soak" else 12)
 WORKERS, CALLS = 6, 20
 
-STORMS = {
+PROFILES = {
     "all": Faults(refuse=0.2, busy=0.05, cut=0.02, garble=0.05, truncate=0.01, delay=0.1, stall=0.01, max_delay=5.0),
     "cuts": Faults(cut=0.1, refuse=0.3),
     "garbled": Faults(garble=0.3, truncate=0.05),
@@ -34,22 +34,22 @@ STORMS = {
 }
 
 
-class World:
+class Simulation:
     """A client with a server that is restarted whenever its connection ends, and the runs of its tool."""
 
-    def __init__(self, seed: int, storm: Faults, version: str) -> None:
+    def __init__(self, seed: int, faults: Faults, version: str) -> None:
         self.ledger: Counter[str] = Counter()
         self.outcomes: dict[str, McpError | None] = {}
         self.random = Random(seed)
-        pair = memory_pair("storm")
+        pair = memory_pair("simulation")
         # Only responses may arrive twice: a pipe does not repeat requests.
-        twice = Faults(**{**{name: getattr(storm, name) for name in storm.__struct_fields__}, "repeat": 0.1})
-        self.near = FaultyTarget(pair.client, twice, seed)
-        self.far = FaultyTarget(pair.server, Faults(cut=storm.cut / 2, delay=storm.delay, busy=storm.busy), seed + 1)
+        with_repeats = Faults(**{**{name: getattr(faults, name) for name in faults.__struct_fields__}, "repeat": 0.1})
+        self.near = FaultyTarget(pair.client, with_repeats, seed)
+        self.far = FaultyTarget(pair.server, Faults(cut=faults.cut / 2, delay=faults.delay, busy=faults.busy), seed + 1)
         options = {"backoff_max": 5.0, "max_attempts": 1_000, "init_timeout": 20.0, "open_timeout": None}
-        settings = Settings.of(name="storm", versions=(version,), keepalive=10.0, **options)
+        settings = Settings.of(name="simulation", versions=(version,), keepalive=10.0, **options)
         self.client = Client(self.near, settings, rng=Random(seed + 2))
-        self.server = Server("storm")
+        self.server = Server("simulation")
         self.server.add_tool(
             "work",
             input_schema={"type": "object", "properties": {"key": {"type": "string"}}},
@@ -102,25 +102,25 @@ class World:
 
 
 @pytest.mark.guard(300)
-@pytest.mark.parametrize("storm", STORMS)
+@pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("version", ERAS)
 def test_with_random_faults_every_outcome_is_correct_and_the_client_recovers(
-    version: str, storm: str, subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+    version: str, profile: str, subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
 ) -> None:
     """docs/guarantees.md G5, G7, G10."""
     caplog.set_level("CRITICAL")  # faults cause many log lines
     for seed in SEEDS:
         with subtests.test(seed=seed):
-            run_on_fake_clock(simulate(seed, version, storm))
+            run_on_fake_clock(simulate(seed, version, profile))
 
 
-async def simulate(seed: int, version: str, storm: str) -> None:
-    world = World(seed, STORMS[storm], version)
-    serving = asyncio.ensure_future(world.serve())
-    client = world.client
+async def simulate(seed: int, version: str, profile: str) -> None:
+    simulation = Simulation(seed, PROFILES[profile], version)
+    serving = asyncio.ensure_future(simulation.serve())
+    client = simulation.client
     await client.open()
-    await asyncio.gather(*(world.worker(name) for name in "abcdef"[:WORKERS]))
-    world.near.faults = world.far.faults = Faults()
+    await asyncio.gather(*(simulation.worker(name) for name in "abcdef"[:WORKERS]))
+    simulation.near.faults = simulation.far.faults = Faults()
     await client.ready(200)
     result = await client.tools.call("work", {"key": "last"}, wait_for_ready=True, timeout=100)
     assert result.text == "last"
@@ -129,7 +129,7 @@ async def simulate(seed: int, version: str, storm: str) -> None:
     assert client.state == "ready"
     assert (dict(core.calls.pending), dict(core.calls.queue), core._unsent, core._serving) == ({}, {}, [], {})
     assert len(core.calls.tombstones) == 0, "swept"
-    world.check()
+    simulation.check()
     await client.stop()
     serving.cancel()
     await asyncio.wait([serving])

@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).with_name("program.py")
 
 
 class LedgerServer(Serving):
-    """The process. As a context manager it serves after it was entered, and has ended after it was left."""
+    """The process. As a context manager it is started on entry and killed on exit."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         given = json.dumps({"port": 0, "directory": str(directory), **options})

@@ -72,7 +72,7 @@ def make(directory: Path, options: dict[str, Any]) -> Server:
 
     @server.tool
     async def record_in_steps(ctx: Context, nonce: str) -> str:
-        """As `record`, but with notifications before the result, so that the response is a stream."""
+        """Record the nonce, with notifications before the result, so that the response is a stream."""
         os.write(ledger, f"{nonce}\n".encode())
         for step in range(3):
             ctx.progress(step + 1, 3)

@@ -1,6 +1,6 @@
 """A TCP proxy that injects one fault into each connection between a real client and a real server.
 
-A fault strikes after a number of bytes in one direction: the connection is closed, reset, half-closed or stalled, or
+A fault occurs after a number of bytes in one direction: the connection is closed, reset, half-closed or stalled, or
 data is forwarded byte by byte or twice. Faults are drawn from a seed and recorded in `history`.
 """
 
@@ -20,13 +20,13 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER with no time: close() sends RST
 class Fault(NamedTuple):
     """A fault of a connection: `kind`, after `after` bytes of the client or of the server.
 
-    "impatient" closes the connection after `after` milliseconds of silence, as many proxies do.
+    "idle-timeout" closes the connection after `after` milliseconds of silence, as many proxies do.
     """
 
     kind: str
     after: int = 0
     is_of_client: bool = False
-    # A connection that survives its fault is closed after so many bytes, so that calls do not gather on healthy ones.
+    # A connection that survives its fault is closed after so many bytes, or all calls would end up on healthy ones.
     life: float = float("inf")
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ KINDS = ("cut", "reset", "half-close", "stall", "trickle", "duplicate", "drop", 
 
 
 def draw(rng: random.Random, max_bytes: int = 3_000) -> Fault:
-    """Return a random fault: early enough to strike, late enough for some calls to succeed."""
+    """Return a random fault: early enough to occur, late enough for some calls to succeed."""
     kind = rng.choices(KINDS, [1 if kind == "stall" else 2 for kind in KINDS])[0]
     after = rng.randint(0, max_bytes)
     return Fault(kind, after, rng.random() < 0.5, after + rng.randint(0, max_bytes))
@@ -115,8 +115,8 @@ class FaultProxy:
                 return
             with closing(server_writer):
                 directions = (
-                    Direction(fault, reader, server_writer, other=writer, is_struck=fault.is_of_client),
-                    Direction(fault, server_reader, writer, other=server_writer, is_struck=not fault.is_of_client),
+                    Direction(fault, reader, server_writer, other=writer, has_fault=fault.is_of_client),
+                    Direction(fault, server_reader, writer, other=server_writer, has_fault=not fault.is_of_client),
                 )
                 running = {asyncio.get_running_loop().create_task(direction.run()) for direction in directions}
                 try:
@@ -140,33 +140,33 @@ class Direction:
         writer: asyncio.StreamWriter,
         *,
         other: asyncio.StreamWriter,
-        is_struck: bool,
+        has_fault: bool,
     ) -> None:
         self._fault = fault
         self._reader = reader
         self._writer = writer
         self._other = other
-        self._is_struck = is_struck
+        self._has_fault = has_fault
         self._passed = 0
 
     async def run(self) -> bool:
-        """Forward data until it ends or the fault strikes. Returns whether the other direction may continue."""
+        """Forward data until it ends or the fault occurs. Returns whether the other direction may continue."""
         with contextlib.suppress(ConnectionError):
             while data := await self._read():
                 remaining = self._fault.after - self._passed
-                if self._is_struck and self._passed >= self._fault.life:
+                if self._has_fault and self._passed >= self._fault.life:
                     return False
-                if not self._is_struck or self._fault.kind in ("clean", "impatient") or len(data) < remaining:
+                if not self._has_fault or self._fault.kind in ("clean", "idle-timeout") or len(data) < remaining:
                     self._passed += len(data)
                     await self._pass(data)
                     continue
                 self._passed += len(data)
-                if await self._strike(data[: max(remaining, 0)], data[max(remaining, 0) :]):
+                if await self._apply_fault(data[: max(remaining, 0)], data[max(remaining, 0) :]):
                     return self._fault.kind == "half-close"
         return False
 
     async def _read(self) -> bytes:
-        if self._fault.kind != "impatient" or not self._is_struck:
+        if self._fault.kind != "idle-timeout" or not self._has_fault:
             return await self._reader.read(CHUNK)
         try:
             async with asyncio.timeout(self._fault.after / 1000):
@@ -178,7 +178,7 @@ class Direction:
         self._writer.write(data)
         await self._writer.drain()
 
-    async def _strike(self, before: bytes, after: bytes) -> bool:
+    async def _apply_fault(self, before: bytes, after: bytes) -> bool:
         """Apply the fault. Returns whether this direction has ended."""
         kind = self._fault.kind
         if kind == "drop":
@@ -201,7 +201,7 @@ class Direction:
             reset(self._other)
         if kind == "half-close":
             self._writer.write_eof()
-        if kind == "duplicate":  # of the client: the proxy itself must not duplicate a request
+        if kind == "duplicate":  # requests of the client must not be duplicated
             await self._pass(after)
             return False
         return True

@@ -35,7 +35,7 @@ def open_now(server: LedgerServer) -> int:
 
 
 def all_expired(server: LedgerServer, but: int = 0) -> float:
-    """Wait until at max_bytes `but` sessions are left. Returns the seconds it took."""
+    """Wait until at most `but` sessions are left. Returns the seconds it took."""
     started_at = time.monotonic()
     while open_now(server) > but:
         assert time.monotonic() - started_at < TTL + 50, f"{open_now(server)} sessions are left after TTL + 50 s"
@@ -53,10 +53,10 @@ def test_a_thousand_idle_sessions_expire_in_time_and_leave_nothing(tmp_path: Pat
         before = server.resident_bytes
         for _ in range(3 if IS_SOAK else 1):
             ids = open_sessions(server, SESSIONS)
-            max_bytes = server.resident_bytes
+            peak = server.resident_bytes
             took = all_expired(server)
             after = server.resident_bytes
-            print(f"{before >> 10} KiB, {max_bytes >> 10} KiB with them, {after >> 10} KiB {took:.1f} s later")
+            print(f"{before >> 10} KiB, {peak >> 10} KiB with them, {after >> 10} KiB {took:.1f} s later")
             assert after <= before * 1.1
             assert fetch(server.port, in_session(ids[-1], body=call("echo", text="a"))).status == 404
 

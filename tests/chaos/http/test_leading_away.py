@@ -128,7 +128,7 @@ async def test_a_redirect_of_a_call_to_another_origin_is_refused(version: str, s
 
 @pytest.mark.parametrize("what", ["server/discover", "initialize", "GET", "DELETE", "notifications/initialized"])
 async def test_other_redirects_to_another_origin_are_refused(what: str) -> None:
-    """The probe, the handshake, the GET stream and the end of a session."""
+    """Redirects of the probe, the handshake, the GET stream and the DELETE of a session."""
     for status in (302, 307, 308):
         async with other_origin() as other, recorded() as (session, resolver):
 

@@ -42,7 +42,7 @@ from chaos.http.raw import (
 
 
 def test_the_malicious_calls_run_without_their_fault(tmp_path: Path) -> None:
-    """Otherwise the tests below would prove nothing."""
+    """Otherwise the tests below would pass without checking anything."""
     with LedgerServer(tmp_path, sessions=True, **LIMITS) as server:
         assert fetch(server.port, harm()).status == 200
         assert fetch(server.port, HIDDEN).status == 200
@@ -89,7 +89,7 @@ def test_a_foreign_host_is_refused(server: LedgerServer, subtests: pytest.Subtes
 
 
 def test_a_foreign_origin_is_refused(server: LedgerServer, subtests: pytest.Subtests) -> None:
-    """Also if it has an allowed name as its prefix or suffix."""
+    """An origin is refused even if an allowed name is its prefix or suffix."""
     for method in ("POST", "GET", "DELETE", "PUT"):
         with subtests.test(method=method):
             for origin in FOREIGN_ORIGINS:
@@ -295,7 +295,7 @@ def test_session_ids_cannot_be_guessed(server: LedgerServer) -> None:
     ids = [open_session(server.port) for _ in range(200)]
     assert len(set(ids)) == 200
     assert min(map(len, ids)) >= 32
-    assert all(len({id[place] for id in ids}) > 20 for place in range(32)), "a part of the id is predictable"
+    assert all(len({id[index] for id in ids}) > 20 for index in range(32)), "a part of the id is predictable"
     id = ids[0]
     near = (
         id[:-1],

@@ -45,7 +45,7 @@ ECHOED = (
     "Authorization",
 )
 HARMLESS = message("tools/call", 1, name="record", arguments={"nonce": "plain"}, _meta=META)
-OUR_HEADERS = {
+EXPECTED_HEADERS = {
     *("date", "content-type", "content-length", "connection", "allow", "cache-control", "retry-after"),
     *("x-accel-buffering", "transfer-encoding", "www-authenticate", "mcp-session-id", "vary"),
 }
@@ -64,7 +64,7 @@ def test_no_header_of_a_request_is_injected_into_the_response(server: LedgerServ
                         response = raw.rest()
                     first, _, _ = response.partition(b"\r\n\r\n")
                     names = {line.partition(b":")[0].decode().lower() for line in first.split(b"\r\n")[1:]}
-                    assert names <= OUR_HEADERS, (value, first)
+                    assert names <= EXPECTED_HEADERS, (value, first)
                     assert response.count(b"HTTP/1.1 ") == 1, (value, response)
                     assert b"\r" not in first.replace(b"\r\n", b"")
             still_serves(server)
@@ -160,10 +160,10 @@ def test_lenient_syntax_hides_no_request(server: LedgerServer, subtests: pytest.
 
 def test_an_upgrade_hides_no_request(server: LedgerServer, subtests: pytest.Subtests) -> None:
     """The upgrade is declined: the body belongs to the request, as the response shows to a proxy."""
-    for offer in ("websocket", "h2c", "TLS/1.0", "HTTP/2.0, websocket"):
-        with subtests.test(offer=offer):
+    for upgrade in ("websocket", "h2c", "TLS/1.0", "HTTP/2.0, websocket"):
+        with subtests.test(upgrade=upgrade):
             with Raw(server.port) as raw:
-                raw.send(stateless_call("echo", text="whole", headers={"Connection": "Upgrade", "Upgrade": offer}))
+                raw.send(stateless_call("echo", text="whole", headers={"Connection": "Upgrade", "Upgrade": upgrade}))
                 answer = raw.answer()
                 assert answer.status == 200
                 assert answer.text == "whole"
@@ -186,7 +186,7 @@ def test_malformed_chunk_ends_hide_no_request(server: LedgerServer, subtests: py
 
 
 def test_the_next_request_on_a_connection_gets_its_own_response(server: LedgerServer) -> None:
-    """Also after a refusal, an unread body, or a response of another kind."""
+    """The first request may be refused, have an unread body, or get another kind of response."""
     with Raw(server.port) as raw:
         for number in range(3):
             for first in (

@@ -54,19 +54,19 @@ def test_a_hundred_slow_streams_are_bounded_and_closed(tmp_path: Path, era: str)
         # One session per stream, so that they do not affect each other.
         peers = [chatter(server, None if era == "stateless" else open_session(server.port)) for _ in range(STREAMS)]
         try:
-            max_bytes, slowest = before, 0.0
+            peak, slowest = before, 0.0
             started_at = time.monotonic()
             while sum("reads too slowly" in line for line in server.lines) < STREAMS:
                 assert time.monotonic() - started_at < 60, server.stderr[-2000:]
                 slowly_read(peers, 0.2)
-                max_bytes = max(max_bytes, server.resident_bytes)
+                peak = max(peak, server.resident_bytes)
                 sent_at = time.monotonic()
                 assert fetch(server.port, stateless_call("echo", text="other")).status == 200
                 slowest = max(slowest, time.monotonic() - sent_at)
-            print(f"{(max_bytes - before) / STREAMS / 1024:.0f} KiB per stream, others waited up to {slowest:.2f} s")
-            assert max_bytes - before < STREAMS * PER_STREAM
+            print(f"{(peak - before) / STREAMS / 1024:.0f} KiB per stream, others waited up to {slowest:.2f} s")
+            assert peak - before < STREAMS * PER_STREAM
             assert sum("reads too slowly" in line for line in server.lines) == STREAMS
-            # All connections are closed, although their clients have read almax_bytes nothing.
+            # All connections are closed, although their clients have read almost nothing.
             started_at = time.monotonic()
             while len(server.descriptors) > 30:
                 assert time.monotonic() - started_at < 20, f"{len(server.descriptors)} descriptors are open"

@@ -42,7 +42,7 @@ FAST: dict[str, Any] = {
     "max_frame_bytes": FRAME_BYTES,
     "max_attempts": 1_000_000,  # a fault may hit the first connect, too
 }
-# What the server does with a call, and how often: most calls are ordinary, so that faults meet calls in flight.
+# The faults of the server and their weights: most calls are ordinary, so that faults occur while calls are in flight.
 FAULTS = {
     "": 60,
     "slow": 6,
@@ -63,7 +63,7 @@ FAULTS = {
     "close_stdout": 1,
     "close_stdin": 1,
 }
-# What closes a connection on the server's side, for calls made in the same turn.
+# Faults that close the connection, for calls made in the same iteration of the event loop.
 CLOSING = ("exit", "reset", "second_initialize", "too_much_garbage", "oversize", "half_line", "close_stdout")
 CALLERS = 8
 FLEET = 20
@@ -333,7 +333,7 @@ def sync_part(run: Run) -> None:
 def on_loop(part: Callable[[Run], Coroutine[Any, Any, None]]) -> Callable[[Run], None]:
     """Wrap an asynchronous part as a function that checks that no task is left."""
 
-    def whole(run: Run) -> None:
+    def run_part(run: Run) -> None:
         def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
             run.ledger.breaches.append(f"the event loop reports: {context.get('exception') or context['message']!r}")
 
@@ -349,7 +349,7 @@ def on_loop(part: Callable[[Run], Coroutine[Any, Any, None]]) -> Callable[[Run],
 
         asyncio.run(main())
 
-    return whole
+    return run_part
 
 
 # Each part, and its share of the time.

@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a test on a loop of its own, under a guard."""
+    """Run a test on a new event loop, with a time limit."""
 
     async def guarded() -> None:
         async with asyncio.timeout(30):
@@ -47,9 +47,8 @@ class Peer:
         self.capabilities = capabilities or {}
         self.transport: Transport
         self.frames: deque[Message] = deque()
-        self.received: list[
-            Message | list[Message]
-        ] = []  # all of it, in order; what is awaited is taken out of the others
+        # All messages in order. Awaited messages are removed from the other collections, not from this one.
+        self.received: list[Message | list[Message]] = []
         self.notifications: list[Message] = []
         self.server_requests: deque[Message] = deque()
         self.is_down = False

@@ -1,6 +1,6 @@
 """A stdio server program whose tools hang, print, start processes and block: `serving.py [OPTION ...]`.
 
-Options: hook-hangs, atexit-hangs, startup-hangs (that hook never ends), at-once=N (max_concurrent), drain=SECONDS
+Options: hook-hangs, atexit-hangs, startup-hangs (the hook never returns), at-once=N (max_concurrent), drain=SECONDS
 (drain_timeout), after=SECONDS (the program continues after `run()`), uvloop.
 """
 
@@ -16,7 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from jackstay.server import Context, Server
 
 executor = ThreadPoolExecutor(2)
-numbers = {name: float(value) for name, is_number, value in (word.partition("=") for word in sys.argv) if is_number}
+numbers = {
+    name: float(value) for name, is_number, value in (argument.partition("=") for argument in sys.argv) if is_number
+}
 server = Server(
     "serving",
     version="1.0",
@@ -49,7 +51,7 @@ async def hang_in_executor() -> None:
 
 
 @server.tool
-async def hang_in_thread_of_its_own() -> str:
+async def hang_in_new_thread() -> str:
     threading.Thread(target=forever.wait).start()
     return "started"
 
@@ -158,5 +160,5 @@ if __name__ == "__main__":
     code = server.run(loop_factory=loop_factory)
     if "after" in numbers:
         time.sleep(numbers["after"])
-        print("went on", file=sys.stderr)
+        print("continued", file=sys.stderr)
     sys.exit(code)

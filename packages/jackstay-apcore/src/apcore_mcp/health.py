@@ -1,8 +1,8 @@
 """The health page at `/health`.
 
-Every request gets the status, because load balancers use an address and no key. Name, version and counts are only for
-an allowed Host (a web page could use another one by DNS rebinding). The reasons of skipped modules contain messages of
-exceptions and are only for callers that may use the endpoint.
+Every request gets the status, because load balancers send an IP address as Host and no credentials. Name, version and
+counts require an allowed Host, as a protection against DNS rebinding. The reasons of skipped modules contain exception
+messages and require access to the MCP endpoint.
 """
 
 import time
@@ -52,7 +52,7 @@ def make_health(
     *,
     clock: "Callable[[], float]" = time.monotonic,
 ) -> "Asgi":
-    """Return the page. `started_at` is the start time on the same clock."""
+    """Return an ASGI app for the page. `started_at` is the start time of the server on `clock`."""
 
     async def page(scope: "Scope", receive: "Receive", send: "Send") -> None:  # noqa: ARG001  # the ASGI signature
         if scope["method"] not in ("GET", "HEAD"):

@@ -178,7 +178,11 @@ def _serve_http(application: Application, server: "Server", auth: "BearerAuth | 
         callers = "every process on this machine" if is_local else "everyone who can reach this address"
         log_event("auth_disabled", logging.WARNING, detail=f"{callers} can call this server")
     if not (names or config.allowed_hosts):
-        log_event("answers_as_localhost_only", logging.WARNING, detail="server.allowed_hosts names other hosts")
+        log_event(
+            "answers_as_localhost_only",
+            logging.WARNING,
+            detail="only requests with Host localhost are accepted; set server.allowed_hosts to allow other host names",
+        )
 
     def with_metrics(app: "App") -> "Asgi":
         return MetricsApp(app, application.metrics, application.gauges, auth)

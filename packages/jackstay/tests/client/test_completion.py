@@ -26,6 +26,6 @@ async def test_arguments_are_completed_with_and_without_context(version: str) ->
 
 @on_fake_clock
 async def test_completion_requires_the_capability() -> None:
-    async with opened(offers={}) as (client, _):
+    async with opened(server_capabilities={}) as (client, _):
         with pytest.raises(CapabilityError):
             await client.completion.complete(PromptReference(name="greet"), "city", "")

@@ -32,7 +32,7 @@ KINDS: dict[str, type[e.Event]] = {
     "stop": e.StopRequested,
     "reset": e.ResetReceived,
     "second initialize": e.InitializeReceived,
-    "occurs": e.TooManyInvalidFrames,
+    "invalid frames": e.TooManyInvalidFrames,
     "oversize": e.OversizeReceived,
     "exit": e.WentDown,
     "keepalive missed": e.KeepaliveMissed,
@@ -310,7 +310,7 @@ def test_a_transport_that_stops_writing_an_iteration_later_is_detected(
 ) -> None:
     for transport in (MemoryTransport, ChildTransport):
         monkeypatch.setattr(transport, "stop_writing", lambda self: None)
-    for kind in ("stop", "reset", "second initialize", "occurs", "oversize", "keepalive missed"):
+    for kind in ("stop", "reset", "second initialize", "invalid frames", "oversize", "keepalive missed"):
         server = server_for(where, kind, folder_for(kind, tmp_path))
         assert run(loop, partial(contradictions, kind, server)) != [], kind
 

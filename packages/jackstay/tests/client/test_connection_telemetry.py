@@ -21,7 +21,7 @@ from scripted.peer import HANDSHAKE, listen, opened, peered, text_result
 
 @on_fake_clock
 async def test_every_event_has_exactly_its_fields() -> None:
-    async with peered(offers={"tools": {}}) as (client, peer):
+    async with peered(server_capabilities={"tools": {}}) as (client, peer):
         events = listen(client)
         await client.open()
         peer.on["tools/call"] = text_result("hi")

@@ -279,7 +279,7 @@ async def test_a_later_round_that_cannot_be_sent_leaves_a_call_that_may_have_run
 @pytest.mark.parametrize("work", [lambda client: client.ping, lambda client: client.resources.subscribe])
 @on_fake_clock
 async def test_waiting_for_ready_and_the_request_have_one_deadline(work: Any) -> None:
-    async with peered(HANDSHAKE, offers={"resources": {"subscribe": True}}) as (client, peer):
+    async with peered(HANDSHAKE, server_capabilities={"resources": {"subscribe": True}}) as (client, peer):
         arguments = () if work(client) == client.ping else ("file:///a",)
         peer.on["ping"] = peer.on["resources/subscribe"] = lambda params: None
         await client.open(wait=False)

@@ -24,6 +24,6 @@ async def test_setting_the_level_of_a_stateless_server_explains_meta() -> None:
 
 @on_fake_clock
 async def test_the_level_is_not_sent_without_the_logging_capability() -> None:
-    async with opened(offers={}) as (client, _):
+    async with opened(server_capabilities={}) as (client, _):
         with pytest.raises(CapabilityError):
             await client.logging.set_level("debug")

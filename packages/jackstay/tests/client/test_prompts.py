@@ -28,7 +28,7 @@ async def test_prompts_are_listed_and_filled_in(version: str) -> None:
 
 @on_fake_clock
 async def test_prompts_require_the_capability() -> None:
-    async with opened(offers={"tools": {}}) as (client, _):
+    async with opened(server_capabilities={"tools": {}}) as (client, _):
         with pytest.raises(CapabilityError):
             await client.prompts.get("greet")
 

@@ -235,7 +235,7 @@ async def test_cancelling_a_submitted_call_or_its_awaiter_notifies_the_server_on
 
 @on_fake_clock
 async def test_submit_checks_the_capabilities() -> None:
-    async with opened(offers={"resources": {"subscribe": False}}) as (client, _):
+    async with opened(server_capabilities={"resources": {"subscribe": False}}) as (client, _):
         with pytest.raises(CapabilityError):
             client.submit("tools/list")
         with pytest.raises(CapabilityError):
@@ -454,7 +454,7 @@ async def test_safe_methods_are_replayed_only_if_enabled_per_client_or_call() ->
 
 @on_fake_clock
 async def test_capabilities_are_those_of_the_newest_connection() -> None:
-    async with opened(offers={"tools": {}}, wait_for_ready=True) as (client, peer):
+    async with opened(server_capabilities={"tools": {}}, wait_for_ready=True) as (client, peer):
         peer.on["prompts/list"] = {"prompts": []}
         with pytest.raises(CapabilityError):
             await client.prompts.list()

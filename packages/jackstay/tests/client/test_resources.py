@@ -33,6 +33,6 @@ async def test_a_subscription_is_opened_and_closed_through_it() -> None:
 
 @on_fake_clock
 async def test_resources_require_the_capability() -> None:
-    async with opened(offers={}) as (client, _):
+    async with opened(server_capabilities={}) as (client, _):
         with pytest.raises(CapabilityError):
             await client.resources.read("file:///a")

@@ -69,6 +69,6 @@ async def test_listing_roots_of_the_server_requires_the_capability() -> None:
     async with opened() as (client, _):
         with pytest.raises(CapabilityError, match=r"client\.roots\.set"):
             await client.roots.list()
-    async with opened(offers={"roots": {}}) as (client, peer):
+    async with opened(server_capabilities={"roots": {}}) as (client, peer):
         peer.on["roots/list"] = {"roots": [{"uri": "file:///s"}]}
         assert [root.uri for root in await client.roots.list()] == ["file:///s"]

@@ -32,7 +32,7 @@ async def test_sampling_by_the_server_requires_the_capability() -> None:
     async with opened() as (client, _):
         with pytest.raises(CapabilityError, match=r"client\.sampling\.handle"):
             await client.sampling.create_message(params)
-    async with opened(offers={"sampling": {}}) as (client, peer):
+    async with opened(server_capabilities={"sampling": {}}) as (client, peer):
         peer.on["sampling/createMessage"] = {
             "role": "assistant",
             "content": {"type": "text", "text": "4"},

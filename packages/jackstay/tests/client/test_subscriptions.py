@@ -83,7 +83,7 @@ async def test_updates_reach_the_handler_and_are_restored_after_a_reconnect(vers
 @pytest.mark.parametrize("version", ERAS)
 @on_fake_clock
 async def test_subscribe_requires_the_capability(version: str) -> None:
-    async with opened(version, offers={"resources": {}}) as (client, peer):
+    async with opened(version, server_capabilities={"resources": {}}) as (client, peer):
         with pytest.raises(CapabilityError):
             await client.resources.subscribe(URI)
         assert peer.got(OPENS[version]) == []
@@ -272,7 +272,7 @@ async def test_before_ready_it_waits_or_refuses_as_every_call_does(version: str)
 
 @on_fake_clock
 async def test_list_changes_of_a_stateless_server_are_subscribed_for_a_handler() -> None:
-    async with peered(STATELESS, offers={"tools": {"listChanged": True}, "prompts": {}}) as (client, peer):
+    async with peered(STATELESS, server_capabilities={"tools": {"listChanged": True}, "prompts": {}}) as (client, peer):
         changes: list[str] = []
         client.on_notification(lambda notification: changes.append(notification.method))
         await client.open()
@@ -290,7 +290,7 @@ async def test_list_changes_of_a_stateless_server_are_subscribed_for_a_handler()
 
 @on_fake_clock
 async def test_a_list_capability_that_appears_after_a_restart_is_subscribed_once() -> None:
-    async with peered(STATELESS, offers={"tools": {}}) as (client, peer):
+    async with peered(STATELESS, server_capabilities={"tools": {}}) as (client, peer):
         client.on_notification(print)
         await client.open()
         await client.ping()
@@ -314,8 +314,8 @@ async def test_list_changes_are_not_subscribed_without_a_handler_or_the_capabili
         client.on_notification(print)
         await peer.expect("subscriptions/listen")
         assert len(peer.got("subscriptions/listen")) == 1
-    for version, offers in ((STATELESS, {"tools": {"listChanged": False}}), (HANDSHAKE, None)):
-        async with peered(version, offers=offers) as (client, peer):
+    for version, capabilities in ((STATELESS, {"tools": {"listChanged": False}}), (HANDSHAKE, None)):
+        async with peered(version, server_capabilities=capabilities) as (client, peer):
             client.on_notification(print)
             await client.open()
             await client.ping()

@@ -83,7 +83,7 @@ async def test_a_tool_that_failed_is_a_result_and_a_refusal_is_an_error() -> Non
 
 @on_fake_clock
 async def test_tools_require_the_capability() -> None:
-    async with opened(offers={}) as (client, peer):
+    async with opened(server_capabilities={}) as (client, peer):
         with pytest.raises(CapabilityError) as caught:
             await client.tools.call("forecast")
         assert caught.value.required == "tools"

@@ -117,7 +117,7 @@ async def test_repeated_sign_ins_for_new_scopes_are_limited() -> None:
 
 async def test_a_token_rejected_right_after_its_issue_opens_no_second_page() -> None:
     async with oauth_world() as world:
-        world.issuing.gives_refresh = False
+        world.issuing.issues_refresh_tokens = False
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
         with pytest.raises(AuthorizationError, match="just issued") as caught:
@@ -232,7 +232,7 @@ async def test_an_unavailable_issuer_causes_no_sign_in(caplog: pytest.LogCapture
 
 async def test_a_token_without_a_refresh_token_is_used_until_it_is_rejected() -> None:
     async with oauth_world() as world:
-        world.issuing.gives_refresh = False
+        world.issuing.issues_refresh_tokens = False
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
         first = await bearer(auth, world)

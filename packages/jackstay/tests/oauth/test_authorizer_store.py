@@ -144,7 +144,7 @@ async def test_sign_in_obtains_a_token_before_the_first_call() -> None:
 
 async def test_sign_in_replaces_a_rejected_stored_token() -> None:
     async with oauth_world() as world:
-        world.issuing.gives_refresh = False
+        world.issuing.issues_refresh_tokens = False
         auth = signer(world)
         await auth.challenged(world.client, world.server.refuse())
         first = await bearer(auth, world)

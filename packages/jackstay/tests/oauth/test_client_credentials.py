@@ -25,7 +25,7 @@ def program(world: SimpleNamespace, identity: Identity | None = None, **options:
         "token_endpoint_auth_methods_supported": ["client_secret_basic"],
         "code_challenge_methods_supported": None,  # PKCE is for users only
     }
-    world.issuing.gives_refresh = False
+    world.issuing.issues_refresh_tokens = False
     return ClientCredentials(configured, clock=world.clock, **options)
 
 
@@ -80,7 +80,7 @@ async def test_a_refresh_token_is_used_if_there_is_one() -> None:
     """RFC 6749, 4.4.3 advises against one; some servers issue one."""
     async with oauth_world() as world:
         auth = program(world)
-        world.issuing.gives_refresh = True
+        world.issuing.issues_refresh_tokens = True
         await auth.challenged(world.client, world.server.refuse())
         world.clock.now += 3600
         await bearer(auth, world)

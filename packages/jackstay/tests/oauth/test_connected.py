@@ -59,7 +59,7 @@ async def test_a_tool_that_requires_more_scopes_runs_once() -> None:
 
 async def test_concurrent_calls_that_require_different_scopes_succeed() -> None:
     async with environment() as env, client_of(env) as client:
-        env.server.wants |= {"sail": "sail", "row": "row"}
+        env.server.required_scopes |= {"sail": "sail", "row": "row"}
         results = await asyncio.gather(*(client.tools.call(name) for name in ("write", "sail", "row", "write")))
         assert [result.text for result in results] == ["done"] * 4
         assert len(env.browser.visits) == 4
@@ -93,7 +93,7 @@ async def test_two_clients_with_one_authorizer_sign_in_once() -> None:
 
 async def test_a_call_that_is_always_rejected_fails_and_did_not_run() -> None:
     async with environment() as env, client_of(env) as client:
-        env.server.refuses_all = True
+        env.server.rejects_all = True
         env.issuing.refresh_tokens.clear()
         with pytest.raises(AuthorizationError, match="just issued") as caught:
             await client.tools.call("read")

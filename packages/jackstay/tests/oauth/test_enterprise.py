@@ -73,7 +73,7 @@ async def test_the_id_token_function_is_called_each_time_and_the_endpoint_is_dis
 
         provider = IdentityProvider(client_id="at-idp", client_secret="at", id_token=current, issuer=idp.url)
         auth = authorizer(world, provider)
-        world.issuing.gives_refresh = False
+        world.issuing.issues_refresh_tokens = False
         await auth.challenged(world.client, world.server.refuse())
         world.clock.now += 3600
         await auth.headers(world.client, world.server.endpoint)

@@ -332,7 +332,7 @@ async def test_another_redirect_uri_or_an_expired_secret_needs_a_new_registratio
 async def test_a_registration_that_the_issuer_deleted_is_renewed() -> None:
     async with oauth_world() as world:
         store = MemoryStore()
-        world.issuing.gives_refresh = False
+        world.issuing.issues_refresh_tokens = False
         auth = signer(world, store=store)
         await auth.challenged(world.client, world.server.refuse())
         world.issuing.registered.clear()

@@ -17,11 +17,11 @@ STATELESS_META = {"_meta": {VERSION: "2026-07-28"}}
 def recording(tmp_path: Path, *params: Any, method: str = "tools/call", **more: Any) -> Cassette:
     """A recording of requests with these params, each with its index as result."""
     lines = []
-    for place, each in enumerate(params):
-        message = {"jsonrpc": "2.0", "id": place, "method": method}
+    for index, value in enumerate(params):
+        message = {"jsonrpc": "2.0", "id": index, "method": method}
         lines += [
-            client(message if each is None else {**message, "params": each}),
-            server(result(place, place)),
+            client(message if value is None else {**message, "params": value}),
+            server(result(index, index)),
         ]
     return cassette(tmp_path / "x.jsonl", *lines, **more)
 
@@ -83,7 +83,7 @@ def test_the_error_names_the_differences(tmp_path: Path) -> None:
         assert (error.data["method"], error.data["line"]) == ("tools/call", 2)
 
 
-def test_the_nearest_is_the_one_with_the_same_subject_and_the_fewest_differences(tmp_path: Path) -> None:
+def test_the_nearest_request_has_the_same_name_and_the_fewest_differences(tmp_path: Path) -> None:
     played = recording(
         tmp_path,
         {"name": "other", "arguments": {"x": 9}},
@@ -114,9 +114,9 @@ def test_the_error_for_an_unrecorded_method_lists_the_recorded_ones(tmp_path: Pa
 
 def test_repeated_requests_get_the_recorded_results_in_order_then_the_last(tmp_path: Path) -> None:
     played = recording(tmp_path, {"name": "a"}, {"name": "b"}, {"name": "a"})
-    match = [played.find("tools/call", {"name": "a"}) for _ in range(4)]
-    assert [answer(each) for each in match] == [0, 2, 2, 2]
-    assert [isinstance(each, Match) and each.is_again for each in match] == [False, False, True, True]
+    matches = [played.find("tools/call", {"name": "a"}) for _ in range(4)]
+    assert [answer(match) for match in matches] == [0, 2, 2, 2]
+    assert [isinstance(match, Match) and match.is_again for match in matches] == [False, False, True, True]
     assert answer(played.find("tools/call", {"name": "b"})) == 1, "counted separately"
     assert repr(played) == f"<Cassette {tmp_path / 'x.jsonl'}: 3 interactions, 5 played>"
 

@@ -9,7 +9,7 @@ from jackstay.errors import UsageError
 from jackstay.testing import ClockLoop, DeadlockError, on_fake_clock, run_on_fake_clock
 
 
-def test_a_day_passes_in_no_time() -> None:
+def test_a_sleep_of_a_day_takes_no_real_time() -> None:
     async def main() -> float:
         await asyncio.sleep(86_400)
         return asyncio.get_running_loop().time()
@@ -19,7 +19,7 @@ def test_a_day_passes_in_no_time() -> None:
     assert time.monotonic() - began < 5
 
 
-def test_timers_run_in_their_order() -> None:
+def test_timers_run_in_order() -> None:
     async def main() -> list[str]:
         seen: list[str] = []
         loop = asyncio.get_running_loop()
@@ -31,7 +31,7 @@ def test_timers_run_in_their_order() -> None:
     assert run_on_fake_clock(main()) == ["first", "second", "third"]
 
 
-def test_a_timeout_is_a_timeout() -> None:
+def test_timeouts_expire() -> None:
     async def main() -> None:
         async with asyncio.timeout(30):
             await asyncio.get_running_loop().create_future()
@@ -62,7 +62,7 @@ def test_a_deadlock_beside_a_periodic_timer_is_reported() -> None:
         run_on_fake_clock(main())
 
 
-def test_the_clock_can_be_set_by_hand() -> None:
+def test_the_clock_can_be_advanced_by_the_test() -> None:
     loop = ClockLoop()
     try:
         assert loop.time() == 0.0

@@ -18,7 +18,7 @@ Drive = Callable[
 
 
 def run_with(faults: Faults, drive: Drive, seed: int = 1) -> RecordingHandler:
-    """Run `drive` with a faulty and a sound transport. Returns the handler of the faulty one."""
+    """Run `drive` with a faulty and a normal transport. Returns the handler of the faulty one."""
 
     async def main() -> RecordingHandler:
         pair = memory_pair()
@@ -44,7 +44,7 @@ async def send_ten(
         await asyncio.sleep(0)
 
 
-def test_without_faults_it_is_the_transport_behind_it() -> None:
+def test_without_faults_frames_are_forwarded_unchanged() -> None:
     near = run_with(Faults(), send_ten)
     assert near.frames == [b"%d" % number for number in range(10)]
     assert near.ends == []
@@ -80,13 +80,13 @@ def test_garbage_arrives_between_frames() -> None:
     assert run_with(Faults(garble=1.0), send_ten).frames[:2] == [GARBAGE, b"0"]
 
 
-def test_all_frames_arrive_late() -> None:
+def test_delayed_frames_all_arrive() -> None:
     frames = run_with(Faults(delay=0.5, max_delay=5.0), send_ten).frames
     assert frames != [b"%d" % number for number in range(10)]
     assert sorted(map(bytes, frames)) == [b"%d" % number for number in range(10)]  # type: ignore[arg-type]
 
 
-def test_parts_of_frames_are_lost() -> None:
+def test_frames_are_truncated() -> None:
     async def drive(
         target: FaultyTarget,
         transport: FaultyTransport,
@@ -105,7 +105,7 @@ def test_parts_of_frames_are_lost() -> None:
         assert b"0123456789".startswith(frame)
 
 
-def test_everything_stalls_and_then_flows_in_order() -> None:
+def test_stalled_frames_arrive_later_in_order() -> None:
     seen: list[int] = []
 
     async def drive(
@@ -191,7 +191,7 @@ def test_open_fails_until_the_faults_are_stopped() -> None:
     run_on_fake_clock(main())
 
 
-def test_after_its_end_it_accepts_and_reports_nothing() -> None:
+def test_a_closed_transport_accepts_and_reports_nothing() -> None:
     async def drive(
         target: FaultyTarget,
         transport: FaultyTransport,

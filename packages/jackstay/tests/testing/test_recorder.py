@@ -1,4 +1,4 @@
-"""The recorder: it changes nothing, writes every message, and a full disk ends only the file."""
+"""The recorder changes no message and writes every message. A full disk ends the recording, not the connection."""
 
 import asyncio
 import errno
@@ -120,7 +120,7 @@ async def test_frames_of_a_server_are_written_before_its_end(tmp_path: Path) -> 
     transport = await opened(recorded(pair.client, path), handler)
     server = await pair.server.open(RecordingHandler(), 1 << 22, 1.0)
     server.send(b"x" * (1 << 21), 1)
-    server.send(b"last words", 2)
+    server.send(b"last line", 2)
     await handler.until(lambda: handler.arrivals)
     transport.next_frame()
     await server.flush()
@@ -130,7 +130,7 @@ async def test_frames_of_a_server_are_written_before_its_end(tmp_path: Path) -> 
     await transport.close()
     over, text, end = rows(path)[1:]
     assert "is over the limit" in over["note"]
-    assert (text["text"], end["from"], end["ended"]) == ("last words", "server", "the other end was closed")
+    assert (text["text"], end["from"], end["ended"]) == ("last line", "server", "the other end was closed")
 
 
 @on_fake_clock
@@ -153,11 +153,11 @@ async def test_redacted_names_are_in_the_header_and_their_values_nowhere(tmp_pat
 
 def test_unusable_files_are_rejected_before_anything_starts(tmp_path: Path) -> None:
     target = memory_pair().client
-    there = tmp_path / "there"
-    there.write_text("original")
+    existing = tmp_path / "existing"
+    existing.write_text("original")
     with pytest.raises(UsageError, match="exists; pass overwrite=True or append=True"):
-        recorded(target, there)
-    assert there.read_text() == "original"
+        recorded(target, existing)
+    assert existing.read_text() == "original"
     (tmp_path / "dangling").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="exists; pass"):
         recorded(target, tmp_path / "dangling")
@@ -166,17 +166,17 @@ def test_unusable_files_are_rejected_before_anything_starts(tmp_path: Path) -> N
     with pytest.raises(UsageError, match=r"the directory .*nowhere. does not exist"):
         recorded(target, tmp_path / "nowhere" / "x")
     with pytest.raises(UsageError, match="expected a target"):
-        recorded("uvx", there)  # type: ignore[arg-type]  # the mistake
+        recorded("uvx", existing)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(UsageError, match="redact must be"):
         recorded(target, tmp_path / "x", redact="token")
     with pytest.raises(UsageError, match="overwrite and append cannot be combined"):
         recorded(target, tmp_path / "x", overwrite=True, append=True)
     with pytest.raises(UsageError, match="line 1 is not the header of a recording"):
-        recorded(target, there, append=True)
-    there.write_text('{"jackstay":"recording","version":1,"redacted":["b","a"]}\n')
+        recorded(target, existing, append=True)
+    existing.write_text('{"jackstay":"recording","version":1,"redacted":["b","a"]}\n')
     with pytest.raises(UsageError, match="was recorded with a, b redacted; redact the same"):
-        recorded(target, there, append=True)
-    assert recorded(target, there, append=True, redact=["a", "b"]).error is None
+        recorded(target, existing, append=True)
+    assert recorded(target, existing, append=True, redact=["a", "b"]).error is None
 
 
 @on_fake_clock
@@ -206,11 +206,11 @@ async def test_overwrite_replaces_the_file_on_open(tmp_path: Path) -> None:
     assert [row.get("connection") for row in rows(path)] == [None, 1, 2]
 
 
-@pytest.mark.parametrize("taken", [0, 10])
+@pytest.mark.parametrize("accepted", [0, 10])
 def test_a_full_disk_ends_the_recording_at_a_whole_line_but_not_the_connection(
-    taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    accepted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The disk accepts `taken` bytes of the fourth line and then no more."""
+    """The disk accepts `accepted` bytes of the fourth line and then no more."""
     path = tmp_path / "x.jsonl"
     write, lines = os.write, []
 
@@ -218,8 +218,8 @@ def test_a_full_disk_ends_the_recording_at_a_whole_line_but_not_the_connection(
         if os.readlink(f"/proc/self/fd/{fd}") != str(path):
             return write(fd, data)
         lines.append(data)
-        if len(lines) == 4 and taken:
-            return write(fd, data[:taken])
+        if len(lines) == 4 and accepted:
+            return write(fd, data[:accepted])
         if len(lines) >= 4:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(fd, data)
@@ -241,7 +241,7 @@ def test_a_full_disk_ends_the_recording_at_a_whole_line_but_not_the_connection(
     (message,) = caplog.messages
     assert message == f"the recording {path} stops: No space left on device; the connection continues"
     assert len(read_recording(path).entries) == 2, "up to the last complete line"
-    assert len(lines) == (5 if taken else 4), "it is not tried again"
+    assert len(lines) == (5 if accepted else 4), "nothing more is written"
 
 
 def test_a_full_device_is_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -261,7 +261,7 @@ def test_a_full_device_is_reported(caplog: pytest.LogCaptureFixture) -> None:
 
 
 class HttpRecorder(RecordingHandler):
-    """A handler of single requests."""
+    """A recording handler with the callbacks of single requests."""
 
     def __init__(self) -> None:
         super().__init__()

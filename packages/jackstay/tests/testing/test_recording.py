@@ -65,7 +65,7 @@ def test_a_file_is_read_as_written(tmp_path: Path) -> None:
         + event_line("server", 1, 1, "ended", "exited", exit=3)
         + event_line("server", 1, 1, "lost", 7, why="gone")
         + event_line("client", 1, 1, "aborted", "a")
-        + event_line("client", 1, 1, "note", "words")
+        + event_line("client", 1, 1, "note", "text")
         + frame_line("server", 2, 3, b"[" + PING + b"]", Redaction())
         + frame_line("server", 2, 3, b"text", Redaction())
         + frame_line("server", 2, 3, b"\xff", Redaction())
@@ -77,7 +77,7 @@ def test_a_file_is_read_as_written(tmp_path: Path) -> None:
     assert isinstance(ping.message, Request)
     assert (ping.number, ping.line.at, ping.line.sender) == (2, 0.5, "client")
     assert (end.number, end.line.ended, end.line.exit) == (4, "exited", 3), "blank lines are counted"
-    assert (lost.line.lost, lost.line.why, aborted.line.aborted, note.line.note) == (7, "gone", "a", "words")
+    assert (lost.line.lost, lost.line.why, aborted.line.aborted, note.line.note) == (7, "gone", "a", "text")
     assert isinstance(batch.message, Batch)
     assert batch.line.connection == 3
     assert (text.garbage, raw.garbage) == (b"text", b"\xff")
@@ -199,8 +199,8 @@ PARTS = [
 def test_any_file_is_read_or_raises_usage_error(parts: list[bytes], changes: list[tuple[int, bytes]]) -> None:
     """Invariant: any file is a usable recording or raises UsageError with the line."""
     text = PARTS[0] + b"".join(parts)
-    for place, change in changes:
-        text = text[:place] + change + text[place:]
+    for position, change in changes:
+        text = text[:position] + change + text[position:]
     with TemporaryDirectory() as folder:
         path = Path(folder, "x")
         path.write_bytes(text)

@@ -85,8 +85,8 @@ def test_values_are_replaced_at_any_depth() -> None:
         assert redacted(message, *names) == written, message
 
 
-def test_compared_values_have_one_shape() -> None:
-    """A secret that was a string and is an object still matches."""
+def test_redacted_values_are_equal_whatever_their_type() -> None:
+    """A request matches although a secret was recorded as a string and is now an object."""
     redaction = Redaction(["token"])
     assert redaction.of({"token": {"deep": 1}}) == redaction.of({"token": "x"}) == {"token": REDACTED}
 

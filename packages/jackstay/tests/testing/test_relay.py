@@ -19,7 +19,7 @@ META = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
 
 
 class HttpLike:
-    """An in-memory upstream that behaves like HTTP: it accepts only messages, and requests fail one by one."""
+    """An in-memory upstream that behaves like HTTP: it accepts only messages, and requests fail independently."""
 
     is_http = True
     name = "web"
@@ -60,17 +60,17 @@ class Harness:
         self.front, self.back = memory_pair("front"), memory_pair("back")
         self.client, self.server = Caller(), Caller()
         self.web = HttpLike(self.back) if is_http else None
-        self.passing: asyncio.Future[RelayResult]
+        self.running: asyncio.Future[RelayResult]
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["Harness"]:
         self.server.transport = await self.back.server.open(self.server, MAX_RECORDED_FRAME, 1.0)
         self.client.transport = await self.front.client.open(self.client, MAX_RECORDED_FRAME, 1.0)
-        self.passing = asyncio.ensure_future(pass_through(self.front.server, self.web or self.back.client))
+        self.running = asyncio.ensure_future(pass_through(self.front.server, self.web or self.back.client))
         await asyncio.sleep(0)
         yield self
-        self.passing.cancel()
-        await asyncio.gather(self.passing, return_exceptions=True)
+        self.running.cancel()
+        await asyncio.gather(self.running, return_exceptions=True)
         await self.client.disconnect()
         await self.server.disconnect()
         assert [*self.front.server.transports, *self.back.client.transports] == [], "both were closed"
@@ -80,33 +80,33 @@ def harness(*, is_http: bool = False) -> Any:
     return Harness(is_http=is_http).open()
 
 
-def ended(now: Harness) -> bool:
-    return bool(now.client.ends)
+def ended(relay: Harness) -> bool:
+    return bool(relay.client.ends)
 
 
 @on_fake_clock
 async def test_every_frame_is_forwarded_unchanged() -> None:
-    async with harness() as now:
+    async with harness() as relay:
         frames = [
             b'{"jsonrpc":"2.0", "id":0,"method":"a"}',
             b"garbage \xff",
             b'{"jsonrpc":"2.0","id":"x","method":"b"}',
         ]
         for frame in frames:
-            now.client.send_message(frame)
-        await now.server.until(lambda: len(now.server.frames) == 3)
-        assert now.server.frames == frames
+            relay.client.send_message(frame)
+        await relay.server.until(lambda: len(relay.server.frames) == 3)
+        assert relay.server.frames == frames
         for frame in frames:
-            now.server.send_message(frame)
-        await now.client.until(lambda: len(now.client.frames) == 3)
-        assert now.client.frames == frames
+            relay.server.send_message(frame)
+        await relay.client.until(lambda: len(relay.client.frames) == 3)
+        assert relay.client.frames == frames
 
 
 @pytest.mark.parametrize("slow", ["client", "server"])
 @on_fake_clock
 async def test_a_slow_side_slows_the_other_and_nothing_is_lost(slow: str) -> None:
-    async with harness() as now:
-        reader, writer = (now.client, now.server) if slow == "client" else (now.server, now.client)
+    async with harness() as relay:
+        reader, writer = (relay.client, relay.server) if slow == "client" else (relay.server, relay.client)
         reader.pulls = False
         count, frame = 0, b"x" * 1_000_000
         while writer.transport.send(b"%d" % count + frame, count + 1):
@@ -121,68 +121,68 @@ async def test_a_slow_side_slows_the_other_and_nothing_is_lost(slow: str) -> Non
 
 @on_fake_clock
 async def test_the_last_messages_of_a_crashed_server_are_delivered_first() -> None:
-    async with harness() as now:
-        now.client.pulls = False
+    async with harness() as relay:
+        relay.client.pulls = False
         frames = [b"%d" % n + b"x" * 50_000 for n in range(5)]
         for frame in frames:
-            now.server.send_message(frame)
-        await now.server.transport.flush()
-        now.back.cut(TransportError("died", exit_code=3))
+            relay.server.send_message(frame)
+        await relay.server.transport.flush()
+        relay.back.cut(TransportError("died", exit_code=3))
         await asyncio.sleep(0)
-        now.client.pulls = True
-        now.client.pull()
-        passed = await now.passing
+        relay.client.pulls = True
+        relay.client.pull()
+        passed = await relay.running
         assert (str(passed.error), passed.was_silent) == ("died [exit code 3]", False)
-        await now.client.until(lambda: ended(now))
-        assert now.client.frames == frames
+        await relay.client.until(lambda: ended(relay))
+        assert relay.client.frames == frames
         assert asyncio.get_running_loop().time() < 0.1
 
 
 @on_fake_clock
 async def test_was_silent_is_true_for_a_server_that_sent_nothing() -> None:
-    async with harness() as now:
-        now.back.cut(TransportError("no such file"))
-        assert (await now.passing).was_silent
+    async with harness() as relay:
+        relay.back.cut(TransportError("no such file"))
+        assert (await relay.running).was_silent
 
 
 @on_fake_clock
 async def test_a_client_that_disconnects_still_gets_responses_for_a_moment() -> None:
     """`jackstay record x -- server < requests > responses`: the client still reads after the end of its input."""
-    async with harness() as now:
-        now.client.send_message(request(1))
-        now.client.send_message(request(2, "subscriptions/listen"))
-        await now.server.until(lambda: len(now.server.frames) == 2)
-        front = now.front.server.transports[0]
+    async with harness() as relay:
+        relay.client.send_message(request(1))
+        relay.client.send_message(request(2, "subscriptions/listen"))
+        await relay.server.until(lambda: len(relay.server.frames) == 2)
+        front = relay.front.server.transports[0]
         front._handler.went_down(TransportError("the client closed stdin"), None, False)
         await asyncio.sleep(DRAIN_TIMEOUT / 2)
-        now.server.send_message(notification("notifications/progress"))
+        relay.server.send_message(notification("notifications/progress"))
         await asyncio.sleep(DRAIN_TIMEOUT * 0.9)
-        now.server.send_message(result(1, {}))
-        assert await now.passing == RelayResult()
-        assert now.client.received == [notification("notifications/progress"), result(1, {})]
+        relay.server.send_message(result(1, {}))
+        assert await relay.running == RelayResult()
+        assert relay.client.received == [notification("notifications/progress"), result(1, {})]
         assert asyncio.get_running_loop().time() == pytest.approx(DRAIN_TIMEOUT * 1.4), "not for subscriptions"
 
 
 @on_fake_clock
 async def test_a_server_that_does_not_respond_is_not_waited_for() -> None:
-    async with harness() as now:
-        now.client.send_message(request(1))
-        await now.server.until(lambda: now.server.frames)
-        await now.client.disconnect()
-        assert await now.passing == RelayResult()
+    async with harness() as relay:
+        relay.client.send_message(request(1))
+        await relay.server.until(lambda: relay.server.frames)
+        await relay.client.disconnect()
+        assert await relay.running == RelayResult()
         assert asyncio.get_running_loop().time() <= DRAIN_TIMEOUT + FLUSH
 
 
 @on_fake_clock
 async def test_a_client_that_does_not_read_cannot_delay_the_end() -> None:
-    async with harness() as now:
-        now.client.pulls = False
-        now.front.server.stall()
+    async with harness() as relay:
+        relay.client.pulls = False
+        relay.front.server.stall()
         for n in range(12):
-            now.server.send_message(b"%d" % n + b"x" * 1_000_000)
+            relay.server.send_message(b"%d" % n + b"x" * 1_000_000)
             await asyncio.sleep(0)
-        now.back.cut()
-        assert (await now.passing).error is not None
+        relay.back.cut()
+        assert (await relay.running).error is not None
         assert asyncio.get_running_loop().time() <= DRAIN_TIMEOUT + FLUSH + 0.01
 
 
@@ -191,11 +191,11 @@ async def test_a_frame_over_the_limit_is_logged_and_dropped(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jackstay.testing._relay.MAX_RECORDED_FRAME", 1000)
-    async with harness() as now:
-        now.server.send_message(b"x" * 1001)
-        now.server.send_message(b"next")
-        await now.client.until(lambda: now.client.frames)
-        assert now.client.frames == [b"next"]
+    async with harness() as relay:
+        relay.server.send_message(b"x" * 1001)
+        relay.server.send_message(b"next")
+        await relay.client.until(lambda: relay.client.frames)
+        assert relay.client.frames == [b"next"]
     assert "dropped a message: a frame of at least 1001 bytes" in caplog.text
 
 
@@ -204,7 +204,7 @@ async def test_a_failed_open_leaves_nothing_open() -> None:
     class Refusing:
         name, is_http, init_timeout = "x", False, None
 
-        async def open(self, *how: Any) -> Any:
+        async def open(self, *arguments: Any) -> Any:
             raise TransportError("no", permanent=True)
 
     pair = memory_pair()
@@ -218,37 +218,37 @@ async def test_a_failed_open_leaves_nothing_open() -> None:
 
 @on_fake_clock
 async def test_over_http_ids_are_mapped_and_restored(caplog: pytest.LogCaptureFixture) -> None:
-    async with harness(is_http=True) as now:
-        now.client.send_message(b"garbage")
-        now.client.send_message(request(0))
-        now.client.send_message(request(3))
-        await now.server.until(lambda: len(now.server.frames) == 2)
-        assert [message["id"] for message in now.server.received] == [FIRST, 3]
-        now.server.send_message(request("q", "roots/list"))
-        now.server.send_message(result(FIRST, {}))
-        now.server.send_message(error(3, -1))
-        now.server.send_message(result(FIRST, "twice"))
-        assert await now.client.exchange(count=4) == [
+    async with harness(is_http=True) as relay:
+        relay.client.send_message(b"garbage")
+        relay.client.send_message(request(0))
+        relay.client.send_message(request(3))
+        await relay.server.until(lambda: len(relay.server.frames) == 2)
+        assert [message["id"] for message in relay.server.received] == [FIRST, 3]
+        relay.server.send_message(request("q", "roots/list"))
+        relay.server.send_message(result(FIRST, {}))
+        relay.server.send_message(error(3, -1))
+        relay.server.send_message(result(FIRST, "twice"))
+        assert await relay.client.exchange(count=4) == [
             request("q", "roots/list"),
             result(0, {}),
             error(3, -1),
             result(FIRST, "twice"),
         ]
-        now.client.send_message(result("q", {}))
-        await now.server.until(lambda: len(now.server.frames) == 3)
-        assert now.server.received[-1] == result("q", {})
+        relay.client.send_message(result("q", {}))
+        await relay.server.until(lambda: len(relay.server.frames) == 3)
+        assert relay.server.received[-1] == result("q", {})
     assert "dropped a message: not a JSON-RPC message" in caplog.text
 
 
 @on_fake_clock
 async def test_a_request_that_is_lost_over_http_gets_an_error_response() -> None:
-    async with harness(is_http=True) as now:
+    async with harness(is_http=True) as relay:
         for id in (0, 1):
-            now.client.send_message(request(id))
-        await now.server.until(lambda: len(now.server.frames) == 2)
-        now.web.handler.exchange_lost(FIRST, OutcomeUnknownError("cut"), False)
-        now.web.handler.exchange_lost(1, TransportError("HTTP 404"), True)
-        unknown, declined = await now.client.exchange(count=2)
+            relay.client.send_message(request(id))
+        await relay.server.until(lambda: len(relay.server.frames) == 2)
+        relay.web.handler.exchange_lost(FIRST, OutcomeUnknownError("cut"), False)
+        relay.web.handler.exchange_lost(1, TransportError("HTTP 404"), True)
+        unknown, declined = await relay.client.exchange(count=2)
         assert (unknown["id"], unknown["error"]["code"]) == (0, -32603)
         assert unknown["error"]["data"] == {"mayHaveRun": True}
         assert "cut; it may have run" in unknown["error"]["message"]
@@ -259,44 +259,44 @@ async def test_a_request_that_is_lost_over_http_gets_an_error_response() -> None
 @pytest.mark.parametrize("id", [0, 7])
 @on_fake_clock
 async def test_a_session_that_is_lost_over_http_ends_the_relay(id: int) -> None:
-    async with harness(is_http=True) as now:
-        now.client.send_message(request(7))
-        await now.server.until(lambda: now.server.frames)
-        now.web.handler.session_lost(id)
-        passed = await now.passing
+    async with harness(is_http=True) as relay:
+        relay.client.send_message(request(7))
+        await relay.server.until(lambda: relay.server.frames)
+        relay.web.handler.session_lost(id)
+        passed = await relay.running
         assert "dropped the session" in str(passed.error)
-        assert [message["id"] for message in now.client.received] == ([7] if id else [])
+        assert [message["id"] for message in relay.client.received] == ([7] if id else [])
 
 
 @on_fake_clock
 async def test_a_stateless_call_over_http_is_cancelled_by_closing_its_response() -> None:
-    async with harness(is_http=True) as now:
-        now.client.send_message(request("a", "tools/call", META))
-        now.client.send_message(request(5, "tools/call", {}))
+    async with harness(is_http=True) as relay:
+        relay.client.send_message(request("a", "tools/call", META))
+        relay.client.send_message(request(5, "tools/call", {}))
         for params in ({"requestId": "a"}, {"requestId": 5}, {"requestId": "a"}, {}):
-            now.client.send_message(notification("notifications/cancelled", **params))
-        now.client.send_message(notification("notifications/other"))
-        await now.server.until(lambda: len(now.server.frames) == 6)
-        methods = [message["method"] for message in now.server.received]
+            relay.client.send_message(notification("notifications/cancelled", **params))
+        relay.client.send_message(notification("notifications/other"))
+        await relay.server.until(lambda: len(relay.server.frames) == 6)
+        methods = [message["method"] for message in relay.server.received]
         assert methods == [
             "tools/call",
             "tools/call",
             *["notifications/cancelled"] * 3,
             "notifications/other",
         ]
-        assert now.web.aborted == [FIRST]
+        assert relay.web.aborted == [FIRST]
 
 
 @on_fake_clock
 async def test_header_params_are_read_from_the_forwarded_tool_list() -> None:
     schema = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
-    async with harness(is_http=True) as now:
-        now.client.send_message(request(1, "tools/list"))
-        now.client.send_message(request(2, "tools/list"))
-        await now.server.until(lambda: len(now.server.frames) == 2)
-        now.server.send_message(result(1, {"tools": [{"name": "t", "inputSchema": schema}, {"name": "u"}, "odd"]}))
-        now.server.send_message(result(2, {"tools": "odd"}))
-        await now.client.exchange(count=2)
-        (row,) = now.web.handler.header_params("t")
+    async with harness(is_http=True) as relay:
+        relay.client.send_message(request(1, "tools/list"))
+        relay.client.send_message(request(2, "tools/list"))
+        await relay.server.until(lambda: len(relay.server.frames) == 2)
+        relay.server.send_message(result(1, {"tools": [{"name": "t", "inputSchema": schema}, {"name": "u"}, "odd"]}))
+        relay.server.send_message(result(2, {"tools": "odd"}))
+        await relay.client.exchange(count=2)
+        (row,) = relay.web.handler.header_params("t")
         assert row.header == "Mcp-Param-Region"
-        assert list(now.web.handler.header_params("unknown")) == []
+        assert list(relay.web.handler.header_params("unknown")) == []

@@ -64,14 +64,14 @@ async def test_a_response_has_the_current_id_and_token_and_is_otherwise_unchange
         server(error(2, -32000, "no", data={"why": None})),
     )
     caller = await Caller.of(path)
-    caller.send_message(call("mine", token="t"))
+    caller.send_message(call("other", token="t"))
     await caller.until(lambda: len(caller.frames) == 4)
     assert caller.frames[1] == b"Debugger attached."
     del caller.frames[1]
     assert caller.received == [
         progress("t", 1),
         LOG,
-        result("mine", {"n": 12345678901234567890123, "unknown": [None]}),
+        result("other", {"n": 12345678901234567890123, "unknown": [None]}),
     ]
     caller.frames.clear()
     assert await caller.exchange(call(0, x=1)) == [error(0, -32000, "no", data={"why": None})]
@@ -173,7 +173,7 @@ async def test_a_notification_of_a_subscription_is_sent_to_an_open_one(tmp_path:
 
 @on_fake_clock
 async def test_a_change_notification_is_not_repeated(tmp_path: Path) -> None:
-    """Otherwise a client that lists again because of it would never stop."""
+    """A client lists again after each change notification, so repeating it would cause an endless loop."""
     changed = notification("notifications/tools/list_changed")
     path = write(
         tmp_path / "x",
@@ -259,7 +259,7 @@ async def test_a_second_request_with_an_open_id_is_rejected(tmp_path: Path) -> N
 async def test_invalid_messages_get_error_responses(tmp_path: Path) -> None:
     caller = await Caller.of(write(tmp_path / "x", client(call(1)), server(result(1, {}))))
     received = await caller.exchange(b"nonsense", b'{"jsonrpc":"2.0","id":4,"method":1}', b"[]", count=3)
-    assert [(each.get("id"), each["error"]["code"]) for each in received] == [
+    assert [(message.get("id"), message["error"]["code"]) for message in received] == [
         (None, -32700),
         (4, -32600),
         (None, -32600),

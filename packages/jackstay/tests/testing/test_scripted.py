@@ -67,14 +67,14 @@ async def test_each_message_is_expected_once_or_by_its_number() -> None:
 async def test_automatic_responses_are_values_functions_or_errors() -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         peer.on["tools/call"] = lambda params: {"content": [{"type": "text", "text": params["name"].upper()}]}
-        assert (await client.tools.call("shout")).text == "SHOUT"
+        assert (await client.tools.call("upper")).text == "UPPER"
 
         def fail(params: dict[str, Any]) -> None:
-            raise ScriptedError(-32000, "closed on Sundays")
+            raise ScriptedError(-32000, "not available")
 
         peer.on["tools/call"] = fail
-        with pytest.raises(JsonRpcError, match="closed on Sundays"):
-            await client.tools.call("shout")
+        with pytest.raises(JsonRpcError, match="not available"):
+            await client.tools.call("upper")
         peer.on["ping"] = None
         pinging = asyncio.ensure_future(client.ping(timeout=5))
         (await peer.expect("ping")).respond()
@@ -82,14 +82,14 @@ async def test_automatic_responses_are_values_functions_or_errors() -> None:
 
 
 @on_fake_clock
-async def test_it_sends_requests_and_notifications() -> None:
+async def test_the_peer_sends_requests_and_notifications() -> None:
     notes: list[str] = []
     async with ScriptedPeer() as peer:
         client = connect(peer.target)
 
         @client.sampling.handle
         async def sample(params: Any) -> CreateMessageResult:
-            return CreateMessageResult(role="assistant", content=TextContent(text="4"), model="mine")
+            return CreateMessageResult(role="assistant", content=TextContent(text="4"), model="test")
 
         client.on_notification(lambda note: notes.append(note.method))
         async with client:
@@ -97,14 +97,14 @@ async def test_it_sends_requests_and_notifications() -> None:
             peer.request("q", "sampling/createMessage", {"messages": [], "maxTokens": 1})
             answer = await peer.response_to("q")
             assert isinstance(answer, ReceivedMessage)
-            assert answer["result"]["model"] == "mine"
+            assert answer["result"]["model"] == "test"
             peer.send(b"Starting server...")
             await client.ping()
             assert notes == ["notifications/tools/list_changed"]
 
 
 @on_fake_clock
-async def test_it_crashes_during_a_call_and_accepts_the_next_connection() -> None:
+async def test_the_peer_crashes_during_a_call_and_accepts_the_next_connection() -> None:
     """docs/guarantees.md G1 and G5, as tested in user code."""
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         calling = asyncio.ensure_future(client.tools.call("pay"))
@@ -125,11 +125,11 @@ async def test_it_crashes_during_a_call_and_accepts_the_next_connection() -> Non
 
 @pytest.mark.parametrize("version", VERSIONS)
 @on_fake_clock
-async def test_it_supports_every_revision(version: str) -> None:
-    async with ScriptedPeer(version, {"tools": {}}, name="it") as peer, connect(peer.target) as client:
+async def test_the_peer_supports_every_revision(version: str) -> None:
+    async with ScriptedPeer(version, {"tools": {}}, name="scripted server") as peer, connect(peer.target) as client:
         assert client.protocol_version == version
         assert client.server_info is not None
-        assert client.server_info.name == "it"
+        assert client.server_info.name == "scripted server"
         assert client.server_capabilities.resources is None
 
 
@@ -165,9 +165,9 @@ def test_the_example_in_the_docs_passes_and_can_fail() -> None:
     crashing()
     hanging()
 
-    async def careless(client: Any, order: int) -> str:
+    async def pay_too_late(client: Any, order: int) -> str:
         return str(await client.tools.call("pay", {"order": order}, timeout=31))
 
-    names["pay"] = careless
+    names["pay"] = pay_too_late
     with pytest.raises(AssertionError):
         hanging()

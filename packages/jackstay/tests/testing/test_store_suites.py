@@ -1,4 +1,4 @@
-"""The suites can fail: each is run against stores with one defect, and must find it."""
+"""The suites detect defects: each is run against stores with one defect, and must fail."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ def failures(suite: object) -> set[str]:
 # --- session stores ---------------------------------------------------------------------------------------------------
 
 
-class NeverForgets(MemorySessionStore):
+class NeverDeletes(MemorySessionStore):
     async def delete(self, id: str) -> None:
         pass
 
@@ -48,24 +48,24 @@ class NeverExpires(MemorySessionStore):
         return await super().load(id, 1e9)
 
 
-class NeverTouched(MemorySessionStore):
+class NeverExtends(MemorySessionStore):
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
         row = self._rows.get(id)
         return None if row is None or row[1] <= self._clock() else row[0]
 
 
-class LosesParts(MemorySessionStore):
+class LosesFields(MemorySessionStore):
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
         await super().save(id, SessionRecord(record.client, record.principal), ttl)
 
 
-class FirstWins(MemorySessionStore):
+class NeverReplaces(MemorySessionStore):
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
         if id not in self._rows:
             await super().save(id, record, ttl)
 
 
-class MixesUp(MemorySessionStore):
+class IgnoresCase(MemorySessionStore):
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
         await super().save(id.lower(), record, ttl)
 
@@ -76,12 +76,12 @@ class MixesUp(MemorySessionStore):
 @pytest.mark.parametrize(
     ("store", "expected"),
     [
-        (NeverForgets, "a_record_that_was_deleted_is_unknown"),
+        (NeverDeletes, "a_record_that_was_deleted_is_unknown"),
         (NeverExpires, "a_record_expires"),
-        (NeverTouched, "loading_restarts_the_time_to_live"),
-        (LosesParts, "load_returns_the_saved_record"),
-        (FirstWins, "save_replaces_an_earlier_record"),
-        (MixesUp, "an_id_that_was_never_saved_is_unknown"),
+        (NeverExtends, "loading_restarts_the_time_to_live"),
+        (LosesFields, "load_returns_the_saved_record"),
+        (NeverReplaces, "save_replaces_an_earlier_record"),
+        (IgnoresCase, "an_id_that_was_never_saved_is_unknown"),
     ],
 )
 def test_a_defect_of_a_session_store_is_found(
@@ -125,12 +125,12 @@ class OffByOne(MemoryEventStore):
         return await super().replay(session, stream, after - 1 if after else 0)
 
 
-class KnowsEverything(MemoryEventStore):
+class FindsEveryStream(MemoryEventStore):
     async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
         return await super().replay(session, stream, after) or []
 
 
-class NeverForgetsEvents(MemoryEventStore):
+class NeverDeletesEvents(MemoryEventStore):
     async def forget(self, session: str) -> None:
         pass
 
@@ -146,8 +146,8 @@ class TextOnly(MemoryEventStore):
         (OneStream, "replay_returns_only_events_of_the_stream"),
         (OneSession, "replay_returns_only_events_of_the_stream"),
         (OffByOne, "replay_returns_later_events_in_order"),
-        (KnowsEverything, "an_unknown_stream_is_distinct_from_one_without_later_events"),
-        (NeverForgetsEvents, "a_session_that_was_forgotten_is_unknown"),
+        (FindsEveryStream, "an_unknown_stream_is_distinct_from_one_without_later_events"),
+        (NeverDeletesEvents, "a_session_that_was_forgotten_is_unknown"),
         (TextOnly, "data_is_unchanged"),
         (lambda: MemoryEventStore(max_events=10), "replay_returns_later_events_in_order"),
     ],
@@ -260,13 +260,13 @@ def test_a_defect_of_a_token_store_is_found(kind: type[MemoryStore], expected: s
     assert expected in failures(token_suite(kind))
 
 
-def test_a_token_store_with_one_lock_for_all_keys_or_one_that_stays_is_found(
+def test_a_token_store_with_a_shared_or_unreleased_lock_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stores, "LOCK_SECONDS", 0.2)
     locks: list[object] = []
 
-    class Stays(MemoryStore):
+    class NeverReleases(MemoryStore):
         @contextlib.asynccontextmanager
         async def lock(self, key: str) -> AsyncIterator[None]:
             manager = super().lock(key)
@@ -276,7 +276,7 @@ def test_a_token_store_with_one_lock_for_all_keys_or_one_that_stays_is_found(
 
     for kind, test in (
         (LocksEverything, "locks_of_two_keys_are_independent"),
-        (Stays, "a_lock_is_released_on_errors"),
+        (NeverReleases, "a_lock_is_released_on_errors"),
     ):
         with pytest.raises(TransportError, match="has held the lock"):
             getattr(token_suite(kind), f"test_{test}")()

@@ -68,7 +68,7 @@ async def test_a_child_without_a_stderr_pipe_is_reported_in_time() -> None:
     await transport.close()
 
 
-async def test_a_lost_framing_is_an_error_and_then_the_end() -> None:
+async def test_a_lost_framing_is_an_error_and_ends_the_connection() -> None:
     handler = RecordingHandler()
     transport = await started(handler, MISBEHAVING, "prints_junk", framing="content-length")
     await handler.until(lambda: handler.ends)
@@ -124,7 +124,7 @@ async def test_everything_is_read_at_the_end_even_if_the_handler_does_not_pull()
     await transport.close()
 
 
-async def test_frames_sent_after_the_first_sign_of_an_end_are_not_sent() -> None:
+async def test_frames_queued_while_the_connection_ends_are_not_sent() -> None:
     handler = RecordingHandler()
     transport = await started(handler, MISBEHAVING, "closes_stdout_only")
     while transport._state is ChildState.OPEN:
@@ -152,9 +152,9 @@ async def test_a_close_before_the_report_suppresses_it() -> None:
 
 
 async def test_output_during_close_is_read_and_dropped() -> None:
-    talker = "import os\nos.read(0, 1)\nfor _ in range(40): os.write(1, b'x' * 65536)\n"
+    program = "import os\nos.read(0, 1)\nfor _ in range(40): os.write(1, b'x' * 65536)\n"
     handler = RecordingHandler()
-    transport = await started(handler, "-c", talker)
+    transport = await started(handler, "-c", program)
     await transport.close()
     assert handler.arrivals == 0
     assert transport._process.exit_code == 0, "it could write everything"
@@ -190,7 +190,7 @@ async def test_close_escalates_signals_for_two_concurrent_callers(name: str, cod
     assert transport._process.exit_code == code
 
 
-async def test_a_failed_write_is_a_sign_of_the_end() -> None:
+async def test_a_failed_write_ends_the_connection() -> None:
     handler = RecordingHandler()
     transport = await started(handler, MISBEHAVING, "closes_stdin_only", step=0.05)
     await handler.until(lambda: handler.frames)

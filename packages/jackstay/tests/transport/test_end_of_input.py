@@ -12,7 +12,7 @@ from chaos.leftovers import nothing_left
 from jackstay.transport._end_of_input import EndOfInput
 
 # Longer than any test takes.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -26,14 +26,14 @@ def watched(fd: int) -> tuple[EndOfInput, threading.Event]:
     return EndOfInput(fd, ended.set), ended
 
 
-def test_a_pipe_that_was_closed_with_something_in_it() -> None:
+def test_a_pipe_that_was_closed_with_unread_data() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"unread")
     end, ended = watched(reading)
     assert repr(end) == "<EndOfInput>"
     assert not ended.is_set(), "unread data is not the end"
     os.close(writing)
-    assert ended.wait(PATIENCE)
+    assert ended.wait(TIMEOUT)
     assert end.has_ended
     assert repr(end) == "<EndOfInput has ended>"
     end.stop()
@@ -41,22 +41,22 @@ def test_a_pipe_that_was_closed_with_something_in_it() -> None:
     os.close(reading)
 
 
-def test_a_socket_whose_other_end_sends_no_more() -> None:
-    near, far = socket.socketpair()
-    with near, far:
-        end, ended = watched(near.fileno())
-        far.shutdown(socket.SHUT_WR)
-        assert ended.wait(PATIENCE)
+def test_a_socket_that_was_shut_down_for_writing() -> None:
+    local, remote = socket.socketpair()
+    with local, remote:
+        end, ended = watched(local.fileno())
+        remote.shutdown(socket.SHUT_WR)
+        assert ended.wait(TIMEOUT)
         end.stop()
 
 
 def test_a_terminal_that_hangs_up() -> None:
-    near, far = pty.openpty()
-    end, ended = watched(far)
-    os.close(near)
-    assert ended.wait(PATIENCE)
+    controller, terminal = pty.openpty()
+    end, ended = watched(terminal)
+    os.close(controller)
+    assert ended.wait(TIMEOUT)
     end.stop()
-    os.close(far)
+    os.close(terminal)
 
 
 def test_a_stopped_watcher_does_not_call_back() -> None:
@@ -73,6 +73,6 @@ def test_an_earlier_end_is_detected() -> None:
     reading, writing = os.pipe()
     os.close(writing)
     end, ended = watched(reading)
-    assert ended.wait(PATIENCE)
+    assert ended.wait(TIMEOUT)
     end.stop()
     os.close(reading)

@@ -25,7 +25,7 @@ class Harness:
 
 
 # (chunks, frames)
-FED = [
+CHUNKS = [
     ([b"a\nb\n"], [b"a", b"b"]),
     ([b"a", b"\n", b"b\nc"], [b"a", b"b"]),
     ([b"\n", b"\r\n"], []),
@@ -33,11 +33,11 @@ FED = [
 
 
 def test_frames_are_returned_in_order() -> None:
-    for pieces, frames in FED:
+    for chunks, frames in CHUNKS:
         harness = Harness()
         assert harness.reader.was_silent
-        for piece in pieces:
-            harness.reader.feed(piece)
+        for chunk in chunks:
+            harness.reader.feed(chunk)
         assert not harness.reader.was_silent
         assert harness.arrivals == (1 if frames else 0), "called once until everything is pulled"
         assert harness.pull() == frames
@@ -66,9 +66,9 @@ ENDS = [
 
 
 def test_the_end_delivers_a_last_line_without_a_newline() -> None:
-    for framing, fed, frames in ENDS:
+    for framing, data, frames in ENDS:
         harness = Harness(framing)
-        harness.reader.feed(fed)
+        harness.reader.feed(data)
         harness.reader.end()
         assert harness.pull() == frames
         assert harness.pull() == []
@@ -76,9 +76,9 @@ def test_the_end_delivers_a_last_line_without_a_newline() -> None:
 
 
 def test_the_end_inside_a_frame_is_an_error() -> None:
-    for fed, message in [(b"Content-Length: 9\r\n\r\nhalf", "after 4 of 9 bytes"), (b"Content-Len", "after 11 bytes")]:
+    for data, message in [(b"Content-Length: 9\r\n\r\nhalf", "after 4 of 9 bytes"), (b"Content-Len", "after 11 bytes")]:
         harness = Harness("content-length")
-        harness.reader.feed(fed)
+        harness.reader.feed(data)
         harness.reader.end()
         (fault,) = harness.pull()
         assert isinstance(fault, ProtocolError)
@@ -110,13 +110,13 @@ def test_a_lost_framing_is_reported_once() -> None:
     assert harness.reader.is_lost
 
 
-def test_it_is_full_only_if_the_handler_does_not_pull() -> None:
+def test_the_reader_is_full_only_if_the_handler_does_not_pull() -> None:
     harness = Harness()
     line = b"x" * 999 + b"\n"
     harness.reader.feed(b"y" * (2 * FULL_BYTES))
     assert not harness.reader.is_full(), "an incomplete frame cannot be pulled"
     harness.reader.feed(b"\n")
-    assert not harness.reader.is_full(), "cut ahead, and no longer buffered"
+    assert not harness.reader.is_full(), "the frame was split off and is no longer buffered"
     harness.reader.feed(line * 300)
     assert harness.reader.is_full()
     harness.reader.next_frame()

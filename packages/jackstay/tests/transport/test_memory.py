@@ -1,4 +1,4 @@
-"""The in-memory pair; test_transport_suite checks the contract."""
+"""The in-memory pair. Its transport contract is checked in test_transport_suite."""
 
 import asyncio
 
@@ -137,10 +137,10 @@ async def test_a_cut_ends_both_and_received_frames_can_be_pulled() -> None:
 async def test_a_cut_can_have_an_error() -> None:
     pair = memory_pair()
     handler, _ = await opened(pair.client)
-    why = TransportError("lightning")
-    pair.cut(why)
+    error = TransportError("power failure")
+    pair.cut(error)
     await asyncio.sleep(0)
-    assert handler.ends[0][0] is why
+    assert handler.ends[0][0] is error
 
 
 async def test_an_end_that_is_closed_before_the_report_gets_no_callback() -> None:

@@ -1,4 +1,4 @@
-"""stdio of the own process: in this process with replaced descriptors, and in a child process."""
+"""A server on its own stdin and stdout: in this process with replaced descriptors, and in a child process."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ def test_frames_are_sent_and_received_and_descriptors_restored(ends: Ends) -> No
         os.write(ends.to_server, b"one\ntwo\n")
         await handler.until(lambda: len(handler.frames) == 2)
         assert transport.send(b"answer", 1)
-        assert transport.send(b"taken back", 2)
+        assert transport.send(b"withdrawn", 2)
         assert transport.withdraw(2)
         await handler.until(lambda: handler.through == 1)
         assert os.read(ends.from_server, 100) == b"answer\n"
@@ -97,10 +97,10 @@ def test_responses_can_be_sent_after_the_end_of_stdin(ends: Ends) -> None:
     async def test() -> None:
         handler = RecordingHandler()
         transport = await opened(handler)
-        os.write(ends.to_server, b"one\nunended")
+        os.write(ends.to_server, b"one\nincomplete")
         ends.close(ends.to_server)
         await handler.until(lambda: handler.ends)
-        assert handler.frames == [b"one", b"unended"]
+        assert handler.frames == [b"one", b"incomplete"]
         assert handler.frames_at_end == 2
         ((error, code, was_silent),) = handler.ends
         assert str(error) == "the client closed stdin"
@@ -120,10 +120,10 @@ def test_a_closed_stdout_ends_the_connection(ends: Ends) -> None:
         handler = RecordingHandler()
         transport = await opened(handler)
         ends.close(ends.from_server)
-        os.write(ends.to_server, b"last words\n")
+        os.write(ends.to_server, b"last line\n")
         assert transport.send(b"answer", 1)
         await handler.until(lambda: handler.ends)
-        assert handler.frames == [b"last words"], "delivered first"
+        assert handler.frames == [b"last line"], "delivered first"
         assert "closed stdout (Broken pipe)" in str(handler.ends[0][0])
         assert not transport.send(b"answer", 2)
         ends.close(ends.to_server)
@@ -179,13 +179,13 @@ def test_a_slow_reader_of_stdout_makes_it_busy(ends: Ends) -> None:
     async def test() -> None:
         handler = RecordingHandler()
         transport = await opened(handler)
-        taken = 0
-        while transport.send(b"x" * 100_000, taken + 1):
-            taken += 1
+        accepted = 0
+        while transport.send(b"x" * 100_000, accepted + 1):
+            accepted += 1
             await asyncio.sleep(0)
         os.set_blocking(ends.from_server, False)
         size = 0
-        while size < taken * 100_001:
+        while size < accepted * 100_001:
             try:
                 size += len(os.read(ends.from_server, 1_000_000))
             except BlockingIOError:
@@ -219,7 +219,7 @@ def test_a_stdout_shared_with_stderr_keeps_its_blocking_mode(ends: Ends) -> None
         run(test)
 
 
-def test_only_one_server_at_a_time(ends: Ends) -> None:
+def test_only_one_server_can_use_stdio_at_a_time(ends: Ends) -> None:
     async def test() -> None:
         first = await opened(RecordingHandler())
         with pytest.raises(TransportError, match="in use by another") as caught:
@@ -234,7 +234,7 @@ def test_only_one_server_at_a_time(ends: Ends) -> None:
 
 
 def test_acquired_descriptors_outlive_a_transport(ends: Ends) -> None:
-    """docs/guarantees.md G15: user code that runs then cannot write to the client."""
+    """docs/guarantees.md G15: user code that runs before or after the transport cannot write to the client."""
 
     async def test() -> None:
         target = own_stdio("lines")
@@ -320,7 +320,7 @@ def test_a_closed_stdin_is_the_end_at_once(ends: Ends) -> None:
     async def test() -> None:
         handler = RecordingHandler()
         transport = await opened(handler)
-        assert os.fstat(0) == os.stat("/dev/null"), "so that it is not reused"
+        assert os.fstat(0) == os.stat("/dev/null"), "so that the descriptor is not reused"
         await handler.until(lambda: handler.ends)
         assert handler.ends[0][2]
         await transport.close()
@@ -331,12 +331,12 @@ def test_a_closed_stdin_is_the_end_at_once(ends: Ends) -> None:
         await asyncio.sleep(0)
         assert len(handler.ends) == 1, "closed before the report"
 
-    async def with_a_loop_above_zero() -> None:
+    async def close_stdin_and_test() -> None:
         os.close(0)
         await test()
 
     with redirected_stdio(ends.stdin, ends.stdout):
-        run(with_a_loop_above_zero)
+        run(close_stdin_and_test)
 
 
 def test_a_closed_stdout_is_rejected_and_can_be_retried(ends: Ends) -> None:
@@ -368,7 +368,7 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join([PYTHONPATH, os.environ.get("PYTHONPATH", "")]),
 }
 FRAMES = b"".join(b'{"n":%d}\n' % number for number in range(2000))
-MOVED_PRINTS = ["a print of a child's", "a print of the server's"]
+REDIRECTED_PRINTS = ["a print of a child's", "a print of the server's"]
 
 
 def lines_of(text: bytes) -> list[str]:
@@ -403,7 +403,7 @@ def test_from_a_file_to_a_file(tmp_path: Path, loop: tuple[str, ...]) -> None:
         )
     assert (tmp_path / "out").read_bytes() == FRAMES + b"stdout is back\n"
     expected = [
-        *MOVED_PRINTS,
+        *REDIRECTED_PRINTS,
         "blocking afterwards: True True",
         "the end: the client closed stdin, silent: False",
     ]
@@ -421,7 +421,7 @@ def test_over_pipes(loop: tuple[str, ...]) -> None:
         check=True,
     )
     assert done.stdout == FRAMES * 50 + b"stdout is back\n"
-    assert set(MOVED_PRINTS) < set(lines_of(done.stderr))
+    assert set(REDIRECTED_PRINTS) < set(lines_of(done.stderr))
 
 
 @pytest.mark.parametrize("loop", LOOPS)

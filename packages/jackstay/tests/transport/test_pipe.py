@@ -1,4 +1,4 @@
-"""Real pipes on a real loop, each end in this process."""
+"""Reading from and writing to real pipes; both ends are in this process."""
 
 import asyncio
 import os
@@ -82,7 +82,7 @@ async def test_a_paused_pipe_is_not_read_until_it_is_resumed() -> None:
         reading.stop()
 
 
-async def test_a_drain_reads_what_is_there_and_no_more_than_its_limit() -> None:
+async def test_a_drain_reads_the_available_data_up_to_its_limit() -> None:
     received = Received()
     with pipe() as (reader, writer):
         reading = received.reading(reader)
@@ -98,7 +98,7 @@ async def test_a_drain_reads_what_is_there_and_no_more_than_its_limit() -> None:
     assert DRAIN_BYTES <= len(received.data) <= DRAIN_BYTES + READ_BYTES
 
 
-async def test_an_error_is_an_end() -> None:
+async def test_a_read_error_ends_the_pipe() -> None:
     received = Received()
     controller, terminal = pty.openpty()
     reading = received.reading(terminal)
@@ -113,7 +113,7 @@ async def test_an_error_is_an_end() -> None:
     assert received.ends == 2
 
 
-async def test_a_write_returns_what_was_accepted_and_a_watch_calls_once() -> None:
+async def test_write_returns_the_accepted_size_and_watch_calls_back_once() -> None:
     with pipe() as (reader, writer):
         writing = WritePipe(asyncio.get_running_loop(), writer)
         assert writing.write(b"x" * 1_000_000) == 65_536
@@ -160,7 +160,7 @@ async def test_a_due_callback_is_not_called_after_unwatch() -> None:
         assert calls == []
 
 
-async def test_a_blocking_descriptor_is_written_to_only_when_writable_and_little() -> None:
+async def test_a_blocking_descriptor_is_written_only_when_writable_and_in_small_parts() -> None:
     with pipe() as (reader, writer):
         os.set_blocking(writer, True)
         writing = WritePipe(asyncio.get_running_loop(), writer, must_not_wait=True)

@@ -1,4 +1,4 @@
-"""Detection of a child's exit, by the loop or a thread, and cleanup."""
+"""Detection of a child's exit by the event loop or by a thread, and cleanup."""
 
 import asyncio
 import logging
@@ -39,15 +39,15 @@ def without_pidfd(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
 
 
-def without_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_pidfd_and_waitid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     monkeypatch.delattr(os, "waitid", raising=False)
 
 
-WAYS = [with_pidfd, without_pidfd, without_anything]
+DETECTIONS = [with_pidfd, without_pidfd, without_pidfd_and_waitid]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("detection", DETECTIONS)
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
@@ -58,9 +58,9 @@ WAYS = [with_pidfd, without_pidfd, without_anything]
     ],
 )
 async def test_an_exit_is_reported_once_with_its_code(
-    monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None], code: str, expected: int
+    monkeypatch: pytest.MonkeyPatch, detection: Callable[[pytest.MonkeyPatch], None], code: str, expected: int
 ) -> None:
-    way(monkeypatch)
+    detection(monkeypatch)
     ends: list[int] = []
     running = child(code)
     process = Process(asyncio.get_running_loop(), running, lambda: ends.append(1))
@@ -76,11 +76,11 @@ async def test_an_exit_is_reported_once_with_its_code(
     close_pipes(running)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("detection", DETECTIONS)
 async def test_a_signal_reaches_the_group_and_a_wait_has_a_limit(
-    monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None]
+    monkeypatch: pytest.MonkeyPatch, detection: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
-    way(monkeypatch)
+    detection(monkeypatch)
     running = child("import signal; print(flush=True); signal.pause()")
     process = Process(asyncio.get_running_loop(), running, lambda: None)
     assert not await process.exits_within(0.0)
@@ -112,18 +112,18 @@ async def test_kill_children_kills_every_child_that_is_not_reaped(
     signalled: list[int] = []
     kill = _process.kill_group
 
-    def note(group: int, number: signal.Signals) -> None:
+    def record_and_kill(group: int, number: signal.Signals) -> None:
         signalled.append(group)
         kill(group, number)
 
     stubborn = child("import signal; signal.signal(15, signal.SIG_IGN); print(1, flush=True); signal.pause()")
     gone = child("pass")
-    processes = [Process(asyncio.get_running_loop(), one, lambda: None) for one in (stubborn, gone)]
+    processes = [Process(asyncio.get_running_loop(), process, lambda: None) for process in (stubborn, gone)]
     assert stubborn.stdout is not None
     assert await asyncio.to_thread(stubborn.stdout.readline) == b"1\n"
     assert await processes[1].exits_within(30)
     processes[1].clear()
-    monkeypatch.setattr(_process, "kill_group", note)
+    monkeypatch.setattr(_process, "kill_group", record_and_kill)
     kill_children()
     assert signalled == [stubborn.pid]
     assert await processes[0].exits_within(30)
@@ -132,15 +132,15 @@ async def test_kill_children_kills_every_child_that_is_not_reaped(
     signalled.clear()
     kill_children()
     assert signalled == []
-    for one in (stubborn, gone):
-        close_pipes(one)
+    for process in (stubborn, gone):
+        close_pipes(process)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("detection", DETECTIONS)
 async def test_a_discarded_child_is_reaped_without_a_callback(
-    monkeypatch: pytest.MonkeyPatch, way: Callable[[pytest.MonkeyPatch], None]
+    monkeypatch: pytest.MonkeyPatch, detection: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
-    way(monkeypatch)
+    detection(monkeypatch)
     ends: list[int] = []
     running = child("import signal; signal.pause()")
     process = Process(asyncio.get_running_loop(), running, lambda: ends.append(1))

@@ -15,7 +15,7 @@ from jackstay.transport._queue import JOINED_BYTES, TURN_BYTES, FrameQueue, Writ
 
 
 class FakeSink:
-    """Accepts as many bytes as it has room for; `None`: any number."""
+    """A sink that accepts `room` bytes, or any number if `room` is None."""
 
     def __init__(self, room: int | None = None) -> None:
         self.room = room
@@ -26,12 +26,12 @@ class FakeSink:
     def write(self, data: bytes | memoryview) -> int:
         if self.error is not None:
             raise self.error
-        taken = len(data) if self.room is None else min(self.room, len(data))
+        size = len(data) if self.room is None else min(self.room, len(data))
         if self.room is not None:
-            self.room -= taken
-        if taken:
-            self.writes.append(bytes(data[:taken]))
-        return taken
+            self.room -= size
+        if size:
+            self.writes.append(bytes(data[:size]))
+        return size
 
     def watch(self, is_writable: Callable[[], None]) -> None:
         self.watcher = is_writable
@@ -64,7 +64,7 @@ async def turn() -> None:
     await asyncio.sleep(0)
 
 
-# (frames queued, of which size, size of the next, is it busy?)
+# (number of queued frames, their size, size of the next frame, is the queue busy)
 BUSY = [
     (0, 0, 1, False),
     (0, 0, 2 * MAX_QUEUED_BYTES, False),
@@ -109,7 +109,7 @@ def test_room_waits_for_half_of_the_bytes_too() -> None:
     assert queue.has_room_again()
 
 
-async def test_frames_of_one_iteration_leave_in_one_write() -> None:
+async def test_frames_of_one_iteration_are_sent_in_one_write() -> None:
     harness = Harness()
     for number in range(1, 65):
         assert harness.queue.send(b"%d" % number, number)
@@ -120,7 +120,7 @@ async def test_frames_of_one_iteration_leave_in_one_write() -> None:
     assert (len(harness.queue), harness.queue.size) == (0, 0)
 
 
-async def test_a_frame_is_written_with_its_first_byte_and_later_ones_can_be_withdrawn() -> None:
+async def test_a_frame_counts_as_written_with_its_first_byte_and_later_frames_can_be_withdrawn() -> None:
     harness = Harness(room=7)
     for number, frame in enumerate((b"aaaa", b"bbbb", b"cccc", b"dddd"), 1):
         assert harness.queue.send(frame, number)
@@ -138,7 +138,7 @@ async def test_a_frame_is_written_with_its_first_byte_and_later_ones_can_be_with
     assert harness.queue.size == 0
 
 
-async def test_a_withdrawn_frame_is_never_written_even_if_it_was_the_only_one() -> None:
+async def test_a_withdrawn_frame_is_not_written_even_if_it_was_the_only_frame() -> None:
     harness = Harness()
     harness.queue.send(b"one", 1)
     assert harness.queue.withdraw(1)
@@ -236,7 +236,9 @@ async def test_a_frame_over_the_limit_is_rejected() -> None:
     capacities=st.lists(st.integers(0, 70_000), max_size=30),
     withdrawn=st.sets(st.integers(1, 30)),
 )
-def test_each_frame_is_sent_whole_or_not_at_all(sizes: list[int], capacities: list[int], withdrawn: set[int]) -> None:
+def test_each_frame_is_sent_completely_or_not_at_all(
+    sizes: list[int], capacities: list[int], withdrawn: set[int]
+) -> None:
     asyncio.run(send_and_withdraw(sizes, capacities, withdrawn))
 
 
@@ -281,7 +283,7 @@ async def test_a_flush_waits_for_the_last_byte_and_not_for_the_first() -> None:
     assert await harness.queue.flush()
 
 
-async def test_a_flush_waits_for_what_is_sent_when_there_is_room() -> None:
+async def test_a_flush_waits_for_frames_sent_in_room_made() -> None:
     """A frame that was rejected and is sent in `room_made` is part of the flush."""
     harness = Harness(room=0)
     number = 0
@@ -297,7 +299,7 @@ async def test_a_flush_waits_for_what_is_sent_when_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("end", ["pause", "close", "error"])
-async def test_a_flush_ends_with_the_writing(end: str) -> None:
+async def test_a_flush_ends_when_writing_stops(end: str) -> None:
     harness = Harness(room=0)
     harness.queue.send(b'"frame"', 1)
     flushing = asyncio.ensure_future(harness.queue.flush())

@@ -1,4 +1,4 @@
-"""Reading of files that no loop can watch, in a thread."""
+"""Reading files that the event loop cannot watch, in a thread."""
 
 import asyncio
 import os
@@ -11,14 +11,14 @@ from jackstay.transport._reading_thread import ReadingThread
 class Received:
     def __init__(self, path: str | Path) -> None:
         fd = os.open(path, os.O_RDONLY)
-        self.pieces: list[bytes] = []
+        self.chunks: list[bytes] = []
         self.ends = 0
         self.changed = asyncio.Event()
         self.reading = ReadingThread(asyncio.get_running_loop(), fd, self.received, self.ended)
         os.close(fd)  # it reads a duplicate
 
     def received(self, data: bytes) -> None:
-        self.pieces.append(data)
+        self.chunks.append(data)
         self.changed.set()
 
     def ended(self) -> None:
@@ -39,7 +39,7 @@ async def test_a_file_is_read_to_its_end(tmp_path: Path) -> None:
     assert "reading" in repr(received.reading)
     while not received.ends:
         await received.until_changed()
-    assert list(map(len, received.pieces)) == [READ_BYTES] * 3 + [5]
+    assert list(map(len, received.chunks)) == [READ_BYTES] * 3 + [5]
     received.reading.resume()
     received.reading.stop()
     assert (received.ends, received.reading.has_ended) == (1, True)
@@ -52,7 +52,7 @@ async def test_dev_null_and_a_directory_end_at_once() -> None:
         received.reading.resume()
         while not received.ends:
             await received.until_changed()
-        assert received.pieces == []
+        assert received.chunks == []
 
 
 async def test_a_paused_thread_reads_nothing_more_until_it_is_resumed() -> None:
@@ -61,11 +61,11 @@ async def test_a_paused_thread_reads_nothing_more_until_it_is_resumed() -> None:
     await received.until_changed()
     received.reading.pause()
     await received.until_changed()  # the chunk that was read ahead
-    count = len(received.pieces)
+    count = len(received.chunks)
     assert received.reading._turn._value == 0, "no permit to read"
     received.reading.resume()
     await received.until_changed()
-    assert len(received.pieces) == count + 1
+    assert len(received.chunks) == count + 1
     received.reading.stop()
 
 
@@ -77,10 +77,10 @@ async def test_a_stopped_thread_ends_without_a_callback() -> None:
     thread = received.reading._thread
     assert thread is not None
     await asyncio.to_thread(thread.join, 20)
-    count = len(received.pieces)
+    count = len(received.chunks)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert (len(received.pieces), received.ends) == (count, 0)
+    assert (len(received.chunks), received.ends) == (count, 0)
 
 
 async def test_a_reader_that_was_never_started_closes_its_descriptor() -> None:

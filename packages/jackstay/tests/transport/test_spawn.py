@@ -94,8 +94,8 @@ class BlockedStart:
     """A start that is blocked until the test continues it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, before: bool, fails: bool = False) -> None:
-        self.is_there = threading.Event()
-        self.may_go_on = threading.Event()
+        self.has_begun = threading.Event()
+        self.may_continue = threading.Event()
         self.children: list[Child] = []
         self._start = _spawn._start
         self._before = before
@@ -104,8 +104,8 @@ class BlockedStart:
 
     def __call__(self, command: Command) -> Child:
         if self._before:
-            self.is_there.set()
-            assert self.may_go_on.wait(20)
+            self.has_begun.set()
+            assert self.may_continue.wait(20)
         if self._fails:
             raise OSError(errno.ENOENT, "absent")
         child = self._start(command)
@@ -119,11 +119,11 @@ async def test_a_start_cancelled_in_progress_is_undone_before_cancelled_error(
 ) -> None:
     blocked = BlockedStart(monkeypatch, before=True, fails=fails)
     starting = asyncio.ensure_future(spawn(WAITS))
-    await asyncio.to_thread(blocked.is_there.wait)
+    await asyncio.to_thread(blocked.has_begun.wait)
     starting.cancel()
     await asyncio.sleep(0)
     assert not starting.done()
-    blocked.may_go_on.set()
+    blocked.may_continue.set()
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert [child.returncode for child in blocked.children] == ([] if fails else [-9])
@@ -173,7 +173,7 @@ def test_a_second_cancellation_leaves_nothing_behind(monkeypatch: pytest.MonkeyP
 
     async def test() -> None:
         starting = asyncio.ensure_future(spawn(WAITS))
-        await asyncio.to_thread(blocked.is_there.wait)
+        await asyncio.to_thread(blocked.has_begun.wait)
         starting.cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -182,7 +182,7 @@ def test_a_second_cancellation_leaves_nothing_behind(monkeypatch: pytest.MonkeyP
             await starting
 
     run(test)
-    blocked.may_go_on.set()  # the loop is closed by now
+    blocked.may_continue.set()  # the loop is closed by now
 
 
 def test_a_start_whose_loop_is_closed_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,4 +194,4 @@ def test_a_start_whose_loop_is_closed_is_undone(monkeypatch: pytest.MonkeyPatch)
 
     loop.run_until_complete(begin())
     loop.close()
-    blocked.may_go_on.set()
+    blocked.may_continue.set()

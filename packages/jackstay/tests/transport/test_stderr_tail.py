@@ -22,20 +22,20 @@ LINES = [
 
 
 def test_complete_lines_are_forwarded() -> None:
-    for pieces, lines, last in LINES:
+    for chunks, lines, last in LINES:
         received: list[str] = []
         tail = StderrTail(received.append, "x")
-        for piece in pieces:
-            tail.feed(piece)
+        for chunk in chunks:
+            tail.feed(chunk)
         assert received == lines
         tail.close()
         assert received == lines + last
         tail.close()
         assert received == lines + last
-        assert tail.tail() == b"".join(pieces).decode("utf-8", "replace")
+        assert tail.tail() == b"".join(chunks).decode("utf-8", "replace")
 
 
-def test_the_last_64_kib_are_kept_and_little_more() -> None:
+def test_the_last_64_kib_are_kept() -> None:
     tail = StderrTail(lambda line: None, "x")
     for number in range(10_000):
         tail.feed(b"%09d\n" % number)
@@ -57,8 +57,8 @@ def test_lines_go_to_the_log_of_the_server(caplog: pytest.LogCaptureFixture) -> 
 def test_a_path_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"before\n")
-    for where in (str(path), path):
-        tail = StderrTail(where, "x")
+    for destination in (str(path), path):
+        tail = StderrTail(destination, "x")
         tail.feed(b"\xffhalf")
         assert path.read_bytes().endswith(b"\xffhalf"), "unbuffered"
         tail.close()
@@ -99,11 +99,11 @@ def test_a_failing_destination_is_logged_once_and_called_again(caplog: pytest.Lo
 
 
 def test_invalid_destinations_are_rejected() -> None:
-    for where in [None, 3, "", b"log"]:
+    for destination in [None, 3, "", b"log"]:
         with pytest.raises(UsageError, match="stderr must be"):
-            check_stderr(where)
+            check_stderr(destination)
 
 
 def test_valid_destinations_are_accepted() -> None:
-    for where in ["log", "inherit", "/x", Path("/x"), print, io.StringIO()]:
-        check_stderr(where)
+    for destination in ["log", "inherit", "/x", Path("/x"), print, io.StringIO()]:
+        check_stderr(destination)

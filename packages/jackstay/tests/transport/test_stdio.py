@@ -17,7 +17,7 @@ from jackstay.transport import _process, stdio
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _uvloop_is_warm() -> None:
+def _open_the_pipe_of_uvloop() -> None:
     """uvloop opens a pipe for signals with its first loop and keeps it."""
     try:
         import uvloop
@@ -65,16 +65,16 @@ def on_uvloop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     pytest.importorskip("uvloop", reason="uvloop is an extra").run(main())
 
 
-def on_a_selector_of_its_own(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def on_a_poll_selector(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     import selectors
 
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.PollSelector())) as runner:
         runner.run(main())
 
 
-@pytest.mark.parametrize("on", [on_a_thread, on_uvloop, on_a_selector_of_its_own])
+@pytest.mark.parametrize("on", [on_a_thread, on_uvloop, on_a_poll_selector])
 @pytest.mark.parametrize("has_pidfd", [True, False])
-def test_it_works_on_any_loop_in_any_thread(
+def test_a_child_works_on_any_loop_in_any_thread(
     monkeypatch: pytest.MonkeyPatch,
     on: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
     has_pidfd: bool,
@@ -86,7 +86,7 @@ def test_it_works_on_any_loop_in_any_thread(
 
 def test_no_child_watcher_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise AssertionError("the child watcher was touched")
+        raise AssertionError("the child watcher was used")
 
     for name in ("get_child_watcher", "set_child_watcher"):
         if hasattr(asyncio, name):
@@ -185,7 +185,7 @@ def test_the_name_of_a_target() -> None:
     ]:
         target = stdio(*arguments)
         assert (target.name, target.init_timeout, target.is_http) == (name, init_timeout, False)
-        assert stdio(*arguments, name="mine").name == "mine"
+        assert stdio(*arguments, name="custom").name == "custom"
 
 
 def test_neither_arguments_nor_variables_are_shown() -> None:
@@ -197,14 +197,14 @@ def test_neither_arguments_nor_variables_are_shown() -> None:
 def test_stderr_goes_to_the_log_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         handler = RecordingHandler()
-        target = stdio(sys.executable, "-I", "-S", "-c", "import sys; print('a word', file=sys.stderr)", name="git")
+        target = stdio(sys.executable, "-I", "-S", "-c", "import sys; print('a line', file=sys.stderr)", name="git")
         transport = await target.open(handler, 1000, 10.0)
         await handler.until(lambda: handler.ends)
         await transport.close()
 
     with caplog.at_level(logging.INFO, "jackstay.server.git"):
         run(test)
-    assert caplog.record_tuples == [("jackstay.server.git", logging.INFO, "a word")]
+    assert caplog.record_tuples == [("jackstay.server.git", logging.INFO, "a line")]
 
 
 def test_with_stderr_returns_a_copy() -> None:

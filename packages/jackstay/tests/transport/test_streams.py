@@ -12,7 +12,7 @@ from jackstay.transport import _streams
 from jackstay.transport._streams import Streams, is_open
 
 
-def kind(fd: int) -> tuple[int, int]:
+def identity(fd: int) -> tuple[int, int]:
     found = os.fstat(fd)
     return found.st_dev, found.st_ino
 
@@ -25,8 +25,8 @@ def test_the_moved_descriptors_are_above_2_and_close_on_exec() -> None:
         for fd in (streams.input, streams.output, streams._null):
             assert fd > 2
             assert not os.get_inheritable(fd)
-        assert all(map(os.get_inheritable, (0, 1))), "for children"
-        assert kind(1) == kind(2)
+        assert all(map(os.get_inheritable, (0, 1))), "children inherit them"
+        assert identity(1) == identity(2)
         streams.restore()
     os.close(reader)
     os.close(writer)
@@ -114,7 +114,7 @@ def test_without_a_stderr_prints_are_discarded(monkeypatch: pytest.MonkeyPatch) 
     reader, writer = os.pipe()
     with redirected_stdio(reader, writer):
         streams = Streams()
-        assert kind(1) == kind(0)
+        assert identity(1) == identity(0)
         streams.restore()
     os.close(reader)
     os.close(writer)
@@ -127,12 +127,12 @@ def test_a_descriptor_that_was_closed_at_startup_is_not_touched(
     assert not is_open(0)
     reader, writer = os.pipe()
     with redirected_stdio(reader, writer):
-        before = kind(0)
+        before = identity(0)
         streams = Streams()
         assert streams.input is None
-        assert kind(0) == before, "it may belong to the loop"
+        assert identity(0) == before, "it may belong to the loop"
         streams.restore()
-        assert kind(0) == before
+        assert identity(0) == before
     os.close(reader)
     os.close(writer)
 
@@ -176,7 +176,7 @@ def test_a_closed_stdin_is_reserved_and_closed_again() -> None:
         os.close(0)
         streams = Streams()
         assert streams.input is None
-        assert kind(0) == kind(streams._null)
+        assert identity(0) == identity(streams._null)
         streams.restore()
         assert not is_open(0)
     os.close(reader)
@@ -185,8 +185,8 @@ def test_a_closed_stdin_is_reserved_and_closed_again() -> None:
 
 def test_a_closed_stdout_is_rejected_before_anything_is_moved() -> None:
     with redirected_stdio():
-        before = kind(0)
+        before = identity(0)
         os.close(1)
         with pytest.raises(OSError, match="stdout is closed"):
             Streams()
-        assert kind(0) == before
+        assert identity(0) == before

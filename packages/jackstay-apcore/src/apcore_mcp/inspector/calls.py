@@ -49,9 +49,9 @@ class Call:
     """One call: the caller for the router, and the lines for the page. `cancel()` ends it."""
 
     def __init__(self, entry: "Entry", arguments: dict[str, Any], principal: "Principal") -> None:
-        # Unguessable, because it allows to answer and to cancel.
+        # Random: the id is enough to answer the prompt of a call and to cancel it.
         self.id = secrets.token_urlsafe(16)
-        # Also in every log line of this call, and on the page with an error, so that the two can be matched.
+        # Logged with every line of this call and shown on the page with an error, so that the two can be matched.
         self.trace_id = secrets.token_hex(16)
         self.entry = entry
         self.arguments = arguments

@@ -1,7 +1,7 @@
 """Eviction: when the cache file exceeds its quota, the least recently used documents are removed.
 
 Deleting rows makes an FTS5 index larger at first, until its segments are merged. So eviction has three phases (delete,
-merge, vacuum). Each runs in steps of some milliseconds with a transaction of their own, so that readers are not
+merge, vacuum). Each phase runs in steps of tens of milliseconds, each in its own transaction, so that readers are not
 blocked. One process evicts at a time: it holds a lease in the file, which expires if the process dies.
 """
 
@@ -32,7 +32,7 @@ RECENT_SECONDS: Final = 3600.0
 # Uses that are collected in memory before they are written.
 MAX_PENDING: Final = 256
 
-# Text of a section is stored once as it is and once in the search index, which takes about as much.
+# The text of a section is stored in its table and again in the search index, which needs about the same space.
 _TEXT_COPIES: Final = 2
 # A link is stored in its table and in two indexes.
 _LINK_COPIES: Final = 3

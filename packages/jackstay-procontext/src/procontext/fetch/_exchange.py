@@ -1,7 +1,7 @@
 """One HTTP/1.1 request and its response over an open connection, with h11.
 
 The size limit applies to the compressed and to the decompressed body, and reading stops at the limit, so that a gzip
-bomb does no harm. A truncated body is an error. The caller sets the deadline.
+bomb has no effect. A truncated body is an error. The caller sets the deadline.
 """
 
 import asyncio

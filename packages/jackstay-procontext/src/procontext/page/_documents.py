@@ -110,10 +110,10 @@ class LibraryDocuments:
         self._recent_pages = LruCache()
         self._page_loads: SingleFlight[str, CachedPage] = SingleFlight()
         self._index_loads: SingleFlight[str, Document] = SingleFlight()
-        self._retry_after: dict[str, float] = {}  # by key: when a failed refresh may be retried
-        self._recheck_after: dict[
-            str, float
-        ] = {}  # by key: when a stale page in memory is looked up in the cache again
+        # By key: the time from which a failed refresh may be retried.
+        self._retry_after: dict[str, float] = {}
+        # By key: the time from which a page that is stale in memory is read from the cache again.
+        self._recheck_after: dict[str, float] = {}
         self._joined: set[tuple[str, str]] = set()
         self._sites: tuple[int, Sites] | None = None
         self._cleaning: asyncio.Task[None] | None = None

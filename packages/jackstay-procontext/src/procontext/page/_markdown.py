@@ -106,8 +106,7 @@ def sections(page: Page) -> Iterator[Section]:
         yield Section(heading.line, tuple(parent.text for parent in path), body)
 
 
-# --- headings
-# -----------------------------------------------------------------------------------------------------------
+# --- headings ---------------------------------------------------------------------------------------------------------
 
 
 def _headings(lines: list[str]) -> Iterator[Heading]:

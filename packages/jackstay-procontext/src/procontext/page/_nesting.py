@@ -10,9 +10,9 @@ from typing import Final
 
 from procontext.page._limits import MAX_ELEMENTS, Deadline, PageTooLargeError
 
-# Pages have fewer than 100; some with unclosed elements are counted up to a few hundred.
+# The maximum depth. Real pages are nested less than 100 deep; with unclosed elements the estimate is a few hundred.
 MAX_DEPTH: Final = 1000
-# Attributes of one tag: the parser compares each with all before it. Real tags have a few dozen.
+# The maximum number of attributes of a tag. The parser compares each with all before it. Real tags have a few dozen.
 MAX_ATTRIBUTES: Final = 500
 
 # The start of a tag, a comment or a bogus comment.

@@ -22,7 +22,7 @@ from procontext.registry._document import MAX_BYTES
 
 
 class Downloader:
-    """Fetches files from the site of `url`. Call it with a URL, and close it in the end."""
+    """Fetches files from the site of `url`. Call it with a URL, and close it at the end."""
 
     def __init__(self, settings: FetcherSettings, url: str, network: Network | None = None) -> None:
         try:

@@ -108,7 +108,7 @@ async def keep_fresh(
     every: float,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Refresh now and then every `every` seconds; after a failure, with the delays of `delays`. Never returns."""
+    """Refresh at once, then every `every` seconds, or after a failure with the backoff of `delays`. Never returns."""
     waits = delays()
     while True:
         try:

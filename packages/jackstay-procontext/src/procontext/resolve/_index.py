@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from procontext.models import Library, Match, MatchedVia
 from procontext.resolve._names import canonical, normalise, parent_packages, strip_separators
 
-# In percent.
+# The minimum similarity of a fuzzy match, in percent.
 MIN_SCORE: Final = 70.0
 
 MIN_FUZZY_LENGTH: Final = 4

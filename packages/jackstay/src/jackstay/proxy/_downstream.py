@@ -1,6 +1,6 @@
 """The connection to a client over stdio.
 
-The response to `initialize` waits until it is known what the server declares in the handshake era.
+The response to `initialize` is sent only after the upstream server has declared its capabilities in the handshake era.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Track the calls in flight at one server, to attribute messages of the server to a client.
 
 A handshake-era server sends requests and log messages on the connection, without indicating the call they belong to.
-They are attributed to a client only if all calls in flight are that client's. A call counts for a while after it ended,
-because servers may go on working; outside any call, every client that the server has served counts.
+They are attributed to a client only if all calls in flight are from that client. A call that has ended still counts for
+`LINGER` seconds, because the server may still be working on it. Between calls, all clients served so far count.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from jackstay.protocol.server import progress_token
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server import Driver
 
-# For how many seconds a server may go on working on a call that has ended. An assumption of the proxy.
+# For how many seconds a server is assumed to work on a call that has ended.
 LINGER = 10.0
 
 _SEVERAL = 2

@@ -189,7 +189,7 @@ class Proxy(Server):
     def asgi(self, *, guard: "Guard | None" = None, **options: "Unpack[HttpKeywords]") -> "App":
         """Return the app of `Server.asgi`, with sessions by default.
 
-        Await `open()` before the first request, and `shutdown()` in the end.
+        Await `open()` before the first request, and `shutdown()` at the end.
         """
         options.setdefault("sessions", True)
         app = super().asgi(guard=guard, **options)

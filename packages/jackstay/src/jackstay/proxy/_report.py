@@ -23,7 +23,7 @@ CSS: Final = (
 
 
 class ServerStatus(msgspec.Struct, frozen=True):
-    """One connection to a server. `state` is `ok`, `down` or `unresponsive`; `cause` is why it is not `ok`."""
+    """One connection to a server. `state` is `ok`, `down` or `unresponsive`; `cause` is the reason if not `ok`."""
 
     era: str
     state: str

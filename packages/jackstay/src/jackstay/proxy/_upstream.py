@@ -1,7 +1,7 @@
 """The connection to one upstream server.
 
 `jackstay.client` detects a lost server and reconnects. This module adds three things: calls wait, for a limited time,
-for a server that is down; a client that has closed for good (its command was missing, its key refused) is replaced; and
+for a server that is down; a client that has closed permanently (missing command, rejected credentials) is replaced; and
 subscriptions and the log level are restored after a reconnect.
 """
 
@@ -76,7 +76,7 @@ class UpstreamHandler(Protocol):
 
 
 class Sent(NamedTuple):
-    """A call that was sent to the server: the client that sent it, the call, and the era of the connection."""
+    """A call that was sent to the server: the `Client` that was used, the call, and the era of the connection."""
 
     client: Client
     call: Call[bytes]
@@ -102,7 +102,7 @@ class Deadline:
 
 
 class Upstream:
-    """One upstream server. Call `open()` or `start()` first, and `stop()` in the end."""
+    """One upstream server. Call `open()` or `start()` first, and `stop()` at the end."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class Upstream:
                 max_timeout=max(self._options.timeout or 0.0, MAX_CALL_SECONDS),
             )
             if isinstance(wire_call.retrieve_exception(), StateError | ShutdownError | ClosedError):
-                self._is_ready.clear()  # just lost: the state callback follows in the next turn of the loop
+                self._is_ready.clear()  # just lost: the state callback follows in the next iteration of the loop
                 continue
             self.in_flight.start(call)
             self._by_id[wire_call.id] = call
@@ -438,7 +438,7 @@ class Upstream:
         self._failures = 0
         self.starts += 1
         self._is_ready.set()
-        while self._unsent:  # before any request: waiting calls resume in a later turn of the loop
+        while self._unsent:  # before any request: waiting calls resume in a later iteration of the loop
             self.notify(*self._unsent.popleft())
         self.in_flight.reset()
         if self._level is not None and not self.is_stateless:

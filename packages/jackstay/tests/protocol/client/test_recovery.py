@@ -27,7 +27,7 @@ LOSSES = [
     ("old reset", lambda r: r.receive_json(method="$/reset"), ResetError),
     ("initialize", lambda r: r.receive_json(id=5, method="initialize", params={}), ProtocolError),
     ("oversize", lambda r: r.step(e.OversizeReceived(r.epoch, FrameTooLargeError(2048, 1024))), FrameTooLargeError),
-    ("occurs", lambda r: [r.receive(b"Listening...") for _ in range(20)], ProtocolError),
+    ("invalid frames", lambda r: [r.receive(b"Listening...") for _ in range(20)], ProtocolError),
     ("keepalive", lambda r: r.step(e.KeepaliveMissed()), OutcomeUnknownError),
 ]
 

@@ -49,7 +49,7 @@ async def _session(**options: Any) -> AsyncIterator[HttpClient]:
         client = wrap(session)
         yield client
         await client.close()
-        assert not session.closed, "closed by the user"
+        assert not session.closed, "only the user closes it"
 
 
 @asynccontextmanager
@@ -58,7 +58,7 @@ async def _httpx(**options: Any) -> AsyncIterator[HttpClient]:
         client = wrap(inner)
         yield client
         await client.close()
-        assert not inner.is_closed, "closed by the user"
+        assert not inner.is_closed, "only the user closes it"
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def _httpx2(**options: Any) -> AsyncIterator[HttpClient]:
 
 
 Make = Callable[..., AbstractAsyncContextManager[HttpClient]]
-every = pytest.mark.parametrize(
+all_clients = pytest.mark.parametrize(
     "make", [_default, _session, _httpx, _httpx2], ids=["wrapped", "aiohttp", "httpx", "httpx2"]
 )
 
@@ -85,7 +85,7 @@ async def idle(seen: Seen, reply: Reply) -> None:
     await reply.gone.wait()
 
 
-@every
+@all_clients
 async def test_a_request_and_its_response_are_unchanged(make: Make) -> None:
     async def echo(seen: Seen, reply: Reply) -> None:
         pairs = [("X-A", "1"), ("x-a", "2"), ("Content-Type", "text/plain"), ("set-cookie", "a=b")]
@@ -112,7 +112,7 @@ async def test_a_request_and_its_response_are_unchanged(make: Make) -> None:
             assert seen.headers["user-agent"].startswith("jackstay/")
 
 
-@every
+@all_clients
 async def test_a_redirect_is_not_followed(make: Make) -> None:
     async def move(seen: Seen, reply: Reply) -> None:
         reply.send(307, location="/other")
@@ -124,7 +124,7 @@ async def test_a_redirect_is_not_followed(make: Make) -> None:
         assert len(server.seen) == 1
 
 
-@every
+@all_clients
 async def test_a_compressed_body_is_decoded(make: Make) -> None:
     async def packed(seen: Seen, reply: Reply) -> None:
         assert "gzip" in seen.headers["accept-encoding"]
@@ -136,32 +136,32 @@ async def test_a_compressed_body_is_decoded(make: Make) -> None:
         await response.close()
 
 
-@every
+@all_clients
 async def test_a_body_with_an_invalid_encoding_is_incomplete(make: Make) -> None:
-    async def liar(seen: Seen, reply: Reply) -> None:
+    async def mislabelled(seen: Seen, reply: Reply) -> None:
         reply.send(200, b"not gzip at all", "text/plain", content_encoding="gzip")
 
-    async with served(liar) as server, make() as client:
+    async with served(mislabelled) as server, make() as client:
         response = await client.send("GET", server.url, [], None)
         with pytest.raises(OutcomeUnknownError):
             await read_body(response, LIMIT)
         await response.close()
-    await asyncio.get_running_loop().shutdown_asyncgens()  # httpx leaves one behind
+    await asyncio.get_running_loop().shutdown_asyncgens()  # httpx leaves an async generator behind
 
 
 # --- not sent ---------------------------------------------------------------------------------------------------------
 
 
 def _closed_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
         return port
 
 
-@every
-async def test_a_refused_connection_is_not_sent(make: Make) -> None:
-    """could not connect is TransportError, not sent."""
+@all_clients
+async def test_a_request_is_not_sent_if_the_connection_is_refused(make: Make) -> None:
+    """A request that could not connect raises TransportError and was not sent."""
     async with make() as client:
         port = _closed_port()
         with pytest.raises(TransportError, match=f"cannot connect to http://127.0.0.1:{port}") as raised:
@@ -172,15 +172,15 @@ async def test_a_refused_connection_is_not_sent(make: Make) -> None:
             assert str(raised.value).endswith("connection refused")
 
 
-@every
-async def test_an_unknown_host_is_not_sent(make: Make) -> None:
+@all_clients
+async def test_a_request_is_not_sent_to_an_unknown_host(make: Make) -> None:
     async with make() as client:
         with pytest.raises(TransportError, match=r"cannot connect to http://nowhere\.invalid"):
             await client.send("POST", "http://nowhere.invalid/mcp", [], b"x")
 
 
-@every
-async def test_an_untrusted_certificate_is_not_sent(make: Make, tmp_path: Path) -> None:
+@all_clients
+async def test_a_request_is_not_sent_if_the_certificate_is_untrusted(make: Make, tmp_path: Path) -> None:
     context, _ = certificates.make(tmp_path)
     async with served(idle, context) as server, make() as client:
         url = server.url.replace("http:", "https:")
@@ -190,7 +190,7 @@ async def test_an_untrusted_certificate_is_not_sent(make: Make, tmp_path: Path) 
         assert server.seen == []
 
 
-@every
+@all_clients
 async def test_a_certificate_of_the_users_ca_is_trusted(make: Make, tmp_path: Path) -> None:
     async def hello(seen: Seen, reply: Reply) -> None:
         reply.send(200, b"hello")
@@ -203,14 +203,14 @@ async def test_a_certificate_of_the_users_ca_is_trusted(make: Make, tmp_path: Pa
         await response.close()
 
 
-async def test_a_header_that_cannot_be_encoded_is_not_sent() -> None:
+async def test_a_request_is_not_sent_if_a_header_cannot_be_encoded() -> None:
     async with served(idle) as server, _default() as client:
         with pytest.raises(TransportError, match="not UTF-8"):
             await client.send("GET", server.url, [("X", "\xff")], None)
         assert server.seen == []
 
 
-async def test_a_server_without_tls_is_not_sent() -> None:
+async def test_a_request_is_not_sent_if_the_server_has_no_tls() -> None:
     async def plain(seen: Seen, reply: Reply) -> None:
         reply.send(200)
 
@@ -219,23 +219,23 @@ async def test_a_server_without_tls_is_not_sent() -> None:
             await client.send("GET", server.url.replace("http:", "https:"), [], None)
 
 
-async def test_a_connect_timeout_is_not_sent() -> None:
-    """A full backlog: the first packet gets no response."""
+async def test_a_request_is_not_sent_if_connecting_times_out() -> None:
+    """The backlog of the listener is full, so the SYN packet gets no response."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
-        place = listener.getsockname()
+        address = listener.getsockname()
         secret = "s3cr3t"
         fillers = []
         try:
             for _ in range(4):
                 filler = socket.socket()
                 filler.setblocking(False)
-                filler.connect_ex(place)
+                filler.connect_ex(address)
                 fillers.append(filler)
             async with _default(connect_timeout=0.2) as client:
                 with pytest.raises(TransportError, match=r"timed out while connecting \(connect_timeout\)") as raised:
-                    await client.send("GET", f"http://127.0.0.1:{place[1]}/?key={secret}", [], None)
+                    await client.send("GET", f"http://127.0.0.1:{address[1]}/?key={secret}", [], None)
                 assert secret not in "".join(traceback.format_exception(raised.value))
         finally:
             for filler in fillers:
@@ -288,7 +288,7 @@ async def _cuts_the_head(seen: Seen, reply: Any) -> None:
 
 
 async def _no_http(seen: Seen, reply: Any) -> None:
-    reply.raw(b"hello, I speak something else\r\n\r\n")
+    reply.raw(b"220 mail.example ESMTP\r\n\r\n")
     reply.transport.close()
 
 
@@ -334,11 +334,11 @@ LOST = [
 ]
 
 
-@every
+@all_clients
 async def test_a_connection_that_is_lost_after_the_request_leaves_the_outcome_unknown(
     make: Make, subtests: pytest.Subtests
 ) -> None:
-    """docs/guarantees.md G2: it was sent, and may have run."""
+    """docs/guarantees.md G2: the request was sent and may have run."""
     for script in LOST:
         with subtests.test(script=script.__name__):
             async with served(script) as server, make() as client:
@@ -353,7 +353,7 @@ async def test_a_connection_that_is_lost_after_the_request_leaves_the_outcome_un
 # --- cancelling -------------------------------------------------------------------------------------------------------
 
 
-@every
+@all_clients
 async def test_cancelling_before_the_headers_closes_the_connection(make: Make) -> None:
     """docs/guarantees.md G11: closing cancels the request, also for a JSON response."""
     gone: list[asyncio.Event] = []
@@ -372,7 +372,7 @@ async def test_cancelling_before_the_headers_closes_the_connection(make: Make) -
         await gone[0].wait()
 
 
-@every
+@all_clients
 async def test_closing_an_unfinished_response_closes_the_connection(make: Make) -> None:
     async def stream(seen: Seen, reply: Reply) -> None:
         reply.sse()
@@ -403,12 +403,12 @@ async def test_a_proxy_is_used_from_the_option_or_the_environment(monkeypatch: p
             reply.send(200, seen.path.encode())
 
     async with served(proxy) as server:
-        place = f"http://127.0.0.1:{server.port}"
-        monkeypatch.setenv("http_proxy", place)
-        monkeypatch.setenv("https_proxy", place)
+        proxy_url = f"http://127.0.0.1:{server.port}"
+        monkeypatch.setenv("http_proxy", proxy_url)
+        monkeypatch.setenv("https_proxy", proxy_url)
         monkeypatch.setenv("no_proxy", "direct.invalid")
-        for given in (None, place):
-            client = default_http_client(proxy=given)
+        for option in (None, proxy_url):
+            client = default_http_client(proxy=option)
             response = await client.send("GET", "http://example.invalid/mcp", [], None)
             assert await read_body(response, LIMIT) == b"http://example.invalid/mcp"
             await response.close()

@@ -1,4 +1,4 @@
-"""Reported outcomes compared with what the server did, under random faults, by seed, on a fake clock."""
+"""Reported outcomes compared with the calls that the server ran. Faults are random, by seed, on a fake clock."""
 
 import asyncio
 import random
@@ -23,11 +23,11 @@ class Faulty(Mcp):
         self.rng = rng
         self.ran: dict[int, int] = {}
         self.streams: dict[str, list[dict[str, Any]]] = {}
-        self.is_well = False
+        self.is_healthy = False
 
     async def __call__(self, seen: Seen, reply: Reply) -> None:
         rng = self.rng
-        if not self.is_well:
+        if not self.is_healthy:
             await asyncio.sleep(rng.choice((0, 0, 0.01, 0.5)))
             fault = rng.random()
             if fault < 0.05:
@@ -49,12 +49,12 @@ class Faulty(Mcp):
         """Run the call, and respond in one of many ways, or not at all."""
         rng = self.rng
         number = seen.rpc["params"]["arguments"]["n"]
-        fault = 1.0 if self.is_well else rng.random()
+        fault = 1.0 if self.is_healthy else rng.random()
         if fault < 0.05:
             reply.cut()
             return
         self.ran[number] = self.ran.get(number, 0) + 1
-        await asyncio.sleep(rng.choice((0, 0.1, 2.0)) if not self.is_well else 0)
+        await asyncio.sleep(rng.choice((0, 0.1, 2.0)) if not self.is_healthy else 0)
         content = [{"type": "text", "text": str(number)}]
         answer = {"jsonrpc": "2.0", "id": seen.id, "result": {"content": content, "resultType": "complete"}}
         if fault < 0.10:
@@ -91,7 +91,7 @@ class Faulty(Mcp):
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 @pytest.mark.parametrize("seed", range(12))
 @on_fake_clock
-async def test_reported_outcomes_match_what_the_server_did(seed: int, version: str) -> None:
+async def test_reported_outcomes_match_the_calls_that_ran(seed: int, version: str) -> None:
     """docs/guarantees.md G2, G3, G4, G7, G10, G11."""
     rng = random.Random(seed)
     server = Faulty(version, rng)
@@ -115,7 +115,7 @@ async def test_reported_outcomes_match_what_the_server_did(seed: int, version: s
 
     async with client:
         await asyncio.gather(*(call(number) for number in range(CALLS)))
-        server.is_well = True
+        server.is_healthy = True
         for number, outcome in outcomes.items():
             ran = server.ran.get(number, 0)
             if isinstance(outcome, str):

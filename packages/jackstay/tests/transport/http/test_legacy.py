@@ -21,7 +21,7 @@ from scripted.http import HANDSHAKE, Mcp, MemoryHttp, Reply, Seen
 URL = "http://127.0.0.1/sse"
 
 
-class Old:
+class LegacyServer:
     """A server of 2024-11-05. POSTs to the stream's URL are rejected."""
 
     def __init__(self, endpoint: bytes = b"/messages?session=1", refusal: int = 405) -> None:
@@ -71,8 +71,8 @@ def client_of(script: Any, **options: Any) -> tuple[Client, MemoryHttp]:
 @pytest.mark.parametrize("refusal", [400, 404, 405])
 @on_fake_clock
 async def test_http_sse_is_tried_last_and_messages_go_to_its_endpoint(refusal: int) -> None:
-    """`initialize` failed with 400, 404 or 405, so GET, and expect an `endpoint` event."""
-    old = Old(refusal=refusal)
+    """If `initialize` fails with 400, 404 or 405, the client sends a GET and expects an `endpoint` event."""
+    old = LegacyServer(refusal=refusal)
     client, server = client_of(old)
     async with client:
         assert client.protocol_version == "2024-11-05"
@@ -88,7 +88,7 @@ async def test_http_sse_is_tried_last_and_messages_go_to_its_endpoint(refusal: i
 
 @on_fake_clock
 async def test_http_sse_is_remembered_until_it_fails() -> None:
-    old = Old()
+    old = LegacyServer()
     client, server = client_of(old)
     async with client:
         assert old.stream is not None
@@ -108,8 +108,8 @@ async def test_http_sse_is_remembered_until_it_fails() -> None:
 
 @on_fake_clock
 async def test_a_stream_that_does_not_close_does_not_block(caplog: pytest.LogCaptureFixture) -> None:
-    """The HTTP client may be the user's: closing has a time limit."""
-    old = Old()
+    """The HTTP client may be the user's, so closing has a time limit."""
+    old = LegacyServer()
     client, _ = client_of(old, close_step=2.0)
     gate = asyncio.Event()
     async with client:
@@ -129,7 +129,7 @@ async def test_a_stream_that_does_not_close_does_not_block(caplog: pytest.LogCap
 @on_fake_clock
 async def test_the_end_of_the_stream_is_an_unknown_outcome_for_sent_calls(is_cut: bool) -> None:
     """docs/guarantees.md G2."""
-    old = Old()
+    old = LegacyServer()
     client, _ = client_of(old)
     async with client:
         old.is_silent = True
@@ -146,9 +146,9 @@ async def test_the_end_of_the_stream_is_an_unknown_outcome_for_sent_calls(is_cut
 
 
 @on_fake_clock
-async def test_a_rejected_message_fails_alone() -> None:
+async def test_a_rejected_message_fails_only_its_call() -> None:
     """docs/guarantees.md G3."""
-    old = Old()
+    old = LegacyServer()
     client, _ = client_of(old)
     async with client:
         old.status = 500
@@ -163,8 +163,8 @@ async def test_a_rejected_message_fails_alone() -> None:
 
 @pytest.mark.parametrize("raised", [TransportError("refused"), ZeroDivisionError("bug")])
 @on_fake_clock
-async def test_a_message_that_cannot_be_sent_fails_alone(raised: Exception) -> None:
-    old = Old()
+async def test_a_message_that_cannot_be_sent_fails_only_its_call(raised: Exception) -> None:
+    old = LegacyServer()
     client, _ = client_of(old)
     async with client:
         await client.tools.call("echo")
@@ -179,7 +179,7 @@ async def test_a_message_that_cannot_be_sent_fails_alone(raised: Exception) -> N
 
 @on_fake_clock
 async def test_a_jsonrpc_error_in_place_of_accepted_is_the_response() -> None:
-    old = Old()
+    old = LegacyServer()
     client, _ = client_of(old)
     async with client:
 
@@ -197,7 +197,7 @@ async def test_a_jsonrpc_error_in_place_of_accepted_is_the_response() -> None:
 @on_fake_clock
 async def test_a_cancelled_call_sends_a_notification() -> None:
     """docs/guarantees.md G11."""
-    old = Old()
+    old = LegacyServer()
     client, _ = client_of(old)
     async with client:
         old.is_silent = True
@@ -220,8 +220,8 @@ async def test_a_cancelled_call_sends_a_notification() -> None:
 )
 @on_fake_clock
 async def test_an_endpoint_of_another_origin_is_rejected(endpoint: bytes, first: bytes) -> None:
-    """It would receive messages and credentials."""
-    old = Old(endpoint)
+    """The endpoint would receive messages and credentials."""
+    old = LegacyServer(endpoint)
     old.first = first
     client, server = client_of(old, max_frame_bytes=4096)
     with pytest.raises(TransportError, match="no MCP server at "):
@@ -232,40 +232,40 @@ async def test_an_endpoint_of_another_origin_is_rejected(endpoint: bytes, first:
 
 @on_fake_clock
 async def test_events_before_the_endpoint_are_ignored() -> None:
-    old = Old()
+    old = LegacyServer()
     old.first = b'data: {"jsonrpc":"2.0","method":"notifications/message"}\n\n'
     client, _ = client_of(old)
     async with client:
         assert client.protocol_version == "2024-11-05"
         assert old.stream is not None
-        old.stream.event(b"not ours", event="other")
+        old.stream.event(b"unknown", event="other")
         assert (await client.tools.call("echo")).text == "tools/call"
 
 
 @on_fake_clock
 async def test_a_stream_without_an_endpoint_is_an_error() -> None:
-    async def mute(seen: Seen, reply: Reply) -> None:
+    async def without_endpoint(seen: Seen, reply: Reply) -> None:
         if seen.method == "GET":
             reply.sse()
             reply.end()
         else:
             reply.send(405)
 
-    client, _ = client_of(mute)
+    client, _ = client_of(without_endpoint)
     with pytest.raises(TransportError, match="no MCP server at "):
         await client.open()
 
 
 @on_fake_clock
 async def test_a_remembered_server_that_fails_is_retried() -> None:
-    old = Old()
+    old = LegacyServer()
     client, server = client_of(old)
     async with client:
 
-        async def unwell(seen: Seen, reply: Reply) -> None:
+        async def unavailable(seen: Seen, reply: Reply) -> None:
             reply.send(503)
 
-        server.script = unwell
+        server.script = unavailable
         assert old.stream is not None
         old.stream.end()
         await asyncio.sleep(5)
@@ -276,14 +276,14 @@ async def test_a_remembered_server_that_fails_is_retried() -> None:
 
 @on_fake_clock
 async def test_a_remembered_server_that_requires_credentials_is_reported() -> None:
-    old = Old()
+    old = LegacyServer()
     client, server = client_of(old)
     async with client:
 
-        async def locked(seen: Seen, reply: Reply) -> None:
+        async def unauthorized(seen: Seen, reply: Reply) -> None:
             reply.send(401)
 
-        server.script = locked
+        server.script = unauthorized
         assert old.stream is not None
         old.stream.end()
         await asyncio.sleep(0.1)
@@ -296,7 +296,7 @@ async def test_a_remembered_server_that_requires_credentials_is_reported() -> No
 async def test_an_event_over_the_limit_is_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    old = Old()
+    old = LegacyServer()
     client, _ = client_of(old, max_frame_bytes=4096)
     async with client:
         assert old.stream is not None
@@ -308,8 +308,8 @@ async def test_an_event_over_the_limit_is_dropped(
 
 
 @on_fake_clock
-async def test_an_invalid_stream_goes_down() -> None:
-    old = Old()
+async def test_an_invalid_stream_ends_the_connection() -> None:
+    old = LegacyServer()
     client, _ = client_of(old)
     async with client:
         assert old.stream is not None

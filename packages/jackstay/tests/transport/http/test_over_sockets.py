@@ -23,14 +23,14 @@ FAST: dict[str, Any] = {"backoff_min": 0.02, "backoff_max": 0.05}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _uvloop_is_warm() -> None:
+def _open_the_pipe_of_uvloop() -> None:
     """uvloop opens a pipe for signals with its first loop and keeps it."""
     uvloop.new_event_loop().close()
 
 
 @ERAS
 async def test_many_calls_share_a_few_connections(version: str) -> None:
-    """docs/guarantees.md G10: safe to share; no more connections than allowed."""
+    """docs/guarantees.md G10: the client can be shared, and `max_connections` is kept."""
     async with served(Mcp(version, session="s")) as server:
         async with connect(http(server.url, max_connections=8)) as client:
             results = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(200)))
@@ -72,7 +72,7 @@ async def test_a_server_without_tls_is_reported() -> None:
 
 
 @ERAS
-def test_it_runs_on_uvloop_as_well(version: str) -> None:
+def test_calls_succeed_on_uvloop(version: str) -> None:
     async def work() -> None:
         async with served(Mcp(version, session="s")) as server, connect(http(server.url)) as client:
             results = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(20)))
@@ -106,7 +106,7 @@ async def _half_closes(seen: Seen, reply: Any) -> None:
     reply.half_close()
 
 
-async def _lies_about_the_length(seen: Seen, reply: Any) -> None:
+async def _sends_a_wrong_length(seen: Seen, reply: Any) -> None:
     reply.head(200, {"content-type": "application/json"}, 1000)
     reply.write(b'{"jsonrpc":"2.0","id":%d,"result":{}}' % seen.id)
     reply.transport.close()
@@ -126,7 +126,7 @@ async def _cuts_the_answer(seen: Seen, reply: Any) -> None:
         _ends_a_stream,
         _resets_a_stream,
         _half_closes,
-        _lies_about_the_length,
+        _sends_a_wrong_length,
         _cuts_the_answer,
     ],
 )
@@ -144,7 +144,7 @@ async def test_a_response_that_ends_without_its_answer_fails_only_that_call(vers
 
 
 async def test_a_cancelled_stateless_call_closes_its_connection() -> None:
-    """docs/guarantees.md G11: by cancellation and by a deadline."""
+    """docs/guarantees.md G11: a call is cancelled by its task or by its deadline."""
     gone: list[asyncio.Event] = []
     begun = asyncio.Event()
 
@@ -177,11 +177,11 @@ async def test_a_cancelled_handshake_call_sends_one_notification() -> None:
         begun.set()
         await reply.gone.wait()
 
-    async def take(seen: Seen, reply: Reply) -> None:
+    async def accept(seen: Seen, reply: Reply) -> None:
         reply.send(202)
         cancelled.set()
 
-    script = Mcp(HANDSHAKE, session="s", tools__call=stall, notifications__cancelled=take)
+    script = Mcp(HANDSHAKE, session="s", tools__call=stall, notifications__cancelled=accept)
     async with served(script) as server, connect(http(server.url)) as client:
         call = asyncio.ensure_future(client.tools.call("echo"))
         await begun.wait()
@@ -195,7 +195,7 @@ async def test_a_cancelled_handshake_call_sends_one_notification() -> None:
 async def _idle_connections_ended(client: Client) -> None:
     """Wait until the client has seen the end of its idle connections."""
     pool = client._connection._transport.sender.client._session.connector  # type: ignore[union-attr]  # internals
-    while any(kept.is_connected() for one in pool._conns.values() for kept, _ in one):
+    while any(protocol.is_connected() for idle in pool._conns.values() for protocol, _ in idle):
         await asyncio.sleep(0)
 
 
@@ -248,7 +248,7 @@ async def test_a_stopped_server_is_reconnected_when_it_is_back(version: str) -> 
 
 @pytest.mark.parametrize("is_stream", [True, False])
 async def test_a_response_over_the_limit_is_cut_off(is_stream: bool) -> None:
-    """Enforced while reading; the connection is closed, and only that call fails."""
+    """The limit is enforced while reading: the connection is closed, and only that call fails."""
     ended = asyncio.Event()
 
     async def flood(seen: Seen, reply: Reply) -> None:
@@ -272,7 +272,7 @@ async def test_a_response_over_the_limit_is_cut_off(is_stream: bool) -> None:
 
 
 async def test_a_large_response_within_the_limit_is_complete() -> None:
-    """G16 over HTTP."""
+    """docs/guarantees.md G16."""
     text = "x" * 15_000_000
     async with served(Mcp()) as server, connect(http(server.url)) as client:
         assert len((await client.tools.call("echo", {"t": text})).text) > len(text)
@@ -313,7 +313,7 @@ async def test_the_end_of_an_http_sse_server_is_an_unknown_outcome() -> None:
 
 
 @ERAS
-async def test_it_is_opened_and_closed_from_any_task_and_a_cancelled_open_leaves_nothing(
+async def test_a_client_can_be_opened_and_closed_in_any_task_and_a_cancelled_open_leaves_nothing(
     version: str,
 ) -> None:
     """docs/guarantees.md G8, G9."""
@@ -340,7 +340,7 @@ async def test_it_is_opened_and_closed_from_any_task_and_a_cancelled_open_leaves
 
 
 async def test_a_web_page_is_quoted_in_the_error() -> None:
-    """At the first connect this is final, and reported at once."""
+    """A failed first connect is not retried if the URL serves something else."""
 
     async def page(seen: Seen, reply: Reply) -> None:
         reply.send(200, b"<!doctype html><title>hello", "text/html; charset=utf-8")

@@ -42,17 +42,17 @@ async def test_a_handshake_request_has_the_session_and_the_negotiated_revision()
     client, server = client_of(Mcp("2025-06-18", session="s"))
     async with client:
         await client.tools.call("echo")
-    probe, hello, ready, listen, call, delete = server.seen
-    assert (probe.what, hello.what, ready.what) == (
+    probe, initialize, initialized, listen, call, delete = server.seen
+    assert (probe.what, initialize.what, initialized.what) == (
         "server/discover",
         "initialize",
         "notifications/initialized",
     )
-    assert "mcp-session-id" not in hello.headers
-    assert "mcp-protocol-version" not in hello.headers
-    for each in (ready, listen, call, delete):
-        assert each.headers["mcp-session-id"] == "s1"
-        assert each.headers["mcp-protocol-version"] == "2025-06-18"
+    assert "mcp-session-id" not in initialize.headers
+    assert "mcp-protocol-version" not in initialize.headers
+    for request in (initialized, listen, call, delete):
+        assert request.headers["mcp-session-id"] == "s1"
+        assert request.headers["mcp-protocol-version"] == "2025-06-18"
     assert "mcp-method" not in call.headers
     assert (listen.method, listen.headers["accept"]) == ("GET", "text/event-stream")
     assert delete.method == "DELETE"
@@ -104,7 +104,7 @@ async def test_a_response_may_be_json_or_a_stream(version: str) -> None:
         assert (await client.tools.call("echo", on_progress=received.append)).content == []
         await asyncio.sleep(1)
         assert await client.tools.list() != []
-    assert [each.progress for each in received] == [1]
+    assert [report.progress for report in received] == [1]
     assert "notifications/message" in notices
 
 
@@ -145,7 +145,7 @@ async def _nothing(seen: Seen, reply: Reply) -> None:
     reply.json(b"")
 
 
-async def _foreign(seen: Seen, reply: Reply) -> None:
+async def _unknown_id(seen: Seen, reply: Reply) -> None:
     reply.result("another", {})
 
 
@@ -163,11 +163,11 @@ async def _array_event(seen: Seen, reply: Reply) -> None:
     reply.end()
 
 
-async def _hollow(seen: Seen, reply: Reply) -> None:
+async def _no_result(seen: Seen, reply: Reply) -> None:
     reply.json({"jsonrpc": "2.0", "id": seen.id})
 
 
-async def _hollow_event(seen: Seen, reply: Reply) -> None:
+async def _no_result_event(seen: Seen, reply: Reply) -> None:
     reply.sse()
     reply.event({"jsonrpc": "2.0", "id": seen.id, "method": None, "result": {}})
     reply.end()
@@ -216,12 +216,12 @@ FAULTS: list[tuple[Script, type[McpError], bool | None, str]] = [
     (_throttled, TransportError, False, "HTTP 429"),
     (_page, ProtocolError, True, "HTTP 200"),
     (_nothing, ProtocolError, True, "the HTTP response is empty"),
-    (_foreign, ProtocolError, True, "has no response to this request"),
+    (_unknown_id, ProtocolError, True, "has no response to this request"),
     (_garbage, ProtocolError, True, "has no response to this request"),
     (_array, ProtocolError, True, "has no response to this request"),
     (_array_event, OutcomeUnknownError, True, "ended without an answer"),
-    (_hollow, ProtocolError, True, "has no response to this request"),
-    (_hollow_event, OutcomeUnknownError, True, "ended without an answer"),
+    (_no_result, ProtocolError, True, "has no response to this request"),
+    (_no_result_event, OutcomeUnknownError, True, "ended without an answer"),
     (_not_utf8, OutcomeUnknownError, True, "HTTP 500"),
     (_refused, TransportError, False, "HTTP 403"),
     (_moved, TransportError, False, "redirected to 'http://elsewhere/mcp'"),
@@ -232,8 +232,8 @@ FAULTS: list[tuple[Script, type[McpError], bool | None, str]] = [
 
 @pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 @on_fake_clock
-async def test_a_failing_request_fails_alone(version: str, subtests: pytest.Subtests) -> None:
-    """docs/guarantees.md G2, G3: immediately, without effect on others or on the state."""
+async def test_a_failing_request_fails_only_its_call(version: str, subtests: pytest.Subtests) -> None:
+    """docs/guarantees.md G2, G3: it fails at once and affects neither other requests nor the state."""
     for fault, kind, may_have_run, message in FAULTS:
         with subtests.test(fault=fault.__name__):
             await fail(fault, kind, may_have_run, message, version)
@@ -260,7 +260,7 @@ async def fail(fault: Script, kind: type[McpError], may_have_run: bool, message:
 @pytest.mark.parametrize("depth", [129, 1500, 100_000])
 @on_fake_clock
 async def test_an_extremely_nested_response_is_a_protocol_error(depth: int, caplog: pytest.LogCaptureFixture) -> None:
-    """The possible depth depends on the version of Python."""
+    """The depth that can be decoded depends on the Python version."""
     nest = b"[" * depth + b"]" * depth
 
     async def deep(seen: Seen, reply: Reply) -> None:
@@ -304,7 +304,7 @@ async def test_the_error_message_and_retry_after_of_the_server_are_reported() ->
 async def test_an_http_client_that_raises_something_else_fails_that_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """User code raised: one error, and the traceback in the log."""
+    """If user code raises, the call gets one error and the traceback is logged."""
     client, _ = client_of(Mcp(tools__call=_raises))
     async with client:
         with pytest.raises(OutcomeUnknownError, match="ZeroDivisionError: a bug"):
@@ -346,7 +346,7 @@ async def test_a_batch_is_a_response_in_revisions_with_batches() -> None:
 
 @on_fake_clock
 async def test_a_response_on_another_stream_is_accepted() -> None:
-    """2025-11-25 forbids it, but servers do it. The own stream is closed."""
+    """2025-11-25 forbids this, but some servers do it. The stream of the call itself is closed."""
     script = Mcp(HANDSHAKE, session="s")
     calls: list[Seen] = []
 
@@ -373,7 +373,7 @@ async def test_a_response_on_another_stream_is_accepted() -> None:
 
 @on_fake_clock
 async def test_a_stream_that_does_not_end_after_the_answer_is_closed() -> None:
-    """It must not keep a connection."""
+    """The stream must not occupy a connection."""
 
     async def endless(seen: Seen, reply: Reply) -> None:
         reply.sse()
@@ -422,7 +422,7 @@ async def _silent_stream(seen: Seen, reply: Reply) -> None:
 @pytest.mark.parametrize("script", [_idle, _silent_stream], ids=["before the headers", "on a stream"])
 @on_fake_clock
 async def test_a_cancelled_stateless_call_closes_its_response(script: Script) -> None:
-    """docs/guarantees.md G11: also for a JSON response; no notification is sent."""
+    """docs/guarantees.md G11: the response is closed, even a JSON response; no notification is sent."""
     client, server = client_of(Mcp(tools__call=script), hang_timeout=None)
     async with client:
         call = asyncio.ensure_future(client.tools.call("echo"))
@@ -457,7 +457,7 @@ async def test_a_cancelled_handshake_call_sends_a_notification_and_closes_its_re
 @pytest.mark.parametrize("form", ["json", "event stream"])
 @on_fake_clock
 async def test_a_response_that_is_nested_too_deeply_fails_at_once(form: str, version: str) -> None:
-    """Also on a stream that the server keeps open."""
+    """The call fails at once even if the server keeps the stream open."""
     for depth in (150, 995, 1_000, 20_000):
         await fail_by_depth(depth, form, version)
 

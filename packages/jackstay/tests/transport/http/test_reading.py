@@ -22,12 +22,12 @@ from jackstay.transport.http._reading import (
 from scripted.http import MemoryReply
 
 
-@pytest.mark.parametrize(("pieces", "body"), [([], b""), ([b"a"], b"a"), ([b"a", b"bc"], b"abc")])
-def test_a_body_is_read_completely(pieces: list[bytes], body: bytes) -> None:
+@pytest.mark.parametrize(("chunks", "body"), [([], b""), ([b"a"], b"a"), ([b"a", b"bc"], b"abc")])
+def test_a_body_is_read_completely(chunks: list[bytes], body: bytes) -> None:
     async def read() -> bytes:
         reply = MemoryReply()
-        for piece in pieces:
-            reply.write(piece)
+        for chunk in chunks:
+            reply.write(chunk)
         reply.end()
         return await read_body(reply, 3)
 
@@ -48,7 +48,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 def test_responses_are_recognised_by_id() -> None:
-    """docs/guarantees.md G2: by the same rule as in the core."""
+    """docs/guarantees.md G2: the rule is the same as in the protocol core."""
     for frame, ids in [
         (b'{"id":7,"result":{}}', (7,)),
         (b'{"id":7,"error":{}}', (7,)),
@@ -75,10 +75,10 @@ def test_responses_are_recognised_by_id() -> None:
         for id in ids:
             members = decoded.members if isinstance(decoded, Batch) else (decoded,)
             assert any(
-                isinstance(one, Result | Error | Malformed)
-                and one.id == id
-                and (not isinstance(one, Malformed) or one.is_response)
-                for one in members
+                isinstance(member, Result | Error | Malformed)
+                and member.id == id
+                and (not isinstance(member, Malformed) or member.is_response)
+                for member in members
             )
 
 
@@ -91,7 +91,7 @@ def test_an_error_is_accepted_with_any_id() -> None:
         assert msgspec.json.decode(frame) == {"jsonrpc": "2.0", "id": 9, "error": error}
 
 
-def test_other_bodies_are_no_errors() -> None:
+def test_other_bodies_are_not_errors() -> None:
     for body in [
         b"",
         b"{}",

@@ -18,7 +18,7 @@ from scripted.http import HANDSHAKE, STATELESS, Mcp, MemoryHttp, Reply, Script, 
 URL = "https://example.org/mcp"
 
 
-class Keys:
+class RotatingTokens:
     """An authorizer whose token is replaced when it is challenged."""
 
     def __init__(self, *tokens: str, error: Exception | None = None) -> None:
@@ -40,14 +40,14 @@ class Keys:
         return True
 
 
-def guarded(script: Script, good: str, status: int = 401, **headers: str) -> Script:
-    async def guard(seen: Seen, reply: Reply) -> None:
+def requiring_token(script: Script, good: str, status: int = 401, **headers: str) -> Script:
+    async def check(seen: Seen, reply: Reply) -> None:
         if seen.headers.get("authorization") != f"Bearer {good}":
             reply.send(status, b"", **headers)
         else:
             await script(seen, reply)
 
-    return guard
+    return check
 
 
 def client_of(script: Script, auth: Any = None, **options: Any) -> tuple[Client, MemoryHttp]:
@@ -70,48 +70,48 @@ async def test_every_request_carries_the_users_headers_and_credentials(version: 
 
 @on_fake_clock
 async def test_a_401_calls_the_authorizer_and_the_request_is_sent_again() -> None:
-    keys = Keys("old", "new")
-    client, server = client_of(guarded(Mcp(), "new", www_authenticate='Bearer scope="a"'), keys)
+    authorizer = RotatingTokens("old", "new")
+    client, server = client_of(requiring_token(Mcp(), "new", www_authenticate='Bearer scope="a"'), authorizer)
     async with client:
         assert client.state == "ready"
-    assert keys.challenges == [Challenge(URL, 401, ('Bearer scope="a"',))]
+    assert authorizer.challenges == [Challenge(URL, 401, ('Bearer scope="a"',))]
     assert [seen.headers["authorization"] for seen in server.seen] == ["Bearer old", "Bearer new"]
 
 
 @on_fake_clock
 async def test_many_rejected_requests_call_the_authorizer_once() -> None:
-    """One at a time: otherwise several browser windows would open."""
-    keys = Keys("old", "new")
+    """The authorizer is called for one request at a time, or several browser windows would open."""
+    authorizer = RotatingTokens("old", "new")
     script = Mcp()
-    client, server = client_of(script, keys)
+    client, server = client_of(script, authorizer)
     async with client:
-        script.on["tools/call"] = guarded(Mcp(), "new")
+        script.on["tools/call"] = requiring_token(Mcp(), "new")
         answers = await asyncio.gather(*(client.tools.call("echo", {"n": n}) for n in range(5)))
         assert len(answers) == 5
-    assert len(keys.challenges) == 1
+    assert len(authorizer.challenges) == 1
     assert len(server.received("tools/call")) == 10
 
 
 @pytest.mark.parametrize("status", [401, 403])
 @on_fake_clock
 async def test_the_authorizer_is_called_at_most_once_per_request(status: int) -> None:
-    keys = Keys("a", "b", "c", "d")
+    authorizer = RotatingTokens("a", "b", "c", "d")
     script = Mcp()
-    client, server = client_of(script, keys)
+    client, server = client_of(script, authorizer)
     async with client:
-        script.on["tools/call"] = guarded(Mcp(), "never", status, www_authenticate="Bearer")
+        script.on["tools/call"] = requiring_token(Mcp(), "never", status, www_authenticate="Bearer")
         with pytest.raises(TransportError, match=f"HTTP {status}") as raised:
             await client.tools.call("echo")
         assert raised.value.may_have_run is False
         assert client.state == "ready"
-    assert len(keys.challenges) == 1
+    assert len(authorizer.challenges) == 1
     assert len(server.received("tools/call")) == 2
 
 
 @on_fake_clock
 async def test_an_authorizer_without_new_credentials_ends_the_request() -> None:
-    keys = Keys("only")
-    client, server = client_of(guarded(Mcp(), "other"), keys)
+    authorizer = RotatingTokens("only")
+    client, server = client_of(requiring_token(Mcp(), "other"), authorizer)
     with pytest.raises(TransportError, match="HTTP 401") as raised:
         await client.open()
     assert raised.value.permanent
@@ -120,8 +120,8 @@ async def test_an_authorizer_without_new_credentials_ends_the_request() -> None:
 
 @on_fake_clock
 async def test_an_error_of_the_authorizer_is_the_error_of_the_request() -> None:
-    keys = Keys("old", error=TransportError("the user declined", permanent=True))
-    client, _ = client_of(guarded(Mcp(), "new"), keys)
+    authorizer = RotatingTokens("old", error=TransportError("the user declined", permanent=True))
+    client, _ = client_of(requiring_token(Mcp(), "new"), authorizer)
     with pytest.raises(TransportError, match="the user declined"):
         await client.open()
 
@@ -129,26 +129,26 @@ async def test_an_error_of_the_authorizer_is_the_error_of_the_request() -> None:
 @on_fake_clock
 async def test_a_403_without_a_challenge_does_not_call_the_authorizer() -> None:
     """A foreign Origin, for example: no challenge, and a JSON-RPC error in the body."""
-    keys = Keys("a", "b")
+    authorizer = RotatingTokens("a", "b")
     script = Mcp()
 
     async def refuse(seen: Seen, reply: Reply) -> None:
         reply.error(None, -32600, "bad origin", status=403)
 
-    client, _ = client_of(script, keys)
+    client, _ = client_of(script, authorizer)
     async with client:
         script.on["tools/call"] = refuse
         with pytest.raises(McpError, match="bad origin"):
             await client.tools.call("echo")
-    assert keys.challenges == []
+    assert authorizer.challenges == []
 
 
 # --- redirects --------------------------------------------------------------------------------------------------------
 
 
-def moved(to: str, script: Script, status: int = 307, place: str = "/mcp") -> Script:
+def moved(to: str, script: Script, status: int = 307, path: str = "/mcp") -> Script:
     async def move(seen: Seen, reply: Reply) -> None:
-        if seen.path == place:
+        if seen.path == path:
             reply.send(status, location=to)
         else:
             await script(seen, reply)
@@ -219,11 +219,11 @@ async def test_a_redirect_without_a_location_is_an_error() -> None:
 
 @on_fake_clock
 async def test_a_request_cancelled_in_the_authorizer_closes_its_response() -> None:
-    keys = Keys("old", "new")
+    authorizer = RotatingTokens("old", "new")
     script = Mcp()
-    client, server = client_of(script, keys)
+    client, server = client_of(script, authorizer)
     async with client:
-        script.on["tools/call"] = guarded(Mcp(), "new")
+        script.on["tools/call"] = requiring_token(Mcp(), "new")
         call = asyncio.ensure_future(client.tools.call("echo"))
         await asyncio.sleep(0.5)
         call.cancel()
@@ -233,7 +233,7 @@ async def test_a_request_cancelled_in_the_authorizer_closes_its_response() -> No
 
 @on_fake_clock
 async def test_an_error_body_that_never_ends_is_ignored() -> None:
-    """The caller waits, and the status is known."""
+    """The body of an error is read only for a limited time: the status is known, and the caller waits."""
 
     async def endless(seen: Seen, reply: Reply) -> None:
         reply.head(503, {"content-type": "text/html"}, None)
@@ -261,7 +261,7 @@ async def test_an_error_body_that_never_ends_is_ignored() -> None:
 # --- sign_in_timeout --------------------------------------------------------------------------------------------------
 
 
-class SignIn(Keys):
+class SignIn(RotatingTokens):
     """An authorizer whose user takes 200 s to sign in."""
 
     sign_in_timeout = 300.0
@@ -274,7 +274,7 @@ class SignIn(Keys):
 @on_fake_clock
 async def test_connecting_waits_for_a_sign_in() -> None:
     """`open_timeout` is 60 s; `sign_in_timeout` is added."""
-    client, _ = client_of(guarded(Mcp(), "new"), SignIn("old", "new"))
+    client, _ = client_of(requiring_token(Mcp(), "new"), SignIn("old", "new"))
     async with client:
         assert client.state == "ready"
     assert connect(http(URL, auth=SignIn("old"))).settings.open_timeout == 310.0

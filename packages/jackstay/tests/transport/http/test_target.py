@@ -22,9 +22,9 @@ def test_a_target_is_named_after_its_host_and_shows_no_secrets() -> None:
 
 
 def test_init_timeout_includes_the_sign_in_timeout() -> None:
-    """A sign-in takes minutes, and is completed over the connections of the start."""
+    """A user may take minutes to sign in while the connection is opened."""
 
-    class Patient:
+    class SlowSignIn:
         sign_in_timeout = 300.0
 
         async def headers(self, client: Any, url: str) -> Any:
@@ -33,7 +33,7 @@ def test_init_timeout_includes_the_sign_in_timeout() -> None:
         async def challenged(self, client: Any, challenge: Any) -> bool:
             raise AssertionError("not called")
 
-    assert http(URL, auth=Patient()).init_timeout == 310.0
+    assert http(URL, auth=SlowSignIn()).init_timeout == 310.0
     assert http(URL, auth="token").init_timeout is None
     assert http(URL).init_timeout is None
 

@@ -1,6 +1,6 @@
-"""The whole transport under a real client: going down, arguments in headers, and its contract. On a fake clock.
+"""The HTTP transport with a real client, on a fake clock: lost connections, header params, and the transport contract.
 
-How it chooses the era, what becomes of sessions and what waits is in `test_transport_eras`, `_sessions` and `_waiting`.
+Revision detection, sessions and queued requests are in `test_transport_eras`, `_sessions` and `_waiting`.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from scripted.http_client import URL, client_of, idle, turns, unreachable
 
 
 @on_fake_clock
-async def test_it_goes_down_only_if_nothing_can_connect_and_nothing_is_open() -> None:
+async def test_the_transport_goes_down_only_if_it_cannot_connect_and_nothing_is_open() -> None:
     gate = asyncio.Event()
 
     async def slow(seen: Seen, reply: Reply) -> None:
@@ -54,7 +54,7 @@ async def test_it_goes_down_only_if_nothing_can_connect_and_nothing_is_open() ->
 
 
 @on_fake_clock
-async def test_calls_that_all_fail_to_connect_go_down_once() -> None:
+async def test_calls_that_all_fail_to_connect_lose_the_connection_once() -> None:
     script = Mcp(tools__call=unreachable)
     client, _ = client_of(script)
     downs: list[str] = []
@@ -62,7 +62,7 @@ async def test_calls_that_all_fail_to_connect_go_down_once() -> None:
     async with client:
         calls = [client.tools.call("echo") for _ in range(5)]
         ended = await asyncio.gather(*calls, return_exceptions=True)
-        assert [type(one) for one in ended] == [TransportError] * 5
+        assert [type(error) for error in ended] == [TransportError] * 5
         assert downs.count("backoff") == 1
 
 
@@ -95,12 +95,12 @@ async def test_the_default_http_client_is_closed_with_the_transport(monkeypatch:
 async def test_an_http_client_that_does_not_close_does_not_block(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class DeadlockError(MemoryHttp):
+    class HangingHttp(MemoryHttp):
         async def close(self) -> None:
             await super().close()
             await asyncio.sleep(1000)
 
-    monkeypatch.setattr("jackstay.transport.http._target.default_http_client", lambda **_: DeadlockError(Mcp()))
+    monkeypatch.setattr("jackstay.transport.http._target.default_http_client", lambda **_: HangingHttp(Mcp()))
     async with connect(http(URL), close_step=2.0):
         pass
     assert "did not close" in caplog.text
@@ -109,8 +109,8 @@ async def test_an_http_client_that_does_not_close_does_not_block(
 # --- arguments in headers ---------------------------------------------------------------------------------------------
 
 
-def _tool(name: str, mark: str | None = None, **more: Any) -> dict[str, Any]:
-    region = {"type": "string"} | ({} if mark is None else {"x-mcp-header": mark})
+def _tool(name: str, header: str | None = None, **more: Any) -> dict[str, Any]:
+    region = {"type": "string"} | ({} if header is None else {"x-mcp-header": header})
     return {"name": name, "inputSchema": {"type": "object", "properties": {"region": region}}, **more}
 
 
@@ -140,7 +140,7 @@ async def test_header_params_are_sent_once_the_tool_was_listed() -> None:
 async def test_tools_with_invalid_header_params_are_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """HTTP clients MUST drop them, with a warning; in the handshake era it has no meaning."""
+    """HTTP clients MUST drop them, with a warning. `x-mcp-header` has no meaning before 2026-07-28."""
     tools = (_tool("good"), _tool("bad", "no header name"))
     client, _ = client_of(Mcp(tools__list=_lists(*tools)))
     async with client:
@@ -153,7 +153,7 @@ async def test_tools_with_invalid_header_params_are_dropped(
 
 @on_fake_clock
 async def test_a_header_mismatch_leads_to_a_new_list_and_one_retry() -> None:
-    """on -32020 the client re-lists tools and retries once."""
+    """On -32020 (HeaderMismatch) the client lists the tools again and retries once."""
 
     async def call(seen: Seen, reply: Reply) -> None:
         if "mcp-param-region" in seen.headers:
@@ -176,7 +176,7 @@ async def test_a_header_mismatch_leads_to_a_new_list_and_one_retry() -> None:
         assert len(server.received("tools/call")) == 4, "one retry"
 
 
-# --- the contract itself ----------------------------------------------------------------------------------------------
+# --- transport contract -----------------------------------------------------------------------------------------------
 
 
 class ExchangeRecordingHandler(RecordingHandler):
@@ -259,7 +259,7 @@ async def test_queued_requests_can_be_withdrawn_and_flush_waits_for_the_rest() -
 
 @on_fake_clock
 async def test_a_large_frame_waits_only_behind_an_empty_queue() -> None:
-    """The contract: an empty queue accepts any legal frame; otherwise it holds 8 MiB."""
+    """The contract: an empty queue accepts any legal frame; otherwise its limit is 8 MiB."""
     transport, _, _ = await open_transport(idle, max_connections=1)
     big = b'{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"x":"%b"}}' % (b"y" * 8 * 1024 * 1024)
     assert transport.send(_request(1), 1)
@@ -324,7 +324,7 @@ async def test_a_transport_that_is_down_accepts_nothing() -> None:
 async def test_a_timeout_in_the_queue_is_not_sent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """G11 and row 2: the deadline covers queueing, too."""
+    """docs/guarantees.md G11: the deadline includes the time in the queue."""
     caplog.set_level(logging.INFO)
     client, server = client_of(Mcp(tools__call=idle), max_connections=1)
     async with client:

@@ -1,4 +1,4 @@
-"""The whole transport under a real client: choosing the era, and permanent failures. On a fake clock."""
+"""The HTTP transport with a real client, on a fake clock: revision detection and permanent failures."""
 
 import asyncio
 
@@ -54,8 +54,8 @@ async def test_a_server_that_rejects_the_probe_gets_initialize(declines: Script,
 
 
 @on_fake_clock
-async def test_a_modern_error_to_the_probe_is_never_followed_by_initialize() -> None:
-    """a recognised modern error means a modern server, and another of its revisions."""
+async def test_an_error_of_a_stateless_server_to_the_probe_is_not_followed_by_initialize() -> None:
+    """A recognised error of a stateless server means another stateless revision, not a handshake."""
 
     async def other(seen: Seen, reply: Reply) -> None:
         reply.error(seen.id, -32022, "unsupported", data={"supported": ["2027-01-01"], "requested": STATELESS})
@@ -69,7 +69,7 @@ async def test_a_modern_error_to_the_probe_is_never_followed_by_initialize() -> 
 @pytest.mark.parametrize("status", [401, 403])
 @on_fake_clock
 async def test_rejected_credentials_are_permanent(status: int) -> None:
-    """Permanent, at once."""
+    """They fail at once, without a retry."""
     client, server = client_of(Mcp(server__discover=declining(status)))
     with pytest.raises(TransportError, match=f"HTTP {status}") as raised:
         await client.open()
@@ -110,7 +110,7 @@ async def test_the_error_message_of_the_server_is_reported() -> None:
 
 @on_fake_clock
 async def test_a_url_without_a_server_fails_at_once() -> None:
-    """A first connect that cannot succeed fails soon."""
+    """A first connect that cannot succeed is not retried."""
 
     async def nothing(seen: Seen, reply: Reply) -> None:
         reply.send(404, b"no such page", "text/html")
@@ -124,7 +124,7 @@ async def test_a_url_without_a_server_fails_at_once() -> None:
 
 
 @on_fake_clock
-async def test_the_error_of_initialize_is_reported_if_http_sse_is_not_offered() -> None:
+async def test_the_error_of_initialize_is_reported_if_there_is_no_http_sse() -> None:
     script = Mcp(HANDSHAKE)
 
     async def refuse(seen: Seen, reply: Reply) -> None:
@@ -161,7 +161,7 @@ async def test_a_404_of_a_known_server_is_retried() -> None:
 
 @on_fake_clock
 async def test_the_era_is_remembered_until_it_fails() -> None:
-    """It belongs to the client's configuration and survives restarts."""
+    """The client keeps the detected era across reconnects."""
     script = Mcp(HANDSHAKE)
     client, server = client_of(script)
 

@@ -1,4 +1,4 @@
-"""Servers that drop sessions, over real sockets: every outcome matches what ran."""
+"""Servers that drop sessions, over real sockets: every outcome matches the calls that ran."""
 
 import asyncio
 import itertools
@@ -22,11 +22,11 @@ FAST: dict[str, Any] = {
     "session_attempts": 1000,
     "versions": (HANDSHAKE,),
 }
-FORGETS = "the server does not keep sessions"
+NO_SESSIONS_WARNING = "the server does not keep sessions"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _uvloop_is_warm() -> None:
+def _open_the_pipe_of_uvloop() -> None:
     """uvloop opens a pipe for signals with its first loop and keeps it."""
     uvloop.new_event_loop().close()
 
@@ -34,28 +34,30 @@ def _uvloop_is_warm() -> None:
 class Workers:
     """Workers that share no session store, behind a balancer without sticky sessions.
 
-    `by` is what the balancer distributes in turn: connections (as a TCP balancer does) or requests (as an HTTP one
-    does); or "chance": requests at random.
+    `by`: the balancer distributes connections in turn (as a TCP balancer does), requests in turn (as an HTTP balancer
+    does), or requests at random.
     """
 
     def __init__(self, count: int, by: str = "connection") -> None:
         self.workers = [Mcp(HANDSHAKE, session=f"{name}-") for name in "abcdef"[:count]]
         for worker in self.workers:
             worker.on["tools/call"] = self._call(worker)
-        self._turn = itertools.cycle(self.workers)
+        self._rotation = itertools.cycle(self.workers)
         self._by = by
         self._rng = random.Random(count)
-        self._of: dict[object, Mcp] = {}
+        self._worker_of: dict[object, Mcp] = {}
         self.ran: Counter[int] = Counter()
         self.refused = 0
 
     async def __call__(self, seen: Seen, reply: Any) -> None:
-        if self._by == "chance":
+        if self._by == "random":
             worker = self._rng.choice(self.workers)
         elif self._by == "request":
-            worker = next(self._turn)
+            worker = next(self._rotation)
         else:
-            worker = self._of.get(reply.transport) or self._of.setdefault(reply.transport, next(self._turn))
+            worker = self._worker_of.get(reply.transport) or self._worker_of.setdefault(
+                reply.transport, next(self._rotation)
+            )
         await worker(seen, reply)
 
     def _call(self, worker: Mcp) -> Any:
@@ -92,9 +94,9 @@ def check_ledger(ran: Counter[int], outcomes: dict[int, object]) -> None:
             assert ran[number] == 1
 
 
-async def forgotten_twice() -> None:
+async def lose_two_sessions() -> None:
     script = Mcp(HANDSHAKE, session="s")
-    held: dict[int, asyncio.Event] = {1: asyncio.Event(), 2: asyncio.Event()}
+    release: dict[int, asyncio.Event] = {1: asyncio.Event(), 2: asyncio.Event()}
     refusals, ran, waiting = Counter[int](), Counter[int](), asyncio.Semaphore(0)
 
     async def call(seen: Seen, reply: Reply) -> None:
@@ -102,7 +104,7 @@ async def forgotten_twice() -> None:
         session = int(seen.headers["mcp-session-id"].removeprefix("s"))
         waiting.release()
         if session <= 2:
-            await held[session].wait()
+            await release[session].wait()
             refusals[session] += 1
             reply.send(404)
             return
@@ -115,7 +117,7 @@ async def forgotten_twice() -> None:
         for session in (1, 2):
             for _ in calls:
                 await waiting.acquire()
-            held[session].set()
+            release[session].set()
         assert await asyncio.gather(*calls) == list(range(20))
         assert refusals == {1: 20, 2: 20}
         assert ran == Counter(range(20))
@@ -123,29 +125,29 @@ async def forgotten_twice() -> None:
 
 
 async def test_twenty_calls_with_two_lost_sessions_succeed() -> None:
-    await forgotten_twice()
+    await lose_two_sessions()
 
 
-def test_the_same_on_uvloop() -> None:
-    uvloop.run(asyncio.wait_for(forgotten_twice(), 30))
+def test_twenty_calls_with_two_lost_sessions_succeed_on_uvloop() -> None:
+    uvloop.run(asyncio.wait_for(lose_two_sessions(), 30))
 
 
-@pytest.mark.parametrize("by", ["connection", "request", "chance"])
+@pytest.mark.parametrize("by", ["connection", "request", "random"])
 @pytest.mark.parametrize("count", [2, 4])
 async def test_outcomes_behind_a_balancer_without_sticky_sessions(
     count: int, by: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """docs/guarantees.md G4: 200 calls. Rejected calls are sent again, and no outcome is unknown.
+    """docs/guarantees.md G4: of 200 calls, rejected ones are sent again, and no outcome is unknown.
 
     In strict rotation the handshake itself may never reach one worker twice: then the calls end at their deadlines.
     """
     script = Workers(count, by)
     with caplog.at_level(logging.WARNING, "jackstay.client"):
         async with served(script) as server, connect(http(server.url), wait_for_ready=True, **FAST) as client:
-            timeout = 25 if by == "chance" else 4
+            timeout = 25 if by == "random" else 4
             calls = [outcome(client, number, timeout=timeout) for number in range(200)]
             outcomes = dict(enumerate(await asyncio.gather(*calls)))
     check_ledger(script.ran, outcomes)
-    if by == "chance":
+    if by == "random":
         assert len(script.ran) == 200, "every call arrives"
-    assert [record.levelname for record in caplog.records if FORGETS in record.getMessage()] == ["WARNING"]
+    assert [record.levelname for record in caplog.records if NO_SESSIONS_WARNING in record.getMessage()] == ["WARNING"]

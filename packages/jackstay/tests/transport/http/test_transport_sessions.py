@@ -1,4 +1,4 @@
-"""The whole transport under a real client: sessions. On a fake clock."""
+"""The HTTP transport with a real client, on a fake clock: sessions."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ async def test_a_lost_session_is_renewed_and_the_request_sent_again() -> None:
 
 @on_fake_clock
 async def test_many_rejected_requests_lead_to_one_new_session() -> None:
-    """docs/guarantees.md G4, G10: one at a time; a late 404 belongs to the old session."""
+    """docs/guarantees.md G4, G10: sessions are opened one at a time; a late 404 belongs to the old session."""
     late = asyncio.Event()
     script = Mcp(HANDSHAKE, session="s")
 
@@ -101,7 +101,7 @@ async def test_a_request_that_is_always_rejected_fails_at_its_deadline() -> None
 
 @on_fake_clock
 async def test_open_requests_survive_two_lost_sessions() -> None:
-    """docs/guarantees.md G3, G4: a 404 never closes the HTTP client and never touches another open POST."""
+    """docs/guarantees.md G3, G4: a 404 never closes the HTTP client and does not affect other open POSTs."""
     script = Mcp(HANDSHAKE, session="s")
     gate = asyncio.Event()
 

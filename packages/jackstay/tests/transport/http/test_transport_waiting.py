@@ -1,4 +1,4 @@
-"""The whole transport under a real client: queued requests and subscriptions. On a fake clock."""
+"""The HTTP transport with a real client, on a fake clock: queued requests and subscriptions."""
 
 import asyncio
 from typing import Any
@@ -22,12 +22,12 @@ from scripted.http_client import client_of, declining, idle, turns, unreachable
 @on_fake_clock
 async def test_requests_are_limited_by_max_connections_and_keep_their_order() -> None:
     gate = asyncio.Event()
-    most = running = 0
+    peak = running = 0
 
     async def call(seen: Seen, reply: Reply) -> None:
-        nonlocal most, running
+        nonlocal peak, running
         running += 1
-        most = max(most, running)
+        peak = max(peak, running)
         await gate.wait()
         running -= 1
         reply.result(seen.id, {"content": []})
@@ -39,7 +39,7 @@ async def test_requests_are_limited_by_max_connections_and_keep_their_order() ->
         assert len(server.received("tools/call")) == 4
         gate.set()
         await asyncio.gather(*calls)
-    assert most == 4
+    assert peak == 4
     assert [seen.rpc["params"]["arguments"]["n"] for seen in server.received("tools/call")] == list(range(10))
 
 
@@ -51,14 +51,14 @@ async def test_a_queued_call_is_cancelled_without_a_notification(
     """docs/guarantees.md G11."""
     client, server = client_of(Mcp(version, tools__call=idle), max_connections=1)
     async with client:
-        one = asyncio.ensure_future(client.tools.call("echo", {"n": 1}))
+        first = asyncio.ensure_future(client.tools.call("echo", {"n": 1}))
         await turns()
-        two = asyncio.ensure_future(client.tools.call("echo", {"n": 2}))
+        second = asyncio.ensure_future(client.tools.call("echo", {"n": 2}))
         await turns()
-        two.cancel()
+        second.cancel()
         await turns()
         assert server.received("notifications/cancelled") == []
-        one.cancel()
+        first.cancel()
         await turns()
         assert [seen.rpc["params"]["arguments"]["n"] for seen in server.received("tools/call")] == [1]
 
@@ -114,7 +114,7 @@ async def test_queued_calls_do_not_indicate_a_hung_server(version: str) -> None:
 
 @on_fake_clock
 async def test_a_withdrawn_call_makes_room_in_a_full_queue() -> None:
-    """Room is made by sending and by withdrawing."""
+    """Both sending and withdrawing a call free a place in the queue."""
     client, server = client_of(Mcp(tools__call=idle), max_connections=1, max_pending=3000)
     async with client:
         calls = [asyncio.ensure_future(client.tools.call("echo", timeout=60)) for _ in range(1025)]
@@ -144,12 +144,12 @@ async def test_a_cancelled_call_makes_room_for_the_next() -> None:
 
     client, _ = client_of(Mcp(tools__call=first_stalls), max_connections=1)
     async with client:
-        one = asyncio.ensure_future(client.tools.call("echo", {"n": 1}))
+        first = asyncio.ensure_future(client.tools.call("echo", {"n": 1}))
         await turns()
-        two = asyncio.ensure_future(client.tools.call("echo", {"n": 2}))
+        second = asyncio.ensure_future(client.tools.call("echo", {"n": 2}))
         await turns()
-        one.cancel()
-        assert (await two).content == []
+        first.cancel()
+        assert (await second).content == []
 
 
 @on_fake_clock
@@ -236,7 +236,9 @@ async def test_a_subscription_does_not_count_as_a_connection() -> None:
         assert changed == ["file:///a"]
         await client.resources.unsubscribe("file:///a")
         await turns()
-        assert listening.streams[0][1].gone.is_set(), "G11: closing the response is the cancel"
+        assert listening.streams[0][1].gone.is_set(), (
+            "docs/guarantees.md G11: closing the response cancels the subscription"
+        )
 
 
 @on_fake_clock

@@ -46,7 +46,7 @@ def test_invalid_urls_are_rejected_without_secrets() -> None:
 
 
 def test_is_loopback() -> None:
-    for url, stays in [
+    for url, expected in [
         ("http://localhost/", True),
         ("http://LOCALHOST:1/", True),
         ("http://a.localhost/", True),
@@ -68,4 +68,4 @@ def test_is_loopback() -> None:
         ("http://127.0.0.999/", False),
         ("localhost", False),
     ]:
-        assert is_loopback(url) is stays
+        assert is_loopback(url) is expected
