@@ -2,8 +2,7 @@
 
 python recovery_x.py LEDGER SERVER...
 
-SIGNAL in the environment is the number of the signal: 9 (SIGKILL) or 19 (SIGSTOP). Prints the outcome of each call as a
-line of JSON.
+SIGNAL in the environment is 9 (SIGKILL) or 19 (SIGSTOP). Prints the outcome of each call as a line of JSON.
 """
 
 import asyncio

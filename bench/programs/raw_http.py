@@ -2,8 +2,7 @@
 
     python raw_http.py        prints its port, then serves until its stdin ends
 
-Responds to `POST /` like `limit_server.py`. `/stall` never responds; `GET /ended` returns how many of those requests
-were closed by the client.
+Responds to `POST /` like `limit_server.py`. `/stall` never responds; `GET /ended` counts closed `/stall` requests.
 """
 
 import asyncio

@@ -161,7 +161,7 @@ def report(results: list[Done], seconds: float) -> int:
 
 
 def main(names: list[str]) -> int:
-    """Install what is missing, and run the named legs, or all."""
+    """Install the suite if necessary, and run the named legs, or all. Returns the exit code."""
     unknown = set(names) - {leg.id for leg in LEGS}
     if unknown:
         print(

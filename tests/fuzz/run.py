@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("entries", nargs="*", metavar="ENTRY", help="such as fuzz_sse (default: all)")
     parser.add_argument("--seconds", type=float, default=600.0, help="for each entry")
-    parser.add_argument("--seed", default=str(time.time_ns()), help="the seed of a run to repeat")
+    parser.add_argument("--seed", default=str(time.time_ns()), help="repeat the run that printed this value")
     parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="the directory for failing inputs")
     options = parser.parse_args(arguments)
     selected = [path for path in ENTRIES if not options.entries or path.stem in options.entries]

@@ -1,6 +1,6 @@
 """The migration guides: the code before and after a migration prints the same (docs/migration).
 
-A block `python before=PEER,PEER` is run with the interpreter of each peer, the next block `python after` with ours.
+A block `python before=PEER,PEER` is run with the interpreter of each peer, the next block `python after` with this one.
 Blocks titled `server` are run as servers, and our client must get the same results from both.
 """
 

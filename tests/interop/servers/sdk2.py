@@ -54,8 +54,8 @@ def person() -> Elicit[Name]:
 
 
 @server.tool()
-async def request_elicitation(result: Annotated[ElicitationResult[Name], Resolve(person)]) -> str:
-    return f"{result.action} {result.data.name if result.action == 'accept' else ''}".strip()
+async def request_elicitation(answer: Annotated[ElicitationResult[Name], Resolve(person)]) -> str:
+    return f"{answer.action} {answer.data.name if answer.action == 'accept' else ''}".strip()
 
 
 def model(question: str) -> Sample:
