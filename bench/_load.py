@@ -1,7 +1,6 @@
-"""A raw HTTP load: prepared requests over keep-alive connections, with system calls only.
+"""A raw HTTP load generator: prepared requests over keep-alive connections, with system calls only.
 
-It finds the end of a response by its length or last chunk, and checks the content after the measurement. Each
-connection has one request in flight.
+Each connection has one request in flight. A response ends with its Content-Length or its last chunk.
 """
 
 import contextlib
@@ -22,37 +21,37 @@ STARTING_SECONDS = 30.0
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
         return port
 
 
 class HttpServer:
-    """A server that was started, reached over loopback."""
+    """A server process on a loopback port."""
 
-    def __init__(self, command: list[str], *words: str) -> None:
+    def __init__(self, command: list[str], *arguments: str) -> None:
         self.port = free_port()
         self.child = subprocess.Popen(
-            [word.replace("PORT", str(self.port)) for word in (*command, *words)],
+            [argument.replace("PORT", str(self.port)) for argument in (*command, *arguments)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        until = time.monotonic() + STARTING_SECONDS
+        deadline = time.monotonic() + STARTING_SECONDS
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
                 break
-            if self.child.poll() is not None or time.monotonic() > until:
+            if self.child.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"{command} did not start")
             time.sleep(0.02)
 
     def cpu(self) -> float:
-        """Seconds of CPU that it has used."""
+        """Return the CPU seconds that the server has used."""
         fields = Path(f"/proc/{self.child.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
     def rss(self) -> float:
-        """Resident KiB."""
+        """Return the resident memory in KiB."""
         status = Path(f"/proc/{self.child.pid}/status").read_text(encoding="ascii")
         return int(status.split("VmRSS:")[1].split()[0])
 
@@ -61,8 +60,8 @@ class HttpServer:
         self.child.wait()
 
 
-class Conversation:
-    """One keep-alive connection, with a session where the server gives one."""
+class Connection:
+    """One keep-alive connection, with a session if the server creates one."""
 
     def __init__(self, port: int, revision: str) -> None:
         self.port, self.revision, self.session = port, revision, b""
@@ -70,19 +69,19 @@ class Conversation:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.id = 0
         if revision == OLD:
-            hello = {
+            params = {
                 "protocolVersion": OLD,
                 "capabilities": {},
                 "clientInfo": {"name": "bench", "version": "1"},
             }
-            answer = self.exchange(self.request("initialize", hello))
-            at = answer.lower().find(b"mcp-session-id: ")
+            response = self.exchange(self.request("initialize", params))
+            at = response.lower().find(b"mcp-session-id: ")
             if at >= 0:
-                self.session = answer[at + 16 :].partition(b"\r\n")[0]
+                self.session = response[at + 16 :].partition(b"\r\n")[0]
             self.exchange(self.request("notifications/initialized", None))
 
     def request(self, method: str, params: dict[str, object] | None) -> bytes:
-        """A whole request, ready to be sent."""
+        """Return the bytes of an HTTP request."""
         message: dict[str, object] = {"jsonrpc": "2.0", "method": method}
         if not method.startswith("notifications/"):
             self.id += 1
@@ -107,55 +106,55 @@ class Conversation:
         return b"\r\n".join(head) + b"\r\n\r\n" + body
 
     def exchange(self, request: bytes) -> bytes:
-        """Send one and wait for its answer."""
+        """Send a request and return the response."""
         self.socket.sendall(request)
-        answer = b""
-        while not is_complete(answer):
+        response = b""
+        while not is_complete(response):
             data = self.socket.recv(1 << 20)
             if not data:
-                raise SystemExit(f"the connection was closed after {answer[:300]!r}")
-            answer += data
-        return answer
+                raise SystemExit(f"the connection was closed after {response[:300]!r}")
+            response += data
+        return response
 
 
-def is_complete(answer: bytes) -> bool:
-    """Whether all of a response is here."""
-    end = answer.find(b"\r\n\r\n")
+def is_complete(response: bytes) -> bool:
+    """Return whether a response is complete."""
+    end = response.find(b"\r\n\r\n")
     if end < 0:
         return False
-    head = answer[:end].lower()
+    head = response[:end].lower()
     at = head.find(b"content-length:")
     if at >= 0:
-        return len(answer) - end - 4 >= int(head[at + 15 :].partition(b"\r\n")[0])
-    return answer.endswith(b"0\r\n\r\n") if b"chunked" in head else True
+        return len(response) - end - 4 >= int(head[at + 15 :].partition(b"\r\n")[0])
+    return response.endswith(b"0\r\n\r\n") if b"chunked" in head else True
 
 
-def seconds_each(conversations: list[Conversation], requests: list[bytes], rounds: int) -> float:
-    """Send each conversation its request so many times, all of them at once; seconds of one."""
+def seconds_each(connections: list[Connection], requests: list[bytes], rounds: int) -> float:
+    """Send the request of each connection `rounds` times, concurrently; return the seconds per request."""
     ready = selectors.DefaultSelector()
     left = {}
-    got: dict[int, bytes] = {}
-    for one, request in zip(conversations, requests, strict=True):
-        ready.register(one.socket, selectors.EVENT_READ, (one.socket, request))
-        left[one.socket.fileno()] = rounds
-        got[one.socket.fileno()] = b""
+    received: dict[int, bytes] = {}
+    for connection, request in zip(connections, requests, strict=True):
+        ready.register(connection.socket, selectors.EVENT_READ, (connection.socket, request))
+        left[connection.socket.fileno()] = rounds
+        received[connection.socket.fileno()] = b""
     started = time.perf_counter()
-    for one, request in zip(conversations, requests, strict=True):
-        one.socket.sendall(request)
-    open_ones = len(conversations)
-    while open_ones:
+    for connection, request in zip(connections, requests, strict=True):
+        connection.socket.sendall(request)
+    open_count = len(connections)
+    while open_count:
         for key, _ in ready.select():
-            peer, request = key.data
-            answer = got[key.fd] + peer.recv(1 << 20)
-            if not is_complete(answer):
-                got[key.fd] = answer
+            sock, request = key.data
+            response = received[key.fd] + sock.recv(1 << 20)
+            if not is_complete(response):
+                received[key.fd] = response
                 continue
-            got[key.fd] = b""
+            received[key.fd] = b""
             left[key.fd] -= 1
             if left[key.fd]:
-                peer.sendall(request)
+                sock.sendall(request)
             else:
-                open_ones -= 1
+                open_count -= 1
     took = time.perf_counter() - started
     ready.close()
-    return took / (rounds * len(conversations))
+    return took / (rounds * len(connections))

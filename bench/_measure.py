@@ -1,7 +1,7 @@
-"""How every program in this folder measures: interleaved, shuffled, in rounds, each program twice.
+"""Measurement for all benchmarks: interleaved, in random order, in rounds, each program twice.
 
-Programs run in turns in a random order, and only ratios of medians are compared. Each program also runs as its own
-control; the difference is the noise of the run, and a target is missed only by more than the noise.
+Only ratios of medians are compared. Each program also runs as its own control; the difference is the noise of the run.
+A target counts as missed only if the difference is larger than the noise.
 """
 
 import os
@@ -32,7 +32,7 @@ class Series(NamedTuple):
 
     @property
     def noise(self) -> float:
-        """How far apart the two medians are, as a share: 0.1 is ten per cent."""
+        """The relative difference of the two medians: 0.1 is ten percent."""
         first, second = median(self.samples), median(self.control)
         return max(first, second) / min(first, second) - 1
 
@@ -53,12 +53,12 @@ class Row(NamedTuple):
 
     @property
     def is_missed(self) -> bool:
-        """True only where the noise of the run cannot be the reason."""
+        """True if the target is missed by more than the noise of the run."""
         return self.ratio / (1 + self.noise) > self.target
 
 
 def cpu_time(function: Callable[[], object], number: int) -> Sample:
-    """A sample of CPU seconds for each of `number` calls: what other programs do on the machine counts least."""
+    """Return a sample of CPU seconds per call, over `number` calls. Other processes affect CPU time least."""
 
     def sample() -> float:
         started = time.process_time()
@@ -70,18 +70,18 @@ def cpu_time(function: Callable[[], object], number: int) -> Sample:
 
 
 def import_time(statement: str) -> Sample:
-    """A sample of seconds that a statement takes in a fresh interpreter, without the interpreter's own start."""
+    """Return a sample of the seconds of a statement in a new interpreter, without the start of the interpreter."""
     program = f"import time; started = time.perf_counter(); exec({statement!r}); print(time.perf_counter() - started)"
 
     def sample() -> float:
-        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        return float(ended.stdout)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        return float(done.stdout)
 
     return sample
 
 
 def interleave(programs: dict[str, Sample], rounds: int = ROUNDS, seed: int = 0) -> dict[str, Series]:
-    """Run every program twice a round, in an order that changes; one round before, to warm up, is not counted."""
+    """Run every program twice per round, in random order, after a warm-up round that is not counted."""
     shuffle = random.Random(seed).shuffle
     series = {name: Series(name, [], []) for name in programs}
     for sample in programs.values():
@@ -90,18 +90,18 @@ def interleave(programs: dict[str, Sample], rounds: int = ROUNDS, seed: int = 0)
         turns = [(name, is_control) for name in programs for is_control in (False, True)]
         shuffle(turns)
         for name, is_control in turns:
-            kept = series[name].control if is_control else series[name].samples
-            kept.append(programs[name]())
+            values = series[name].control if is_control else series[name].samples
+            values.append(programs[name]())
     return series
 
 
 def compare(name: str, measured: Series, base: Series, target: float) -> Row:
-    """`measured` against `base`, medians of both."""
+    """Compare the medians of `measured` and `base`."""
     return Row(name, measured, base, target, measured.middle / base.middle, max(measured.noise, base.noise))
 
 
-def in_words(seconds: float) -> str:
-    """`640 ns`, `1.42 ms`: three digits."""
+def format_seconds(seconds: float) -> str:
+    """Format a duration with three digits, such as `640 ns` or `1.42 ms`."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -109,7 +109,7 @@ def in_words(seconds: float) -> str:
 
 
 def print_platform() -> None:
-    """Where and with what this was measured."""
+    """Print the Python version, the machine and its load."""
     versions = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     print(f"{versions}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
 
@@ -133,5 +133,6 @@ def print_rows(title: str, rows: Iterable[Row]) -> bool:
 
 
 def _spread(series: Series) -> str:
-    every = series.samples + series.control
-    return f"{in_words(series.middle):>9} {'(' + in_words(min(every)) + ' .. ' + in_words(max(every)) + ')':>21}"
+    samples = series.samples + series.control
+    spread = f"({format_seconds(min(samples))} .. {format_seconds(max(samples))})"
+    return f"{format_seconds(series.middle):>9} {spread:>21}"

@@ -1,7 +1,7 @@
-"""The other libraries, by name and version, each in its own environment under `bench/`.
+"""The other libraries, with their versions, each in its own environment in `bench/`.
 
-The environments are created on first use and kept. Where the installed packages matter, Jackstay also has its own
-environment.
+The environments are created on first use and kept. The apcore bridge of Jackstay has its own environment, too, because
+the installed packages affect its start.
 """
 
 import hashlib
@@ -13,10 +13,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
-# What uvicorn is fastest with: over HTTP every server is measured with it and without.
+# The fastest configuration of uvicorn. Over HTTP, every server is measured with and without it.
 FAST = ["httptools", "uvloop"]
 
-# Environment -> what is installed into it.
+# Environment -> its requirements.
 ENVIRONMENTS = {
     "mcp-1.30.0": ["mcp==1.30.0", *FAST],
     "mcp-2.3.0": ["mcp==2.3.0", *FAST],
@@ -28,18 +28,18 @@ ENVIRONMENTS = {
 PUBLIC_BRIDGE = "apcore-mcp-0.23.3"
 OUR_BRIDGE = "jackstay-apcore"
 
-# The same for node: one environment, one package.
+# The package in the environment of node.
 TYPESCRIPT = "@modelcontextprotocol/sdk@1.32.2"
 
 
 def node_of(program: Path) -> list[str]:
-    """The command that runs a program of node's beside the official TypeScript SDK, installed if need be.
+    """Return the command of a node program that uses the official TypeScript SDK, which is installed if necessary.
 
-    Empty if node is not installed: then that peer is left out, with a message.
+    Returns an empty list, and prints a message, if node is not installed.
     """
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        print(f"node is not here: {program.name} is left out")
+        print(f"node is not installed: {program.name} is skipped")
         return []
     folder = HERE / f".env-typescript-{TYPESCRIPT.rpartition('@')[2]}"
     stamp = folder / ".installed"
@@ -51,27 +51,27 @@ def node_of(program: Path) -> list[str]:
             check=True,
         )
         stamp.touch()
-    # Node looks for packages beside the program and above it, and nowhere else.
+    # Node searches packages only in the directory of the program and its parents.
     return [node, shutil.copy(program, folder)]
 
 
 def python_of(environment: str | None) -> str:
-    """The interpreter of a peer's environment, made if need be; None: ours."""
+    """Return the interpreter of an environment, which is created if necessary; None is the running one."""
     if environment is None:
         return sys.executable
     folder = HERE / f".env-{environment}"
     python = folder / "bin" / "python"
     stamp = folder / ".installed"
     packages = ENVIRONMENTS[environment]
-    made_of = " ".join(packages)
+    fingerprint = " ".join(packages)
     if "--editable" in packages:
-        # Our own dependencies change without a version.
-        made_of += " " + hashlib.sha256((HERE.parent / "pyproject.toml").read_bytes()).hexdigest()
-    if not stamp.exists() or stamp.read_text(encoding="utf-8") != made_of:
+        # The dependencies of Jackstay change without a new version.
+        fingerprint += " " + hashlib.sha256((HERE.parent / "pyproject.toml").read_bytes()).hexdigest()
+    if not stamp.exists() or stamp.read_text(encoding="utf-8") != fingerprint:
         print(f"installing {environment} ...", flush=True)
         venv.create(folder, with_pip=True, clear=True)
         subprocess.run(
             [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], check=True
         )
-        stamp.write_text(made_of, encoding="utf-8")
+        stamp.write_text(fingerprint, encoding="utf-8")
     return str(python)

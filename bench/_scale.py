@@ -1,6 +1,6 @@
-"""The client at scale: calls in flight, clients in one process, a message of 16 MiB. Part of `client.py`.
+"""The client at scale: calls in flight, clients in one process, a message of 16 MiB. Used by `client.py`.
 
-These rows are compared with a fixed bound, the same program with less work, or the limit.
+Results are compared with a fixed bound, with the same program and less work, or with the limit.
 """
 
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from _measure import Sample, in_words, interleave
+from _measure import Sample, format_seconds, interleave
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
@@ -21,25 +21,25 @@ MEBIBYTE = 1 << 20
 MAX_MESSAGE = 16 * MEBIBYTE - 512
 
 
-def run(program: str, *words: str, text_size: int = 5) -> tuple[float, ...]:
-    """The numbers that a program prints."""
-    command = [sys.executable, str(PROGRAMS / program), *words]
+def run(program: str, *arguments: str, text_size: int = 5) -> tuple[float, ...]:
+    """Run a program and return the numbers that it prints."""
+    command = [sys.executable, str(PROGRAMS / program), *arguments]
     environment = {**os.environ, "TEXT_SIZE": str(text_size)}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
-    if ended.returncode:
-        raise SystemExit(f"{program} {' '.join(words)} failed:\n{ended.stderr[-2000:]}")
-    return tuple(float(word) for word in ended.stdout.split())
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode:
+        raise SystemExit(f"{program} {' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
+    return tuple(float(number) for number in done.stdout.split())
 
 
 def judge(name: str, value: float, bound: float, shown: str) -> bool:
-    """Print one row."""
+    """Print one row, and return whether the bound is met."""
     is_met = value <= bound
     print(f"  {name:58} {shown:>28}  target <= {bound:g}  {'ok' if is_met else 'MISSED'}")
     return is_met
 
 
 def in_flight() -> bool:
-    """10,000 calls on one connection beside 100."""
+    """Compare 10,000 calls in flight on one connection with 100."""
     sizes = (100, 10_000)
     bytes_each: dict[int, float] = {}
 
@@ -52,24 +52,24 @@ def in_flight() -> bool:
 
     series = interleave({str(number): sample(number) for number in sizes}, rounds=3)
     few, many = (series[str(number)].middle for number in sizes)
-    shown = f"{in_words(many)} beside {in_words(few)}"
-    is_fast = judge("10,000 calls in flight: time a call, x 100 in flight", many / few, 1.5, shown)
+    shown = f"{format_seconds(many)} and {format_seconds(few)}"
+    is_fast = judge("10,000 calls in flight: time per call, x 100 in flight", many / few, 1.5, shown)
     each = bytes_each[10_000]
-    return judge("10,000 calls in flight: bytes each", each, 2048, f"{each:.0f} bytes") and is_fast
+    return judge("10,000 calls in flight: bytes per call", each, 2048, f"{each:.0f} bytes") and is_fast
 
 
 def clients() -> bool:
-    """1,000 clients with their servers in memory; 100 with a process each."""
+    """Measure 1,000 clients with in-memory servers, and 100 clients with server processes."""
     is_good = True
     for mode, number, command in (("memory", 1000, []), ("stdio", 100, ECHO)):
-        weight, threads = run("scale_jackstay.py", mode, str(number), *command)
-        is_good = judge(f"{number:,} clients, {mode}: KiB each", weight, 64, f"{weight:.1f} KiB") and is_good
-        is_good = judge(f"{number:,} clients, {mode}: more threads", threads, 0, f"{threads:.0f}") and is_good
+        kib, threads = run("scale_jackstay.py", mode, str(number), *command)
+        is_good = judge(f"{number:,} clients, {mode}: KiB per client", kib, 64, f"{kib:.1f} KiB") and is_good
+        is_good = judge(f"{number:,} clients, {mode}: additional threads", threads, 0, f"{threads:.0f}") and is_good
     return is_good
 
 
 def large_messages() -> bool:
-    """A message just under 16 MiB, there and back; and one of 1 MiB, which shows whether time is linear."""
+    """Measure the round trip of a message just under 16 MiB, and of 1 MiB, to check that the time is linear."""
 
     def sample(program: str, size: int) -> Sample:
         return lambda: run(program, "5", "1", *LIMIT, text_size=size)[0]
@@ -83,14 +83,14 @@ def large_messages() -> bool:
         rounds=3,
     )
     limit, jackstay, small = (series[name].middle for name in ("limit", "jackstay", "jackstay, 1 MiB"))
-    shown = f"{in_words(jackstay)} beside {in_words(limit)}"
-    is_fast = judge("16 MiB there and back: x limit", jackstay / limit, 4, shown)
-    # Twice the share is the slack for caches: what is quadratic would take sixteen times it.
-    share = f"{in_words(jackstay)} beside {in_words(small)}"
-    return judge("16 MiB there and back: x 1 MiB", jackstay / small, 32, share) and is_fast
+    shown = f"{format_seconds(jackstay)} and {format_seconds(limit)}"
+    is_fast = judge("16 MiB round trip: x limit", jackstay / limit, 4, shown)
+    # 16 times would be linear; twice that allows for cache effects. Quadratic time would be 256 times.
+    share = f"{format_seconds(jackstay)} and {format_seconds(small)}"
+    return judge("16 MiB round trip: x 1 MiB", jackstay / small, 32, share) and is_fast
 
 
 def measure() -> bool:
-    """Run all, print, judge."""
-    print("\nMuch of it")
+    """Run and print all measurements; return whether all bounds are met."""
+    print("\nScale")
     return all([in_flight(), clients(), large_messages()])

@@ -1,14 +1,13 @@
-"""The apcore bridge and the public one, in one interleaved run.
+"""The apcore bridge of Jackstay and the public one, in one interleaved run.
 
     python bench/apcore.py        or: make bench ONLY=apcore
 
 Exits with 1 if a target is missed by more than the noise of the run.
 """
 
-# The same eight modules over stdio, through each bridge's own command, each in a fresh environment, because apcore
-# loads
-# some libraries only if they are installed. The cost of a call is the CPU time of the server; the cost of the bridge is
-# that minus a bare `Executor.call_async`. The start is measured to the first result and to the first list of tools.
+# Both bridges serve the same eight modules over stdio, each in a new environment, because apcore loads some libraries
+# only if they are installed. The cost of a call is the CPU time of the server; the cost of the bridge is that minus a
+# bare `Executor.call_async`. The start is measured to the first result and to the first list of tools.
 
 import json
 import os
@@ -18,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from _measure import Sample, Series, compare, in_words, interleave, print_platform, print_rows
+from _measure import Sample, Series, compare, format_seconds, interleave, print_platform, print_rows
 from _peers import OUR_BRIDGE, PUBLIC_BRIDGE, python_of
 from stdio import OLD, Server
 
@@ -30,27 +29,27 @@ MODULE = '''
 from pydantic import BaseModel
 
 
-class Given(BaseModel):
+class Input(BaseModel):
     text: str
     times: int = 1
 
 
-class Said(BaseModel):
+class Output(BaseModel):
     text: str
 
 
 class Echo:
-    """Say the same again."""
+    """Return the text."""
 
-    input_schema = Given
-    output_schema = Said
-    description = "Say the same again."
+    input_schema = Input
+    output_schema = Output
+    description = "Return the text."
 
     def execute(self, inputs, context):
         return {{"text": inputs["text"]}}
 '''
 
-# What it may cost at most, in seconds or bytes; the requirement's own bounds.
+# The maximum cost, in seconds or bytes.
 BOUNDS = {
     "build of 100": 0.05,
     "build of 1,000": 0.5,
@@ -62,10 +61,10 @@ BOUNDS = {
 
 
 class Bridge(Server):
-    """A bridge over stdio, called by hand."""
+    """A bridge over stdio, with prepared frames."""
 
     def call(self) -> bytes:
-        """A frame that calls the first module, by the name that this bridge lists."""
+        """Return a frame that calls the first module, by the name in the tool list of the bridge."""
         return (
             b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%b","arguments":{"text":"hello"}}}\n'
             % (next(self.ids), self.name)
@@ -74,25 +73,25 @@ class Bridge(Server):
     name = b"bench.module_0"
 
     def find_name(self) -> None:
-        """Ask which name the module has here."""
+        """Read the name of the module from the tool list."""
         listed = json.loads(self.exchange([self.listing()]))["result"]["tools"]
         self.name = next(tool["name"] for tool in listed if tool["name"].endswith("module_0")).encode()
 
     def cpu(self) -> float:
-        """Seconds of CPU that it has used."""
+        """Return the CPU seconds that the server has used."""
         fields = Path(f"/proc/{self.child.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
 
 def write_modules(folder: Path) -> None:
-    """Eight modules, as people keep them."""
+    """Write eight modules as files."""
     (folder / "bench").mkdir()
     for number in range(8):
         (folder / "bench" / f"module_{number}.py").write_text(MODULE.format(), encoding="utf-8")
 
 
 def call(command: list[str]) -> Sample:
-    """CPU seconds of the server for one call."""
+    """Return a sample of the CPU seconds of the server per call."""
 
     def run() -> float:
         server = Bridge(command, OLD)
@@ -112,11 +111,11 @@ def call(command: list[str]) -> Sample:
 
 
 def start(command: list[str], *, lists: bool = False) -> Sample:
-    """Seconds from the start of the process to the first answer to a call, or to the first list of tools."""
-    named = Bridge(command, OLD)
-    named.find_name()
-    name = named.name
-    named.close()
+    """Return a sample of the seconds from the start of the process to the first result, or first list of tools."""
+    probe = Bridge(command, OLD)
+    probe.find_name()
+    name = probe.name
+    probe.close()
 
     def run() -> float:
         started = time.perf_counter()
@@ -131,7 +130,7 @@ def start(command: list[str], *, lists: bool = False) -> Sample:
 
 
 def importing(python: str) -> Sample:
-    """Seconds of an interpreter that loads apcore and nothing else: what every bridge pays."""
+    """Return a sample of the seconds of an interpreter that imports only apcore: the minimum of every bridge."""
 
     def run() -> float:
         started = time.perf_counter()
@@ -142,7 +141,7 @@ def importing(python: str) -> Sample:
 
 
 def help_text(command: list[str]) -> Sample:
-    """Seconds of `--help`."""
+    """Return a sample of the seconds of `--help`."""
 
     def run() -> float:
         started = time.perf_counter()
@@ -153,40 +152,40 @@ def help_text(command: list[str]) -> Sample:
 
 
 def inside() -> dict[str, float]:
-    """What `programs/apcore_build.py` measures in a process of its own."""
+    """Run `programs/apcore_build.py` and return its measurements."""
     program = HERE / "programs" / "apcore_build.py"
-    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(ended.stderr[-2000:])
-    figures: dict[str, float] = json.loads(ended.stdout)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr[-2000:])
+    figures: dict[str, float] = json.loads(done.stdout)
     return figures
 
 
 def print_inside(figures: dict[str, float]) -> bool:
-    """The rows that have a bound and no peer."""
+    """Print the rows that have a bound and no peer; return whether all bounds are met."""
     print("\nInside the process (CPU, best of five)")
     is_good = True
     for name, bound in BOUNDS.items():
         value = figures[name]
         is_bytes = name.startswith("bytes")
-        shown = f"{value:,.0f} bytes" if is_bytes else in_words(value)
-        limit = f"{bound:,.0f} bytes" if is_bytes else in_words(bound)
+        shown = f"{value:,.0f} bytes" if is_bytes else format_seconds(value)
+        limit = f"{bound:,.0f} bytes" if is_bytes else format_seconds(bound)
         is_good = is_good and value <= bound
         print(f"  {name:26} {shown:>12}  target {limit:>12}  {'ok' if value <= bound else 'MISSED'}")
     return is_good
 
 
 def main() -> int:
-    """Run, print, judge."""
+    """Run and print all measurements. Returns the exit code."""
     print_platform()
     print(f"peer: {PUBLIC_BRIDGE}")
-    # pip compiles what it installs; our own source must be allowed to be compiled as well, once.
+    # pip compiles installed packages, so the editable package must be compiled, too.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder:
         write_modules(Path(folder))
         commands = {
             name: [python, "-m", "apcore_mcp", "--extensions-dir", folder]
-            for name, python in (("ours", python_of(OUR_BRIDGE)), ("public", python_of(PUBLIC_BRIDGE)))
+            for name, python in (("jackstay", python_of(OUR_BRIDGE)), ("public", python_of(PUBLIC_BRIDGE)))
         }
         calls = interleave({name: call(command) for name, command in commands.items()}, rounds=ROUNDS)
         starts = interleave({name: start(command) for name, command in commands.items()}, rounds=ROUNDS)
@@ -196,28 +195,29 @@ def main() -> int:
     figures = inside()
     bare = figures["bare call_async"]
     added = {name: max(series.middle - bare, 1e-6) for name, series in calls.items()}
-    print(f"\nA call: bare call_async {in_words(bare)}")
+    print(f"\nA call: bare call_async {format_seconds(bare)}")
     for name, series in calls.items():
-        print(f"  {name:8} {in_words(series.middle):>9} of CPU, {in_words(added[name])} added")
-    is_light = added["ours"] < 0.0003 and added["public"] / added["ours"] >= 8
-    print(f"  added: {added['public'] / added['ours']:.1f} times less than the public one (at least 8); under 0.3 ms")
+        print(f"  {name:8} {format_seconds(series.middle):>9} of CPU, {format_seconds(added[name])} added")
+    is_light = added["jackstay"] < 0.0003 and added["public"] / added["jackstay"] >= 8
+    ratio = added["public"] / added["jackstay"]
+    print(f"  added: {ratio:.1f} times less than the public bridge (target: at least 8, and under 0.3 ms)")
     is_quick = print_rows(
-        "Cold start to the first answer, 8 modules; --help",
+        "Cold start to the first result, 8 modules; --help",
         [
-            compare("cold start to the public bridge's", starts["ours"], starts["public"], 0.5),
-            compare("first list of tools to its", lists["ours"], lists["public"], 0.5),
-            compare("--help to the public bridge's", helps["ours"], helps["public"], 1),
+            compare("cold start, to the public bridge", starts["jackstay"], starts["public"], 0.5),
+            compare("first tool list, to the public bridge", lists["jackstay"], lists["public"], 0.5),
+            compare("--help, to the public bridge", helps["jackstay"], helps["public"], 1),
         ],
     )
-    print(f"  of that, Python and `import apcore` alone: {_both(alone)}")
-    first, help_seconds = starts["ours"].middle, helps["ours"].middle
-    print(f"  cold start {in_words(first)} (under 0.6 s), --help {in_words(help_seconds)} (under 0.2 s)")
+    print(f"  of which Python and `import apcore`: {_both(alone)}")
+    first, help_seconds = starts["jackstay"].middle, helps["jackstay"].middle
+    print(f"  cold start {format_seconds(first)} (under 0.6 s), --help {format_seconds(help_seconds)} (under 0.2 s)")
     is_quick = is_quick and first < 0.6 and help_seconds < 0.2
     return 0 if print_inside(figures) and is_light and is_quick else 1
 
 
 def _both(series: dict[str, Series]) -> str:
-    return ", ".join(f"{name} {in_words(one.middle)}" for name, one in series.items())
+    return ", ".join(f"{name} {format_seconds(row.middle)}" for name, row in series.items())
 
 
 if __name__ == "__main__":

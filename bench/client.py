@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from _measure import Sample, Series, compare, in_words, interleave, print_platform, print_rows
+from _measure import Sample, Series, compare, format_seconds, interleave, print_platform, print_rows
 from _peers import ENVIRONMENTS, TYPESCRIPT, node_of, python_of
 from _scale import measure as measure_scale
 
@@ -18,8 +18,8 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 SERVER = [sys.executable, str(PROGRAMS / "limit_server.py")]
 
-# name -> (program, environment, calls one at a time, calls 64 in flight); TypeScript's calls are those after its warm-
-# up
+# name -> (program, environment, calls one at a time, calls 64 in flight); the calls of TypeScript are those after
+# its warm-up.
 CLIENTS = {
     "limit": ("client_limit.py", None, 3000, 20000),
     "jackstay": ("client_jackstay.py", None, 3000, 20000),
@@ -29,54 +29,54 @@ CLIENTS = {
     "fastmcp 3.4.10": ("client_fastmcp.py", "fastmcp-3.4.10", 1000, 2000),
     "TypeScript 1.32.2": ("client_typescript.mjs", None, 3000, 20000),
 }
-# Fewer for a look, never for a claim.
+# Fewer rounds are only for a quick check, not for published results.
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 
-# At least so many times as fast as the official SDK 2.3: one at a time, 64 in flight.
+# Calls in flight -> the minimum speed relative to the official SDK 2.3.
 TARGETS = {1: 1.4, 64: 8.0}
 
 
 def command_of(program: str, environment: str | None) -> list[str]:
-    """What runs a program; empty where this machine cannot."""
+    """Return the command of a program; empty if it cannot run on this machine."""
     path = PROGRAMS / program
     return node_of(path) if program.endswith(".mjs") else [python_of(environment), str(path)]
 
 
 def sample(program: str, environment: str | None, calls: int, in_flight: int) -> Sample:
-    """Seconds of one call, by the program's own clock."""
+    """Return a sample of the seconds per call, as measured by the program."""
     command = [*command_of(program, environment), str(calls), str(in_flight), *SERVER]
 
     def run() -> float:
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-        if ended.returncode:
-            raise SystemExit(f"{program} in {environment} failed:\n{ended.stderr[-2000:]}")
-        return float(ended.stdout.split()[0])
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode:
+            raise SystemExit(f"{program} in {environment} failed:\n{done.stderr[-2000:]}")
+        return float(done.stdout.split()[0])
 
     return run
 
 
 def print_speeds(title: str, series: dict[str, Series]) -> None:
-    """Every program beside the limit and the SDK."""
+    """Print the speed of every program, also relative to the limit and to the SDK."""
     print(f"\n{title}")
-    for name, one in series.items():
-        limit, sdk = series["limit"].middle / one.middle, series["mcp 2.3.0"].middle / one.middle
-        spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
+    for name, row in series.items():
+        limit, sdk = series["limit"].middle / row.middle, series["mcp 2.3.0"].middle / row.middle
+        spread = f"({format_seconds(min(row.samples))} .. {format_seconds(max(row.samples))})"
         print(
-            f"  {name:16} {1 / one.middle:>9,.0f} calls/s {in_words(one.middle):>9} {spread:>22}  {limit:5.2f} of "
-            f"limit  {sdk:6.2f} x SDK"
+            f"  {name:16} {1 / row.middle:>9,.0f} calls/s {format_seconds(row.middle):>9} {spread:>22}  "
+            f"{limit:5.2f} of limit  {sdk:6.2f} x SDK"
         )
 
 
 def main() -> int:
-    """Run, print, judge."""
+    """Run and print all measurements. Returns the exit code."""
     print_platform()
     print("peers: " + ", ".join([*ENVIRONMENTS, TYPESCRIPT]))
     can_run = {name: row for name, row in CLIENTS.items() if not row[0].endswith(".mjs") or command_of(*row[:2])}
     is_good = True
     for in_flight, target in TARGETS.items():
         programs = {
-            name: sample(program, environment, one if in_flight == 1 else many, in_flight)
-            for name, (program, environment, one, many) in can_run.items()
+            name: sample(program, environment, single if in_flight == 1 else many, in_flight)
+            for name, (program, environment, single, many) in can_run.items()
         }
         series = interleave(programs, rounds=ROUNDS)
         print_speeds(f"stdio, {in_flight} in flight", series)

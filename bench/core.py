@@ -23,7 +23,7 @@ IMPORT_BASE = "import asyncio, msgspec"
 ENVELOPE_TARGET = 2.5
 FRAMING_TARGET = 3.0
 IMPORT_TARGET = 1.4
-# How much faster than joining the same chunks framing may grow from 1 to 16 MiB. Quadratic framing would give 16.
+# The maximum growth of framing from 1 to 16 MiB, relative to joining the same chunks. Quadratic framing would be 16.
 GROWTH_TARGET = 2.0
 
 CHUNK = 65_536
@@ -45,23 +45,23 @@ def _call(text: str, **params: object) -> dict[str, object]:
     return {"method": "tools/call", "params": {**params, "name": "echo", "arguments": {"text": text}}}
 
 
-def _answer(text: str) -> dict[str, object]:
+def _response(text: str) -> dict[str, object]:
     return {"result": {"content": [{"type": "text", "text": text}], "isError": False}}
 
 
-# What is decoded, and how many times for one sample.
+# Name, members of the frame, number of decodings per sample.
 FRAMES: list[tuple[str, dict[str, object], int]] = [
     ("request, 2025-11-25", _call("hello"), 20_000),
     ("request, 2026-07-28", _call("hello", _meta=_META), 10_000),
     ("request, not ASCII", _call("h\u00e9llo \u2603"), 20_000),
-    ("answer", _answer("hello"), 20_000),
-    ("answer of 1 MiB of text", _answer("line of text\n" * 80_659), 20),
-    ("answer, 100 tools", {"result": {"tools": _TOOLS}}, 50),
+    ("response", _response("hello"), 20_000),
+    ("response with 1 MiB of text", _response("line of text\n" * 80_659), 20),
+    ("response, 100 tools", {"result": {"tools": _TOOLS}}, 50),
 ]
 
 
 def find_row(frame: bytes, pending: dict[int | str, str]) -> object:
-    """What a core does with every frame: read the envelope, then find the method's row or the call it answers."""
+    """Decode the envelope of a frame, then find the row of its method or the call that it responds to."""
     message = decode(frame)
     if type(message) is Request:
         return METHODS[message.method]
@@ -88,19 +88,19 @@ def measure_envelopes() -> list[Row]:
 
 
 def chunks_of(framing: str, size: int) -> list[bytes]:
-    """A frame of that many bytes, as it would be read, each chunk an object of its own."""
+    """Return a frame of this size as chunks, as they would be read."""
     stream = FRAMINGS[framing].writer(b"x" * size, size)
     return [stream[at : at + CHUNK] for at in range(0, len(stream), CHUNK)]
 
 
-def pull_one(framing: str, chunks: list[bytes], size: int) -> None:
+def read_frame(framing: str, chunks: list[bytes], size: int) -> None:
     framer = FRAMINGS[framing].reader(size)
     frame = None
     for chunk in chunks:
         framer.feed(chunk)
         frame = framer.next_frame()
     if frame is None or len(frame) != size:
-        raise AssertionError("the frame is not the one that was fed")
+        raise AssertionError("the frame differs from the input")
 
 
 def measure_framing() -> tuple[list[Row], list[str], bool]:
@@ -110,7 +110,7 @@ def measure_framing() -> tuple[list[Row], list[str], bool]:
         number = 32 // mebibytes
         for framing in FRAMINGS:
             chunks = chunks_of(framing, size)
-            programs[f"{framing} {mebibytes}"] = cpu_time(partial(pull_one, framing, chunks, size), number)
+            programs[f"{framing} {mebibytes}"] = cpu_time(partial(read_frame, framing, chunks, size), number)
         programs[f"join {mebibytes}"] = cpu_time(partial(b"".join, chunks), number)
     series = interleave(programs)
     rows = [
@@ -145,12 +145,12 @@ def measure_imports() -> list[Row]:
 
 def main() -> int:
     print_platform()
-    is_good = print_rows("Decoding an envelope and finding its row; base: msgspec.json.decode", measure_envelopes())
+    is_good = print_rows("Decode an envelope and find its row; base: msgspec.json.decode", measure_envelopes())
     rows, growths, is_linear = measure_framing()
     is_good = print_rows(f"A frame in chunks of {CHUNK:,} bytes; base: joining the chunks", rows) and is_good
     for growth in growths:
         print(f"  {growth}")
-    is_good = print_rows(f"Importing; base: {IMPORT_BASE}", measure_imports()) and is_good
+    is_good = print_rows(f"Import; base: {IMPORT_BASE}", measure_imports()) and is_good
     return 0 if is_good and is_linear else 1
 
 

@@ -6,8 +6,7 @@ Exits with 1 if a target is missed by more than the noise of the run.
 """
 
 # Servers: 32 keep-alive connections with one request in flight each, on uvicorn with h11, and with httptools and
-# uvloop.
-# "Limit" is a minimal ASGI app on the same uvicorn. Compared by CPU seconds of the server per call.
+# uvloop. "Limit" is a minimal ASGI app on the same uvicorn. The CPU seconds of the server per call are compared.
 
 import os
 import subprocess
@@ -15,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from _load import NEW, OLD, Conversation, HttpServer, seconds_each
-from _measure import Sample, Series, compare, in_words, interleave, print_platform, print_rows
+from _load import NEW, OLD, Connection, HttpServer, seconds_each
+from _measure import Sample, Series, compare, format_seconds, interleave, print_platform, print_rows
 from _peers import ENVIRONMENTS, TYPESCRIPT, node_of, python_of
 
 HERE = Path(__file__).resolve().parent
@@ -45,7 +44,7 @@ if TYPESCRIPT_SERVER := node_of(PROGRAMS / "http_typescript.mjs"):
     SERVERS["TypeScript 1.32.2"] = ([*TYPESCRIPT_SERVER, "PORT"], OLD)
 SDK = "mcp 2.3.0, low level"
 JUDGED = {"jackstay": SDK, "jackstay, 2026-07-28": "mcp 2.3.0, 2026-07-28", "jackstay, sessions": SDK}
-# Off by default in Jackstay; on in the others.
+# Sessions are off by default in Jackstay, and on in the other libraries.
 SESSIONS = {"jackstay, sessions": ("--sessions",)}
 SLOW = {name for name in SERVERS if name.startswith(("mcp", "fastmcp"))}
 
@@ -53,28 +52,28 @@ CALL = ("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
 LIST = ("tools/list", {})
 
 
-def load(name: str, parser: str, answers: str, kind: str) -> Sample:
-    """CPU seconds of the server for one request of this kind; TypeScript warms up for longer."""
+def load(name: str, parser: str, response_format: str, kind: str) -> Sample:
+    """Return a sample of the CPU seconds of the server per request; TypeScript has a longer warm-up."""
     command, revision = SERVERS[name]
     method, params = LIST if kind == "list" else CALL
-    words = [parser, answers, *SESSIONS.get(name, ()), *(["--tools", "100"] if kind == "list" else [])]
+    arguments = [parser, response_format, *SESSIONS.get(name, ()), *(["--tools", "100"] if kind == "list" else [])]
     count = (20 if name in SLOW else 60) if kind == "list" else (50 if name in SLOW else 300)
     warm_seconds = 10.0 if name.startswith("TypeScript") else 0.0
 
     def run() -> float:
-        server = HttpServer(command, *words)
+        server = HttpServer(command, *arguments)
         try:
-            conversations = [Conversation(server.port, revision) for _ in range(CONNECTIONS)]
-            requests = [one.request(method, dict(params)) for one in conversations]
-            checked = conversations[0].exchange(requests[0])
+            connections = [Connection(server.port, revision) for _ in range(CONNECTIONS)]
+            requests = [connection.request(method, dict(params)) for connection in connections]
+            checked = connections[0].exchange(requests[0])
             if (b"hello" if kind == "call" else b"tool_099") not in checked:
-                raise SystemExit(f"{name} answered {checked[:600]!r}")
+                raise SystemExit(f"{name} returned an unexpected response: {checked[:600]!r}")
             warm_at = time.perf_counter() + warm_seconds
-            seconds_each(conversations, requests, count // 5)
+            seconds_each(connections, requests, count // 5)
             while time.perf_counter() < warm_at:
-                seconds_each(conversations, requests, count // 5)
+                seconds_each(connections, requests, count // 5)
             before = server.cpu()
-            seconds_each(conversations, requests, count)
+            seconds_each(connections, requests, count)
             return (server.cpu() - before) / (count * CONNECTIONS)
         finally:
             server.close()
@@ -83,21 +82,22 @@ def load(name: str, parser: str, answers: str, kind: str) -> Sample:
 
 
 def print_speeds(title: str, series: dict[str, Series]) -> None:
-    """Every program beside the limit and the SDK."""
-    print(f"\n{title}: CPU of the server for one request")
-    for name, one in series.items():
-        limit, sdk = series["limit"].middle / one.middle, series[SDK].middle / one.middle
-        spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
-        print(f"  {name:22} {in_words(one.middle):>9} {spread:>22}  {limit:5.2f} of limit  {sdk:6.2f} x SDK")
+    """Print the CPU time of every program, also relative to the limit and to the SDK."""
+    print(f"\n{title}: CPU of the server per request")
+    for name, measured in series.items():
+        limit, sdk = series["limit"].middle / measured.middle, series[SDK].middle / measured.middle
+        spread = f"({format_seconds(min(measured.samples))} .. {format_seconds(max(measured.samples))})"
+        seconds = format_seconds(measured.middle)
+        print(f"  {name:22} {seconds:>9} {spread:>22}  {limit:5.2f} of limit  {sdk:6.2f} x SDK")
 
 
-def part(parser: str, answers: str, kind: str, over_sdk: float, of_limit: float) -> bool:
-    """Run one part, print it, judge it: at least so many times the SDK, and so much of the limit."""
+def part(parser: str, response_format: str, kind: str, over_sdk: float, of_limit: float) -> bool:
+    """Run and print one part. Returns whether the speed relative to the SDK and to the limit is reached."""
     names = [
         name for name in SERVERS if not name.startswith("TypeScript") or (parser == "httptools" and kind == "call")
     ]
-    series = interleave({name: load(name, parser, answers, kind) for name in names}, rounds=ROUNDS)
-    title = {"call": f"HTTP {answers.upper()}, {CONNECTIONS} connections", "list": "tools/list of 100"}[kind]
+    series = interleave({name: load(name, parser, response_format, kind) for name in names}, rounds=ROUNDS)
+    title = {"call": f"HTTP {response_format.upper()}, {CONNECTIONS} connections", "list": "tools/list of 100"}[kind]
     print_speeds(f"{title}, {parser}", series)
     rows = []
     for name, peer in JUDGED.items():
@@ -108,20 +108,20 @@ def part(parser: str, answers: str, kind: str, over_sdk: float, of_limit: float)
 
 
 def print_sessions() -> bool:
-    """What a session without an open stream weighs in the server."""
+    """Print the memory of a session without an open stream; return whether the target is met."""
     print("\nIdle sessions")
     is_good = True
     for name in ("jackstay, sessions", SDK):
         command, revision = SERVERS[name]
         server = HttpServer(command, "httptools", "json", *SESSIONS.get(name, ()))
         for _ in range(50):
-            Conversation(server.port, revision).socket.close()
+            Connection(server.port, revision).socket.close()
         before = server.rss()
         for _ in range(2000):
-            Conversation(server.port, revision).socket.close()
+            Connection(server.port, revision).socket.close()
         each = (server.rss() - before) / 2000
         server.close()
-        print(f"  {name:22} {each:6.1f} KiB each")
+        print(f"  {name:22} {each:6.1f} KiB per session")
         is_good = is_good and (name == SDK or each <= 6)
     print("  target: at most 6 KiB")
     return is_good
@@ -140,16 +140,16 @@ CLIENTS = {
 
 
 def clients() -> bool:
-    """32 calls in flight against the least ASGI app; CPU seconds of the client for one call."""
+    """Compare the CPU seconds of clients per call, with 32 calls in flight to the minimal ASGI app."""
     server = HttpServer(python("http_limit.py"), "httptools", "json")
 
     def sample(command: list[str], calls: int) -> Sample:
         def run() -> float:
-            words = [*command, str(calls), str(CONNECTIONS), f"http://127.0.0.1:{server.port}/mcp"]
-            ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
-            if ended.returncode:
-                raise SystemExit(f"{words} failed:\n{ended.stderr[-2000:]}")
-            return float(ended.stdout.split()[1])
+            arguments = [*command, str(calls), str(CONNECTIONS), f"http://127.0.0.1:{server.port}/mcp"]
+            done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=300)
+            if done.returncode:
+                raise SystemExit(f"{arguments} failed:\n{done.stderr[-2000:]}")
+            return float(done.stdout.split()[1])
 
         return run
 
@@ -163,17 +163,17 @@ def clients() -> bool:
         series = interleave(programs, rounds=ROUNDS)
     finally:
         server.close()
-    print(f"\nClients over HTTP, {CONNECTIONS} in flight: CPU of the client for one call")
-    for name, one in series.items():
-        sdk = series["mcp 2.3.0"].middle / one.middle
-        spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
-        print(f"  {name:22} {in_words(one.middle):>9} {spread:>22}  {sdk:6.2f} x SDK")
+    print(f"\nClients over HTTP, {CONNECTIONS} in flight: CPU of the client per call")
+    for name, measured in series.items():
+        sdk = series["mcp 2.3.0"].middle / measured.middle
+        spread = f"({format_seconds(min(measured.samples))} .. {format_seconds(max(measured.samples))})"
+        print(f"  {name:22} {format_seconds(measured.middle):>9} {spread:>22}  {sdk:6.2f} x SDK")
     row = compare("jackstay to the SDK", series["jackstay"], series["mcp 2.3.0"], 1 / 1.5)
     return print_rows("target: at least 1.5 x the official SDK 2.3", [row])
 
 
 def main() -> int:
-    """Run, print, judge."""
+    """Run and print all measurements. Returns the exit code."""
     print_platform()
     print("peers: " + ", ".join([*ENVIRONMENTS, TYPESCRIPT]))
     results = [

@@ -1,8 +1,8 @@
-"""Compare HTTP client libraries as our transport would use them (docs/design/http-client.md).
+"""Compare HTTP client libraries for our transport (docs/design/http-client.md).
 
     python bench/http_client_choice.py
 
-Measured are CPU time per call, import time, and whether cancelling a request closes its connection at once.
+Measures CPU time per call, import time, and whether cancelling a request closes its connection immediately.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from _measure import Sample, in_words, interleave, print_platform
+from _measure import Sample, format_seconds, interleave, print_platform
 
 HERE = Path(__file__).resolve().parent
-sys.path.remove(str(HERE))  # a file here is called `http`, and the libraries want the standard library's
+sys.path.remove(str(HERE))  # `http.py` here would shadow the module of the standard library
 HEADERS = [
     ("Content-Type", "application/json"),
     ("Accept", "application/json, text/event-stream"),
@@ -48,8 +48,8 @@ async def use_aiohttp() -> Any:
     ) as session:
 
         async def post(url: str, body: bytes) -> bytes:
-            place = URL(url, encoded=True)
-            async with session.post(place, headers=HEADERS, data=body, allow_redirects=False) as response:
+            parsed = URL(url, encoded=True)
+            async with session.post(parsed, headers=HEADERS, data=body, allow_redirects=False) as response:
                 assert response.content_type == "application/json"
                 parts = [chunk async for chunk in response.content.iter_any()]
                 return b"".join(parts)
@@ -90,8 +90,8 @@ async def use_raw() -> Any:
         try:
             head = f"POST /{path} HTTP/1.1\r\nHost: {authority}\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
-            head_of = (await reader.readuntil(b"\r\n\r\n")).lower()
-            size = int(head_of.split(b"content-length:")[1].split(b"\r\n")[0])
+            response_head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            size = int(response_head.split(b"content-length:")[1].split(b"\r\n")[0])
             found = await reader.readexactly(size)
             is_complete = True
             return found
@@ -112,11 +112,11 @@ def use(name: str) -> Use:
     return use_aiohttp() if name == "aiohttp" else use_httpx(name)
 
 
-# --- one run, in a process of its own ---------------------------------------------------------------------------------
+# --- one run, in a separate process -----------------------------------------------------------------------------------
 
 
 async def run(name: str, url: str, calls: int, in_flight: int) -> float:
-    """CPU seconds of one call."""
+    """Return the CPU seconds per call."""
     left = iter(range(calls))
     async with use(name) as post:
 
@@ -131,8 +131,8 @@ async def run(name: str, url: str, calls: int, in_flight: int) -> float:
         return (time.process_time() - started) / calls
 
 
-async def give_up(name: str, url: str) -> bool:
-    """Whether cancelling a request that is not answered ends its connection, so that the server can see it."""
+async def closes_on_cancel(name: str, url: str) -> bool:
+    """Return whether cancelling a pending request closes its connection, as seen by the server."""
     async with use(name) as post:
         before = int(await read(url + "ended"))
         task = asyncio.ensure_future(post(url + "stall", BODY % 1))
@@ -171,15 +171,16 @@ def limit_server() -> Iterator[str]:
         server.stdin.close()
 
 
-def in_a_process(*words: str) -> str:
-    done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=False, timeout=300)
+def run_in_process(*arguments: str) -> str:
+    command = [sys.executable, __file__, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
     return done.stdout.strip()
 
 
 def sample(name: str, url: str, calls: int, in_flight: int) -> Sample:
-    return lambda: float(in_a_process("run", name, url, str(calls), str(in_flight)))
+    return lambda: float(run_in_process("run", name, url, str(calls), str(in_flight)))
 
 
 def import_sample(name: str) -> Sample:
@@ -195,28 +196,29 @@ def main() -> int:
     with limit_server() as url:
         for in_flight, calls in ((32, 1500), (1, 500)):
             series = interleave({name: sample(name, url, calls, in_flight) for name in CANDIDATES}, rounds=ROUNDS)
-            print(f"\nCPU of a call, {in_flight} in flight")
-            for name, one in series.items():
-                every = one.samples + one.control
-                spread = f"({in_words(min(every))} .. {in_words(max(every))})"
-                ratio = one.middle / series["aiohttp"].middle
+            print(f"\nCPU per call, {in_flight} in flight")
+            for name, row in series.items():
+                samples = row.samples + row.control
+                spread = f"({format_seconds(min(samples))} .. {format_seconds(max(samples))})"
+                ratio = row.middle / series["aiohttp"].middle
                 print(
-                    f"  {name:8} {in_words(one.middle):>9} {spread:>22}  {ratio:5.2f} x aiohttp  noise {one.noise:.0%}"
+                    f"  {name:8} {format_seconds(row.middle):>9} {spread:>22}  "
+                    f"{ratio:5.2f} x aiohttp  noise {row.noise:.0%}"
                 )
         imports = interleave({name: import_sample(name) for name in CANDIDATES[1:]}, rounds=ROUNDS)
         print("\nimport, after asyncio and ssl")
-        for name, one in imports.items():
-            print(f"  {name:8} {in_words(one.middle):>9}")
-        print("\ngiving up ends the connection")
+        for name, row in imports.items():
+            print(f"  {name:8} {format_seconds(row.middle):>9}")
+        print("\ncancelling a request closes its connection")
         for name in CANDIDATES:
-            print(f"  {name:8} {in_a_process('give-up', name, url)}")
+            print(f"  {name:8} {run_in_process('cancel', name, url)}")
     return 0
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["run"]:
         print(asyncio.run(run(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))))
-    elif sys.argv[1:2] == ["give-up"]:
-        print("yes" if asyncio.run(give_up(sys.argv[2], sys.argv[3])) else "NO")
+    elif sys.argv[1:2] == ["cancel"]:
+        print("yes" if asyncio.run(closes_on_cancel(sys.argv[2], sys.argv[3])) else "NO")
     else:
         sys.exit(main())

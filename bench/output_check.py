@@ -1,8 +1,8 @@
-"""The check of a tool's output: our bounded one and `jsonschema-rs`, if that is installed.
+"""Validation of tool output: our bounded validator, and `jsonschema-rs` if it is installed.
 
     python bench/output_check.py
 
-Ordinary outputs, and hostile schemas. Exponential ones stay small, because `jsonschema-rs` cannot be interrupted.
+Validates ordinary outputs, and hostile schemas, which are small, because `jsonschema-rs` cannot be interrupted.
 """
 
 import time
@@ -28,12 +28,12 @@ ANCHORED = {
 
 
 def table(rows: int) -> dict[str, Any]:
-    """An output with so many rows of ten columns."""
+    """Return an output with this many rows of ten columns."""
     return {"rows": [{f"c{n}": "x" for n in range(10)} for _ in range(rows)]}
 
 
 def doubling(levels: int) -> dict[str, Any]:
-    """A schema whose last definition is reached 2^levels times."""
+    """Return a schema whose last definition is evaluated 2^levels times."""
     definitions: dict[str, Any] = {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(levels)}
     return {"$ref": "#/$defs/0", "$defs": {**definitions, str(levels): {}}}
 
@@ -49,18 +49,18 @@ CASES: tuple[tuple[str, dict[str, Any], Any], ...] = (
 
 
 def seconds(work: Callable[[], object]) -> tuple[float, object]:
-    """How long one run takes, and what it returned."""
-    begun = time.perf_counter()
+    """Return the seconds of one call, and its result."""
+    started = time.perf_counter()
     result = work()
-    return time.perf_counter() - begun, result
+    return time.perf_counter() - started, result
 
 
 def main() -> None:
-    """Print a table."""
+    """Print a table of all cases."""
     print(f"{'':28}{'ours, compile':>15}{'check':>12}{'rs, compile':>15}{'check':>12}")
     for name, schema, output in CASES:
         compiling, check = seconds(lambda schema=schema: checker(schema))
-        checking, flaw = seconds(lambda check=check, output=output: check(output))  # type: ignore[operator]
+        checking, problem = seconds(lambda check=check, output=output: check(output))  # type: ignore[operator]
         line = f"{name:28}{compiling * 1e3:12.2f} ms{checking * 1e3:9.2f} ms"
         if jsonschema_rs is not None:
             options = jsonschema_rs.RegexOptions()
@@ -69,7 +69,7 @@ def main() -> None:
             )
             checking, _ = seconds(lambda other=other, output=output: other.is_valid(output))  # type: ignore[attr-defined]
             line += f"{compiling * 1e3:12.2f} ms{checking * 1e3:9.2f} ms"
-        print(line + (f"  ({flaw})" if flaw else ""))
+        print(line + (f"  ({problem})" if problem else ""))
     if jsonschema_rs is None:
         print("jsonschema-rs is not installed: pip install jsonschema-rs")
 

@@ -5,11 +5,9 @@
 Exits with 1 if the best of all rounds misses a target.
 """
 
-# Registries repeat the bundled one under other names. Measured are the time from the start of the process to the
-# response
-# to `initialize`, the time of a call, and the size of the installed files. `public` is the public procontext 0.2.3 on
-# the
-# machine on which the targets were set.
+# The registries repeat the bundled one with other names. Measured are the time from the start of the process to the
+# response to `initialize`, the time of a call, and the size of the installed files. `public` is the public procontext
+# 0.2.3 on the machine on which the targets were set.
 
 import json
 import os
@@ -26,7 +24,7 @@ from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 
-from _measure import in_words, print_platform
+from _measure import format_seconds, print_platform
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
@@ -35,7 +33,7 @@ SIZES = (1_000, 10_000, 100_000)
 
 
 class Target(NamedTuple):
-    """What is measured, in seconds or MB: at most `ours`, where the public one has `public` (0: not known)."""
+    """The maximum of a measurement, in seconds or MB, and the value of the public procontext."""
 
     name: str
     limit: float
@@ -58,21 +56,21 @@ TARGETS = {
 
 
 def make_registry(size: int, file: Path) -> None:
-    """The bundled rows, then the same ones under other names until there are enough."""
+    """Write a registry of this size: the bundled rows, then the same rows with other names."""
     bundled = json.loads(
         (ROOT / "packages/jackstay-procontext/src/procontext/registry/known-libraries.json").read_bytes()
     )["libraries"]
-    draw = random.Random(size)
+    rng = random.Random(size)
     rows = bundled[:size]
     while len(rows) < size:
         row = bundled[len(rows) % len(bundled)]
-        tail = "".join(draw.choices(string.ascii_lowercase, k=draw.randint(3, 8))) + str(len(rows))
-        packages = {place: [f"{name}-{tail}" for name in names] for place, names in row["packages"].items()}
+        suffix = "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 8))) + str(len(rows))
+        packages = {registry: [f"{name}-{suffix}" for name in names] for registry, names in row["packages"].items()}
         rows.append(
             {
                 **row,
-                "id": f"{row['id']}-{tail}",
-                "name": f"{row['name']} {tail}",
+                "id": f"{row['id']}-{suffix}",
+                "name": f"{row['name']} {suffix}",
                 "packages": packages,
                 "aliases": [],
             }
@@ -84,16 +82,16 @@ class Server:
     """`procontext` over stdio, with one request at a time."""
 
     def __init__(self, folder: Path, registry: Path) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
-        kept["PROCONTEXT_CONFIG"] = str(folder / "settings.yaml")
-        places = {f"XDG_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "DATA", "CONFIG")}
-        began = time.perf_counter()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
+        environment["PROCONTEXT_CONFIG"] = str(folder / "settings.yaml")
+        directories = {f"XDG_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "DATA", "CONFIG")}
+        started = time.perf_counter()
         self.child = subprocess.Popen(
             [sys.executable, "-m", "procontext"],
             cwd=folder,
             env={
-                **kept,
-                **places,
+                **environment,
+                **directories,
                 "PYTHONPATH": str(ROOT / "src"),
                 "PROCONTEXT__REGISTRY__PATH": str(registry),
             },
@@ -101,13 +99,13 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        hello = {
+        params = {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
             "clientInfo": {"name": "bench", "version": "1"},
         }
-        self.request("initialize", **hello)
-        self.start = time.perf_counter() - began
+        self.request("initialize", **params)
+        self.start = time.perf_counter() - started
         self.write({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def write(self, message: dict[str, Any]) -> None:
@@ -121,18 +119,18 @@ class Server:
         return self.child.stdout.readline()
 
     def seconds(self, name: str, **arguments: Any) -> float:
-        """What one call takes, in the middle.
+        """Return the median seconds of a call.
 
-        The first one, which may have to wait for the registry, is not counted.
+        The first call, which may wait for the registry, is not counted.
         """
         answer = self.request("tools/call", name=name, arguments=arguments)
         assert b'"isError":true' not in answer, answer[:500]
-        taken = []
+        durations = []
         for _ in range(CALLS):
-            began = time.perf_counter()
+            started = time.perf_counter()
             self.request("tools/call", name=name, arguments=arguments)
-            taken.append(time.perf_counter() - began)
-        return median(taken)
+            durations.append(time.perf_counter() - started)
+        return median(durations)
 
     def megabytes(self) -> float:
         lines = Path(f"/proc/{self.child.pid}/status").read_text().splitlines()
@@ -145,7 +143,7 @@ class Server:
 
 
 def measure(folder: Path, size: int) -> dict[str, float]:
-    """One process, everything once."""
+    """Start one process, and return one sample of each measurement."""
     server = Server(folder, folder / f"{size}.json")
     try:
         found = {
@@ -163,7 +161,7 @@ def measure(folder: Path, size: int) -> dict[str, float]:
 
 
 def installed() -> float:
-    """Megabytes of the package, and of every distribution that it needs with the extra `procontext`."""
+    """Return the size in MB of the package and its dependencies with the extra `procontext`."""
     sizes: dict[str, int] = {}
     wanted = [("jackstay", frozenset({"procontext"}))]
     while wanted:
@@ -175,14 +173,14 @@ def installed() -> float:
         for line in found.requires or ():
             need = Requirement(line)
             if any(need.marker is None or need.marker.evaluate({"extra": extra}) for extra in (*extras, "")):
-                one = (need.name.lower(), frozenset(need.extras))
-                if one[0] not in sizes or one[1]:
-                    wanted.append(one)
+                dependency = (need.name.lower(), frozenset(need.extras))
+                if dependency[0] not in sizes or dependency[1]:
+                    wanted.append(dependency)
     return sum(sizes.values()) / 1_048_576
 
 
 def main() -> int:
-    """Measure in rounds, the sizes taking turns, and judge the best."""
+    """Measure in rounds, and compare the best samples with the targets. Returns the exit code."""
     print_platform()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -195,14 +193,14 @@ def main() -> int:
         samples: dict[tuple[str, int], list[float]] = {}
         for _ in range(ROUNDS):
             for size in SIZES:
-                for what, value in measure(folder, size).items():
-                    samples.setdefault((what, size), []).append(value)
+                for measurement, value in measure(folder, size).items():
+                    samples.setdefault((measurement, size), []).append(value)
     samples["installed", 0] = [installed()]
     is_good = True
-    print(f"\n  {'':28} {'best':>9} {'middle':>9} {'target':>9} {'public':>9}")
+    print(f"\n  {'':28} {'best':>9} {'median':>9} {'target':>9} {'public':>9}")
     for key, target in TARGETS.items():
         best, middle = min(samples[key]), median(samples[key])
-        show = (lambda value: f"{value:.0f} MB") if key[0] in ("memory", "installed") else in_words
+        show = (lambda value: f"{value:.0f} MB") if key[0] in ("memory", "installed") else format_seconds
         is_good = is_good and best <= target.limit
         verdict = "ok" if best <= target.limit else "MISSED"
         cells = " ".join(f"{show(value):>9}" for value in (best, middle, target.limit, target.public))

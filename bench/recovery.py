@@ -1,4 +1,4 @@
-"""What callers receive when their server is killed or frozen during a call: Jackstay and other libraries.
+"""The outcome of calls whose server is killed or stopped, for Jackstay and other libraries.
 
     python bench/recovery.py        or: make bench ONLY=recovery
 
@@ -28,7 +28,7 @@ CLIENTS = {
     "fastmcp 4.1.2": ("recovery_fastmcp.py", "fastmcp-4.1.2"),
     "fastmcp 3.4.10": ("recovery_fastmcp.py", "fastmcp-3.4.10"),
 }
-FAULTS = {"killed (SIGKILL)": signal.SIGKILL, "frozen (SIGSTOP)": signal.SIGSTOP}
+FAULTS = {"killed (SIGKILL)": signal.SIGKILL, "stopped (SIGSTOP)": signal.SIGSTOP}
 CALLS = ("the open call", "the next call")
 
 
@@ -56,11 +56,11 @@ def main() -> int:
     """Print the outcomes; return 1 if a call of Jackstay hung or was not followed by a reconnect."""
     print_platform()
     for _, environment in CLIENTS.values():
-        python_of(environment)  # created in sequence
+        python_of(environment)  # created one after the other
     has_failed = False
     for fault, signal_number in FAULTS.items():
         print(f"\nThe server is {fault} with a call open")
-        with ThreadPoolExecutor(len(CLIENTS)) as pool:  # they wait, and measure nothing
+        with ThreadPoolExecutor(len(CLIENTS)) as pool:  # the clients mostly wait
             all_outcomes = list(
                 pool.map(lambda name, signal_number=signal_number: run_client(name, signal_number), CLIENTS)
             )

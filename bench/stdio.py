@@ -6,8 +6,7 @@ Exits with 1 if a target is missed by more than the noise of the run.
 """
 
 # The load is raw: prepared frames, written and counted with system calls. Jackstay is `examples/echo.py`, with the
-# public
-# decorators. The revision is 2025-11-25; Jackstay is also shown with 2026-07-28.
+# public decorators. The revision is 2025-11-25; Jackstay is also measured with 2026-07-28.
 
 import os
 import subprocess
@@ -16,13 +15,13 @@ import threading
 import time
 from pathlib import Path
 
-from _measure import Sample, Series, compare, in_words, interleave, print_platform, print_rows
+from _measure import Sample, Series, compare, format_seconds, interleave, print_platform, print_rows
 from _peers import ENVIRONMENTS, TYPESCRIPT, node_of, python_of
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 ECHO = HERE.parent / "examples" / "echo.py"
-# Fewer for a look, never for a claim.
+# Fewer rounds are only for a quick check, not for published results.
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 
 OLD, NEW = "2025-11-25", "2026-07-28"
@@ -45,9 +44,9 @@ if TYPESCRIPT_SERVER := node_of(PROGRAMS / "server_typescript.mjs"):
     SERVERS["TypeScript 1.32.2"] = (TYPESCRIPT_SERVER, OLD)
 SLOW = {name for name in SERVERS if name.startswith(("mcp", "fastmcp"))}
 SDK = "mcp 2.3.0, low level"
-# Ours, and what it is held against: the official SDK in the same revision.
+# Jackstay, and the official SDK with the same revision.
 JUDGED = {"jackstay": SDK, "jackstay, 2026-07-28": "mcp 2.3.0, 2026-07-28"}
-# Seconds of load before the clock starts, where a compiler needs them.
+# Seconds of load before the measurement, for a JIT compiler.
 WARM_UP = {"TypeScript 1.32.2": 10.0}
 
 INITIALIZE = (
@@ -62,21 +61,21 @@ META = (
 
 
 class Server:
-    """A server that was started, and the raw load on it."""
+    """A server process, and the raw load on it."""
 
     def __init__(self, command: list[str], revision: str) -> None:
         self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self.child.stdin is not None
         assert self.child.stdout is not None
-        self.to, self.out = self.child.stdin.fileno(), self.child.stdout.fileno()
+        self.stdin_fd, self.stdout_fd = self.child.stdin.fileno(), self.child.stdout.fileno()
         self.meta = META if revision == NEW else b""
         self.ids = iter(range(1, 1 << 60))
         if revision == OLD:
             self.exchange([INITIALIZE])
-            os.write(self.to, INITIALIZED)
+            os.write(self.stdin_fd, INITIALIZED)
 
     def call(self) -> bytes:
-        """A frame that calls echo."""
+        """Return a frame that calls echo."""
         return (
             b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%b"name":"echo","arguments":{"text":"hello"}}}\n'
             % (
@@ -86,42 +85,42 @@ class Server:
         )
 
     def listing(self) -> bytes:
-        """A frame that lists the tools."""
+        """Return a frame that lists the tools."""
         params = b"{%b}" % self.meta.rstrip(b",")
         return b'{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":%b}\n' % (next(self.ids), params)
 
     def exchange(self, frames: list[bytes]) -> bytes:
-        """Write these in one go and read as many answers."""
-        os.write(self.to, b"".join(frames))
-        answers, missing = b"", len(frames)
+        """Write the frames at once, and read as many responses."""
+        os.write(self.stdin_fd, b"".join(frames))
+        responses, missing = b"", len(frames)
         while missing:
-            data = os.read(self.out, 1 << 20)
+            data = os.read(self.stdout_fd, 1 << 20)
             if not data:
-                raise SystemExit(f"{self.child.args} ended")
+                raise SystemExit(f"{self.child.args} exited")
             missing -= data.count(b"\n")
-            answers += data
-        return answers
+            responses += data
+        return responses
 
     def exchange_large(self, frame: bytes) -> None:
-        """Write one large frame and read its answer; by a thread, since neither pipe holds either."""
+        """Write a large frame in a thread, because it exceeds the pipe buffer, and read the response."""
         writing = threading.Thread(target=self._write_all, args=(frame,))
         writing.start()
-        while not os.read(self.out, 1 << 20).endswith(b"\n"):
+        while not os.read(self.stdout_fd, 1 << 20).endswith(b"\n"):
             pass
         writing.join()
 
     def _write_all(self, frame: bytes) -> None:
         rest = memoryview(frame)
         while rest:
-            rest = rest[os.write(self.to, rest) :]
+            rest = rest[os.write(self.stdin_fd, rest) :]
 
     def rss(self) -> float:
-        """Resident MiB."""
+        """Return the resident memory in MiB."""
         status = Path(f"/proc/{self.child.pid}/status").read_text(encoding="ascii")
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
     def close(self) -> None:
-        """End it."""
+        """Stop the server."""
         assert self.child.stdin is not None
         self.child.stdin.close()
         self.child.kill()
@@ -129,7 +128,7 @@ class Server:
 
 
 def load(name: str, kind: str, width: int, count: int) -> Sample:
-    """Seconds of one request of this kind, so many in flight."""
+    """Return a sample of the seconds per request, with `width` requests in flight."""
     command, revision = SERVERS[name]
     extra = ["--tools", "100"] if kind == "list" else []
 
@@ -138,7 +137,7 @@ def load(name: str, kind: str, width: int, count: int) -> Sample:
         make = server.listing if kind == "list" else server.call
         checked = server.exchange([make()])
         if (b'"hello"' if kind == "call" else b"tool_099") not in checked:
-            raise SystemExit(f"{name} answered {checked[:300]!r}")
+            raise SystemExit(f"{name} returned an unexpected response: {checked[:300]!r}")
         warm_at = time.perf_counter() + WARM_UP.get(name, 0.0)
         for _ in range(20):
             server.exchange([make() for _ in range(width)])
@@ -156,7 +155,7 @@ def load(name: str, kind: str, width: int, count: int) -> Sample:
 
 
 def start(name: str) -> Sample:
-    """Seconds from the start of the process to its first answer to a call."""
+    """Return a sample of the seconds from the start of the process to the first result."""
     command, revision = SERVERS[name]
 
     def run() -> float:
@@ -171,17 +170,18 @@ def start(name: str) -> Sample:
 
 
 def print_speeds(title: str, series: dict[str, Series], *, is_rate: bool) -> None:
-    """Every program beside the limit and the SDK."""
+    """Print the speed of every program, also relative to the limit and to the SDK."""
     print(f"\n{title}")
-    for name, one in series.items():
-        limit, sdk = series["limit"].middle / one.middle, series[SDK].middle / one.middle
-        spread = f"({in_words(min(one.samples))} .. {in_words(max(one.samples))})"
-        rate = f"{1 / one.middle:>9,.0f}/s" if is_rate else " " * 11
-        print(f"  {name:22} {rate} {in_words(one.middle):>9} {spread:>22}  {limit:5.2f} of limit  {sdk:6.2f} x SDK")
+    for name, row in series.items():
+        limit, sdk = series["limit"].middle / row.middle, series[SDK].middle / row.middle
+        spread = f"({format_seconds(min(row.samples))} .. {format_seconds(max(row.samples))})"
+        rate = f"{1 / row.middle:>9,.0f}/s" if is_rate else " " * 11
+        seconds = format_seconds(row.middle)
+        print(f"  {name:22} {rate} {seconds:>9} {spread:>22}  {limit:5.2f} of limit  {sdk:6.2f} x SDK")
 
 
 def part(title: str, programs: dict[str, Sample], over_sdk: float, of_limit: float, *, is_rate: bool = True) -> bool:
-    """Run one part, print it, judge it: at least so many times the SDK, and so much of the limit."""
+    """Run and print one part. Returns whether the speed relative to the SDK and to the limit is reached."""
     series = interleave(programs, rounds=ROUNDS)
     print_speeds(title, series, is_rate=is_rate)
     rows = []
@@ -192,7 +192,7 @@ def part(title: str, programs: dict[str, Sample], over_sdk: float, of_limit: flo
 
 
 def print_large() -> bool:
-    """A message just under 16 MiB, there and back: at most four times the limit's time, and linear."""
+    """Measure the round trip of a message just under 16 MiB: at most four times the limit, and linear."""
     sizes = (1 << 20, (1 << 24) - 512)
 
     def sample(name: str, size: int) -> Sample:
@@ -216,17 +216,19 @@ def print_large() -> bool:
         rounds=3,
     )
     limit, jackstay, small = (series[name].middle for name in ("limit, 15 MiB", "jackstay, 15 MiB", "jackstay, 1 MiB"))
-    print("\nA message just under 16 MiB, there and back")
-    print(f"  limit {in_words(limit)}, jackstay {in_words(jackstay)}: {jackstay / limit:.2f} x limit (target: under 4)")
+    print("\nRound trip of a message just under 16 MiB")
+    shown = f"limit {format_seconds(limit)}, jackstay {format_seconds(jackstay)}"
+    print(f"  {shown}: {jackstay / limit:.2f} x limit (target: under 4)")
     print(
-        f"  jackstay, 1 MiB: {in_words(small)}; 16 times as much takes {jackstay / small:.1f} times as long (under 32)"
+        f"  jackstay, 1 MiB: {format_seconds(small)}; "
+        f"16 times the size takes {jackstay / small:.1f} times as long (target: under 32)"
     )
     return jackstay / limit < 4 and jackstay / small < 32
 
 
 def print_memory() -> bool:
-    """RSS after start, and its growth from call 10,000 to 40,000."""
-    print("\nResident memory after the first answer")
+    """Print the RSS after the start, and its growth from call 10,000 to 40,000."""
+    print("\nResident memory after the first result")
     for name, (command, revision) in SERVERS.items():
         server = Server(command, revision)
         server.exchange([server.call()])
@@ -246,7 +248,7 @@ def print_memory() -> bool:
 
 
 def main() -> int:
-    """Run, print, judge."""
+    """Run and print all measurements. Returns the exit code."""
     print_platform()
     print("peers: " + ", ".join([*ENVIRONMENTS, TYPESCRIPT]))
     counts = {name: (1000, 2000, 100) if name in SLOW else (3000, 30000, 500) for name in SERVERS}
@@ -260,7 +262,7 @@ def main() -> int:
             0.5,
         ),
         part(
-            "Cold start to the first answer",
+            "Cold start to the first result",
             {name: start(name) for name in SERVERS},
             4.5,
             1 / 1.6,

@@ -16,7 +16,7 @@ from jackstay.types import ElicitRequestParams, ElicitResult
 
 
 class Booking:
-    """The server: books a seat after it has elicited which one (2026-07-28, so with an `input_required` result)."""
+    """The server: books a seat after eliciting which one, with an `input_required` result (2026-07-28)."""
 
     def __init__(self) -> None:
         self.transport: MemoryTransport | None = None

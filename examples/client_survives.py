@@ -19,7 +19,7 @@ ECHO = Path(__file__).parent / "echo.py"
 
 
 def children() -> list[int]:
-    """The processes that this one started (Linux)."""
+    """Return the child processes of this process (Linux)."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     return [int(pid) for pid in listed.split()]
 

@@ -40,11 +40,11 @@ def add_catalogue(count: int) -> None:
         )
 
 
-def main(words: list[str]) -> int:
-    """Serve; `words` are the command-line arguments."""
-    options = dict(zip(words[::2], words[1::2], strict=False))
+def main(arguments: list[str]) -> int:
+    """Serve; `arguments` are those of the command line."""
+    options = dict(zip(arguments[::2], arguments[1::2], strict=False))
     is_known = options.keys() <= {"--tools", "--http"} and all(value.isdecimal() for value in options.values())
-    if not is_known or len(words) != 2 * len(options):
+    if not is_known or len(arguments) != 2 * len(options):
         print(f"usage: {sys.argv[0]} [--tools N] [--http PORT]", file=sys.stderr)
         return 2
     add_catalogue(int(options.get("--tools", 0)))

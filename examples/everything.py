@@ -25,12 +25,12 @@ server = Server("everything", version="1.0", instructions="One of everything, to
 PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
 SILENCE = b"RIFF\x74\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x40\x1f\0\0\1\0\x08\0data\x50\0\0\0" + b"\x80" * 80
 
-# Long enough that a client sees messages arrive one by one.
+# Long enough that messages arrive separately.
 PAUSE = 0.05
 
 
 def text_resource(uri: str, text: str, mime_type: str = "text/plain") -> EmbeddedResource:
-    """A resource inside a result."""
+    """Return an embedded resource with this text."""
     return EmbeddedResource(resource=TextResourceContents(uri=uri, mime_type=mime_type, text=text))
 
 
@@ -194,7 +194,7 @@ class Person(msgspec.Struct):
 
 
 class Profile(msgspec.Struct):
-    """A form that is filled in already."""
+    """A form with defaults."""
 
     name: str = "John Doe"
     age: int = 30
@@ -216,7 +216,7 @@ class Color(msgspec.Struct):
 
 
 class Confirmation(msgspec.Struct):
-    """A form that is a yes or a no."""
+    """A form with a confirmation."""
 
     ok: bool
 
@@ -481,18 +481,18 @@ async def test_input_required_result_prompt(ctx: Context) -> str:
     return f"Use this context: {answer.data.context}"
 
 
-def main(words: list[str]) -> int:
-    """Serve; `words` are the command-line arguments."""
-    if not words:
+def main(arguments: list[str]) -> int:
+    """Serve; `arguments` are those of the command line."""
+    if not arguments:
         return server.run()
-    if words[0] == "--port" and len(words) == 2 and words[1].isdecimal():
+    if arguments[0] == "--port" and len(arguments) == 2 and arguments[1].isdecimal():
         return server.run(
             transport="http",
             host="127.0.0.1",
-            port=int(words[1]),
+            port=int(arguments[1]),
             sessions=True,  # for requests and notifications to handshake-era clients
-            event_store=MemoryEventStore(),  # they can resume a stream
-            sse_path="/sse",  # and those of 2024-11-05 find the transport they know
+            event_store=MemoryEventStore(),  # to resume streams
+            sse_path="/sse",  # HTTP+SSE for clients of 2024-11-05
         )
     print(f"usage: {sys.argv[0]} [--port PORT]", file=sys.stderr)
     return 2

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from api_source import Entry, Field, Name, entry, home, modules, names_of, packages, resolve
 
 if TYPE_CHECKING:
-    from docutils import nodes  # type: ignore[import-untyped]  # it has no stubs of its own
+    from docutils import nodes  # type: ignore[import-untyped]  # it has no stubs
     from sphinx.application import Sphinx
 
 FOLDER = "api"  # of the pages, in the site
@@ -41,7 +41,7 @@ def module_text(module: str) -> str:
 
 
 def texts() -> Iterator[tuple[str, str, str]]:
-    """Every public module: its name, the first sentence about it, and its text."""
+    """Yield the name, the first paragraph of the docstring, and the Markdown of every public module."""
     for module in modules():
         first = (inspect.getdoc(importlib.import_module(module)) or "").partition("\n\n")[0]
         yield module, " ".join(first.split()), module_text(module)
@@ -83,7 +83,7 @@ def _field_text(field: Field) -> str:
 
 
 def write_pages(folder: Path) -> list[tuple[str, str]]:
-    """Write the page of every public module; return those of the packages as (title, page), for the navigation."""
+    """Write the page of every public module. Returns (title, page) of each package, for the navigation."""
     target = folder / FOLDER
     target.mkdir(exist_ok=True)
     for module in modules():
@@ -110,7 +110,7 @@ def page(module: str) -> str:
 
 
 def description(found: Entry, full: Name | None = None) -> list[str]:
-    """An entry as a directive of Sphinx's Python domain; `full` is where it is documented, if not here."""
+    """Return an entry as a directive of Sphinx's Python domain; `full` is the name with the full documentation."""
     returns = f" -> {found.returns}" if found.returns and found.parameters is not None else ""
     is_short = full is not None and found.kind != "function"
     lines = [f".. py:{found.kind}:: {found.name}{'' if is_short else found.signature + returns}"]
@@ -137,7 +137,7 @@ def body(found: Entry) -> list[str]:
             ".. code-block:: text",
             "",
             f"   {found.name} = {found.value}",
-        ]  # without the cost of colours
+        ]  # `text`, because highlighting is slow
     if found.fields:
         lines.append("")
     for field in found.fields:
@@ -147,7 +147,7 @@ def body(found: Entry) -> list[str]:
 
 
 def formatted(text: str, module: str) -> list[str]:
-    """A docstring, plain sentences with Markdown's code and lists, as lines of reStructuredText."""
+    """Convert a docstring with Markdown code and lists to lines of reStructuredText."""
     lines: list[str] = []
     for block in re.split(r"\n\s*\n", text.strip("\n")):
         if re.match(r" {4}|```", block):  # code, in a fence or indented
@@ -158,15 +158,15 @@ def formatted(text: str, module: str) -> list[str]:
             if re.match(r"[-*] ", item):
                 lines += ["- " + inline(" ".join(item[2:].split()), module)]
                 continue
-            words, *raised = RAISES.split(" ".join(item.split()), maxsplit=1)
-            lines += ["", inline(words.strip(), module)] if words.strip() else []
+            sentence, *raised = RAISES.split(" ".join(item.split()), maxsplit=1)
+            lines += ["", inline(sentence.strip(), module)] if sentence.strip() else []
             lines += ["", f":Raises: {inline(raised[0], module, is_raised=True)}"] if raised else []
         lines.append("")
     return lines
 
 
 def inline(text: str, module: str, *, is_raised: bool = False) -> str:
-    """A paragraph: its code as literals, linked where it names something that is documented; nothing else is markup."""
+    """Convert a paragraph: code becomes a literal, with a link if it is a documented name. Other markup is escaped."""
     parts, end = [], 0
     for code in CODE.finditer(text):
         parts += [
@@ -199,7 +199,7 @@ def _code(text: str, module: str) -> str:
     if docs and not docs[1].endswith("README"):
         return f"\\ :doc:`{text} </{docs[1]}>`\\ "
     text = text.replace("\\", "\\\\")
-    # A literal cannot begin or end with a backtick or a space, and has no escapes; the role has.
+    # A literal cannot start or end with a backtick or a space, and has no escapes; the role has escapes.
     return f"\\ :code:`{text.replace('`', chr(92) + '`')}`\\ "
 
 
@@ -208,10 +208,10 @@ def _code(text: str, module: str) -> str:
 
 def setup(app: "Sphinx") -> dict[str, object]:
     """Link the names in signatures to their entries, and keep the navigation cheap."""
-    from sphinx.search.en import SearchEnglish  # noqa: PLC0415  # the tools that only read the source do without
+    from sphinx.search.en import SearchEnglish  # noqa: PLC0415  # not needed by the tools that only read the source
 
     class English(SearchEnglish):
-        """English, with every word reduced to its stem once and not once a page."""
+        """English, with a cache for the stems of words."""
 
         stem = functools.cache(SearchEnglish.stem)
 
@@ -224,11 +224,11 @@ def setup(app: "Sphinx") -> dict[str, object]:
                 entries[each.full_name] = each
 
     def link_annotations(_: "Sphinx", domain: str, kind: str, content: "nodes.Element") -> None:
-        """Let annotations lead to the entries of their names; everything else in a parameter becomes plain text.
+        """Link names in annotations to their entries; everything else in a parameter becomes plain text.
 
         Sphinx creates an element for every name, operator and space, which makes the pages three times as large.
         """
-        from docutils import nodes  # noqa: PLC0415  # the tools that only read the source do without
+        from docutils import nodes  # noqa: PLC0415  # not needed by the tools that only read the source
         from sphinx import addnodes  # noqa: PLC0415
 
         parts = (addnodes.desc_parameter, addnodes.desc_returns, addnodes.desc_annotation)
@@ -254,7 +254,7 @@ def setup(app: "Sphinx") -> dict[str, object]:
     def lighten_navigation(app: "Sphinx", page: str, _: str, context: dict[str, typing.Any], __: object) -> None:
         """Resolve the navigation from titles alone, and show the modules of a package on its own pages only.
 
-        Sphinx would copy every heading and entry of every page for every page, which takes most of the time of a build.
+        Otherwise Sphinx copies every heading and entry of every page for every page, which dominates the build time.
         """
         toctree, tocs = context.get("toctree"), app.env.tocs
         if toctree is None:
@@ -280,7 +280,7 @@ def setup(app: "Sphinx") -> dict[str, object]:
 
 
 def title_only(toc: "nodes.bullet_list", *, is_closed: bool) -> "nodes.bullet_list":
-    """The contents of a page without its sections: its title and, unless closed, the pages below it."""
+    """Return the table of contents of a page without its sections: its title and, unless closed, its subpages."""
     from docutils import nodes  # noqa: PLC0415
     from sphinx import addnodes  # noqa: PLC0415
 
@@ -296,7 +296,7 @@ def title_only(toc: "nodes.bullet_list", *, is_closed: bool) -> "nodes.bullet_li
 
 
 def missing(site: Path) -> list[str]:
-    """Public names without an entry in the inventory of a built site."""
+    """Return public names without an entry in the inventory of a built site."""
     inventory = site / "objects.inv"
     content = inventory.read_bytes() if inventory.is_file() else b""
     header = re.match(rb"(?:#.*\n){4}", content)

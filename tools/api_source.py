@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-# The order of the packages; any other follows, by name.
+# The order of the packages; others follow by name.
 ORDER = ("jackstay", "apcore_mcp", "procontext")
-# Special methods that are called by syntax; they are documented where they have a docstring.
+# Special methods that syntax calls. They are documented if they have a docstring.
 SPECIAL = (
     "__call__",
     "__await__",
@@ -31,7 +31,7 @@ SPECIAL = (
     "__getitem__",
     "__len__",
 )
-MAX_VALUE = 400  # characters of a constant's definition that are shown
+MAX_VALUE = 400  # longer definitions of constants are not shown
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -59,7 +59,7 @@ class Name(NamedTuple):
 
 @functools.cache
 def source(module: str) -> Source | None:
-    """The parsed source of a module of our packages; None for any other module."""
+    """Return the parsed source of a module of our packages; None for any other module."""
     if module.partition(".")[0] not in packages():
         return None
     spec = importlib.util.find_spec(module)
@@ -90,14 +90,14 @@ def _index(body: Sequence[ast.stmt], found: Source) -> None:
 
 
 def is_overload(node: ast.stmt) -> bool:
-    """Whether a function is only an `@overload`."""
+    """Return whether a function is an `@overload`."""
     decorators = node.decorator_list if isinstance(node, FUNCTIONS) else []
     return any(ast.unparse(each).endswith("overload") for each in decorators)
 
 
 @functools.cache
 def origin(module: str, name: str) -> Name:
-    """Where a name is defined; imports inside our packages are followed."""
+    """Return where a name is defined; imports inside our packages are followed."""
     seen = set()
     while (module, name) not in seen:
         seen.add((module, name))
@@ -111,7 +111,7 @@ def origin(module: str, name: str) -> Name:
 
 
 def class_node(cls: type) -> ast.ClassDef | None:
-    """The definition of a class of ours, also of one in another class."""
+    """Return the definition of a class in our packages, including nested classes."""
     code = source(cls.__module__)
     if code is None:
         return None
@@ -124,14 +124,14 @@ def class_node(cls: type) -> ast.ClassDef | None:
 
 
 def method_node(cls: type, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The definition of a method in this class, not in its bases, and not an overload."""
+    """Return the definition of a method in this class, not in its bases; overloads are skipped."""
     node = class_node(cls)
     found = [each for each in (node.body if node else []) if isinstance(each, FUNCTIONS) and each.name == name]
     return next((each for each in found if not is_overload(each)), found[0] if found else None)
 
 
 def comment_on(code: Source, node: ast.stmt, following: ast.stmt | None = None) -> str:
-    """The documentation of an assignment: the string below it, the comment lines above it, or the comment beside it."""
+    """Return the documentation of an assignment: the string below, or the comments above and on its line."""
     if (
         isinstance(following, ast.Expr)
         and isinstance(following.value, ast.Constant)
@@ -165,14 +165,14 @@ def use(root: Path) -> None:
 
 @functools.cache
 def packages() -> tuple[str, ...]:
-    """The import packages, in the order of the reference."""
+    """Return the import packages, in the order of the reference."""
     found = {file.parent.name for folder in _folders for file in folder.glob("*/__init__.py")}
     return (*(name for name in ORDER if name in found), *sorted(found.difference(ORDER)))
 
 
 @functools.cache
 def modules() -> tuple[str, ...]:
-    """Every public module: a package, or a file without an underscore in its path."""
+    """Return every public module: those without an underscore in their path."""
     found = []
     for package in packages():
         inner = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
@@ -182,13 +182,13 @@ def modules() -> tuple[str, ...]:
 
 
 def names_of(module: str) -> list[str]:
-    """The public names of a module, in the order of its list."""
+    """Return the public names of a module, in the order of `__all__`."""
     return list(importlib.import_module(module).__all__)
 
 
 @functools.cache
 def homes() -> dict[Name, Name]:
-    """The public name under which each definition is documented in full: the one nearest to its source."""
+    """Map each definition to the public name with its full documentation: the one nearest to its source."""
     found: dict[Name, Name] = {}
     for module in modules():
         for name in names_of(module):
@@ -205,19 +205,19 @@ def _distance(public: Name, place: Name) -> tuple[int, int]:
 
 
 def _common(left: list[str], right: list[str]) -> Iterator[str]:
-    for one, other in zip(left, right, strict=False):
-        if one != other:
+    for part, other in zip(left, right, strict=False):
+        if part != other:
             return
-        yield one
+        yield part
 
 
 def home(module: str, name: str) -> Name:
-    """The public name under which a public name is documented in full."""
+    """Return the public name that has the full documentation of a public name."""
     return homes()[origin(module, name)]
 
 
 def resolve(text: str, module: str) -> Name | None:
-    """The documented name that a name in the source of this module means."""
+    """Return the documented name that a name in the source of this module refers to."""
     if not text.isidentifier():
         prefix, _, last = text.rpartition(".")
         return homes().get(origin(prefix, last)) if prefix in modules() else None
@@ -240,7 +240,7 @@ def resolve_text(text: str) -> Name | None:
 
 
 def annotation_text(node: ast.expr | None) -> str:
-    """An annotation as it is written, without the quotes of a forward reference and without what `Annotated` adds."""
+    """Return an annotation as written, without quotes of forward references and without metadata of `Annotated`."""
 
     class Unquote(ast.NodeTransformer):
         def visit_Subscript(self, found: ast.Subscript) -> ast.AST:
@@ -257,7 +257,7 @@ def annotation_text(node: ast.expr | None) -> str:
 
 
 def default_text(node: ast.expr, module: str) -> str:
-    """A default as it is written; the value of a constant, and `...` for a factory."""
+    """Return a default as written; the value of a constant, and `...` for a factory."""
     if isinstance(node, ast.Call):
         return "..."
     if isinstance(node, ast.Name | ast.Attribute):
@@ -273,7 +273,7 @@ def default_text(node: ast.expr, module: str) -> str:
 
 
 def keywords_of(module: str, name: str) -> list[str]:
-    """The keys of a `TypedDict`, its bases' first, as keyword parameters."""
+    """Return the keys of a `TypedDict` as keyword parameters, those of its bases first."""
     place = origin(module, name)
     code = source(place.module)
     node = code.defined.get(place.name) if code else None
@@ -289,7 +289,7 @@ def keywords_of(module: str, name: str) -> list[str]:
 
 
 def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef, module: str, *, is_bound: bool) -> list[str]:
-    """The parameters of a function, one a string; `is_bound` leaves out the first one."""
+    """Return the parameters of a function as strings; `is_bound` omits the first one."""
 
     def parameter(each: ast.arg, default: ast.expr | None, stars: str = "") -> str:
         text = stars + each.arg + (f": {annotation_text(each.annotation)}" if each.annotation else "")
@@ -317,7 +317,7 @@ def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef, module: str, *, 
 
 
 def class_parameters(cls: type) -> list[str] | None:
-    """The parameters of a class; None for one that is not made by a call, such as an enumeration or a protocol."""
+    """Return the parameters of a class; None if it is not called, such as an enumeration or a protocol."""
     if issubclass(cls, enum.Enum) or typing.is_typeddict(cls) or getattr(cls, "_is_protocol", False):
         return None
     for base in cls.__mro__:
@@ -340,13 +340,12 @@ def class_parameters(cls: type) -> list[str] | None:
 
 
 def made_of(cls: type) -> list[tuple[str, bool, bool]]:
-    """The parameters that a struct, a dataclass or a named tuple generates.
+    """Return the generated parameters of a struct, a dataclass or a named tuple.
 
-    Name, whether keyword-only, whether it has a default.
+    Each is (name, whether it is keyword-only, whether it has a default).
     """
-    if hasattr(
-        cls, "__struct_fields__"
-    ):  # inspect.signature would evaluate the annotations, which type checkers alone can
+    # inspect.signature would evaluate annotations that exist only for type checkers.
+    if hasattr(cls, "__struct_fields__"):
         names = typing.cast("tuple[str, ...]", cls.__struct_fields__)
         defaults = typing.cast("tuple[object, ...]", cls.__struct_defaults__)  # type: ignore[attr-defined]
         with_default = set(names[len(names) - len(defaults) :])
@@ -362,12 +361,12 @@ def made_of(cls: type) -> list[tuple[str, bool, bool]]:
         return []
     found = list(signature.parameters.values())
     if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in found):
-        return []  # of a builtin class: an exception with any arguments
+        return []  # a builtin signature, such as an exception with any arguments
     return [(each.name, each.kind is each.KEYWORD_ONLY, each.default is not each.empty) for each in found]
 
 
 class Field(NamedTuple):
-    """An annotated name in a class: what its source has of it."""
+    """An annotated name in a class, as in the source."""
 
     name: str
     annotation: str
@@ -376,7 +375,7 @@ class Field(NamedTuple):
 
 
 def fields_of(cls: type) -> list[Field]:
-    """The annotated public names of a class and its bases, the bases' first; the values of an enumeration."""
+    """Return the annotated public names of a class, those of its bases first; the members of an enumeration."""
     found: dict[str, Field] = {}
     for base in reversed(cls.__mro__):
         node, code = class_node(base), source(base.__module__)
@@ -402,7 +401,7 @@ class Entry(NamedTuple):
 
     full_name: str
     kind: str  # a directive of Sphinx's Python domain: function, class, exception, data, method, property
-    source_module: str  # where its annotations are read
+    source_module: str  # the module in which its annotations are resolved
     parameters: list[str] | None
     returns: str
     doc: str
@@ -413,31 +412,31 @@ class Entry(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """The parameters in parentheses; empty if it is not called."""
+        """The parameters in parentheses; empty if the entry is not callable."""
         return "" if self.parameters is None else f"({', '.join(self.parameters)})"
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the full name."""
         return self.full_name.rpartition(".")[2]
 
 
 @functools.cache
 def entry(module: str, name: str) -> Entry:
-    """The entry of a public name."""
+    """Return the entry of a public name."""
     place, value = origin(module, name), getattr(importlib.import_module(module), name)
     code = source(place.module)
     node = code.defined.get(place.name) if code else None
     full_name = f"{module}.{name}"
     if isinstance(value, type) and isinstance(node, ast.ClassDef):
         kind = "exception" if issubclass(value, BaseException) else "class"
-        # Fields in the parameters are listed again only for what is written about them.
+        # Fields that are parameters are listed only if they have documentation.
         parameters = class_parameters(value)
         named = {re.split(r"[:=]", each)[0].strip() for each in parameters or ()}
         fields = tuple(field for field in fields_of(value) if field.doc or field.name not in named)
         doc = inspect.cleandoc(vars(value).get("__doc__") or "")
         if not ast.get_docstring(node):
-            doc = ""  # of a dataclass or a struct: its signature
+            doc = ""  # generated from the signature of a dataclass or struct
         members = tuple(members_of(value, full_name))
         return Entry(full_name, kind, place.module, parameters, "", doc, fields, "", members)
     if isinstance(node, FUNCTIONS):
@@ -449,7 +448,7 @@ def entry(module: str, name: str) -> Entry:
     if code and isinstance(node, ast.Assign | ast.AnnAssign):
         body = list(code.defined.values())
         doc = comment_on(code, node, _below(code, node))
-        if not doc:  # the comment above the first of a run of assignments is for all of them
+        if not doc:  # a comment above consecutive assignments applies to all of them
             index = body.index(node)
             while index and body[index - 1].end_lineno == body[index].lineno - 1 and not doc:
                 index -= 1
@@ -469,9 +468,9 @@ def _below(code: Source, node: ast.stmt) -> ast.stmt | None:
 
 
 def members_of(cls: type, full_name: str) -> Iterator[Entry]:
-    """The public methods and properties of a class, in the order of the source.
+    """Yield the public methods and properties of a class, in the order of the source.
 
-    Those of public bases are on their pages.
+    Members of public bases are documented there.
     """
     public = homes().values()
     seen: set[str] = set()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-# Attributes that a browser follows by itself, as soon as it sees the element.
+# Attributes that a browser loads automatically.
 LOADS = {
     ("script", "src"),
     ("img", "src"),
@@ -80,7 +80,7 @@ class Page(HTMLParser):
             elif name in ("href", "action"):
                 self.links.append(Link(value, False))
 
-    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002  # the base class hands it over
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002  # the signature of the base class
         self._is_style = False
 
     def handle_data(self, data: str) -> None:
@@ -92,7 +92,7 @@ class Page(HTMLParser):
 
 
 class Report(NamedTuple):
-    """What was found: what is wrong, a line each; addresses on the web; how many pages and links there are."""
+    """The problems, one line each; the external addresses; the number of pages and links."""
 
     flaws: list[str]
     outside: list[str]
@@ -138,7 +138,7 @@ def aim(address: str, file: Path) -> tuple[Path, str]:
 
 
 def flaw_of(link: Link, file: Path, site: Path, anchors: dict[Path, set[str]]) -> str:
-    """Return what is wrong with a link; empty if nothing is."""
+    """Return the problem of a link; empty if there is none."""
     if link.address.startswith("data:"):
         return ""
     if is_outside(link.address):
@@ -156,7 +156,7 @@ def flaw_of(link: Link, file: Path, site: Path, anchors: dict[Path, set[str]]) -
 
 
 def flaw_of_address(address: str) -> str:
-    """Return what is wrong with the form of an external address; it is not fetched."""
+    """Return the problem with the form of an external address, which is not fetched; empty if there is none."""
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname or "", parts.port
@@ -184,7 +184,7 @@ def is_host(host: str) -> bool:
 
 
 def flaws_of_files(site: Path) -> list[str]:
-    """Return what is wrong with the resources that styles, scripts and pictures load."""
+    """Return the problems of resources that styles, scripts and pictures load."""
     flaws: list[str] = []
     for file in sorted(site.rglob("*")):
         if file.suffix not in (".css", ".js", ".svg"):
@@ -221,10 +221,10 @@ def unreached(site: Path, pages: dict[Path, Page], leads_to: dict[Path, set[Path
 
 
 def main() -> int:
-    """Check a site; return 1 with a line for each problem."""
+    """Check a site and print each problem. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("site", type=Path)
-    parser.add_argument("--list", action="store_true", help="print the addresses on the web, too")
+    parser.add_argument("--list", action="store_true", help="print the external addresses, too")
     options = parser.parse_args()
     report = check(options.site)
     if options.list:
@@ -232,7 +232,7 @@ def main() -> int:
     for flaw in report.flaws:
         print(flaw, file=sys.stderr)
     print(
-        f"{report.pages} pages, {report.links} links, {len(report.outside)} addresses on the web (not fetched), "
+        f"{report.pages} pages, {report.links} links, {len(report.outside)} external addresses (not fetched), "
         f"{len(report.flaws)} flaws"
     )
     return 1 if report.flaws else 0

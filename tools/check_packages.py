@@ -29,19 +29,22 @@ from procontext.registry import BUNDLED, read_document  # noqa: E402
 # The data of a registry: whether the package `exists`, the `urls` of its metadata, and the `sites` in its README.
 Answer: TypeAlias = dict[str, Any]
 
-# One package after the other, with a breath between: nobody's registry is in a hurry for us.
+# Seconds between two queries, to limit the load on the registries.
 PAUSE = 0.2
 MAX_SECONDS = 180
 
-# Where many projects have a page of their own, under the name of an owner.
+# Hosts with pages of many projects; the first label is the owner.
 PAGES = re.compile(r"([a-z0-9-]+)\.(?:github|gitlab)\.io")
 READ_THE_DOCS = re.compile(r"\.(rtfd\.(io|org)|readthedocs\.org)$")
 HOSTS_OF_CODE = ("github.com", "gitlab.com", "www.github.com")
 
 
 class Verdict(NamedTuple):
-    """What came of one package: `missing`, `agrees` (by its metadata), `mentions` (by its README), `differs` (it names
-    another site), `silent` (it names its repository alone, or nothing), or `undocumented` (we name no site)."""
+    """The result for one package.
+
+    `missing`; `agrees`: its metadata has our site; `mentions`: its README has our site; `differs`: it has another site;
+    `silent`: it has only its repository or nothing; `undocumented`: our registry has no site.
+    """
 
     library: Library
     registry: str
@@ -84,7 +87,7 @@ def query_npm(name: str) -> Answer:
 
 
 def npm_readme(name: str) -> str:
-    """The README inside a package, which is fetched and never unpacked; empty if there is none."""
+    """Download a package, without unpacking it, and return its README; empty if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         done = run("npm", "pack", name, "--silent", "--ignore-scripts", "--pack-destination", folder)
         packed = next(Path(folder).glob("*.tgz"), None) if done.returncode == 0 else None
@@ -99,7 +102,7 @@ def npm_readme(name: str) -> str:
 
 
 def run(*command: str) -> "subprocess.CompletedProcess[str]":
-    """Run a client and wait for it."""
+    """Run a command and wait for it."""
     return subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -119,7 +122,7 @@ def readable(repository: str) -> str:
 
 
 def sites_in(text: str) -> list[str]:
-    """The sites that a README names, but for those that it shows its badges from."""
+    """Return the sites in a README, without those of badges."""
     found = {site(url) for url in re.findall(r"https?://[^\s()\[\]<>\"'`]+", text)}
     return sorted(found - {"", "github.com", "shields.io", "githubusercontent.com"})
 
@@ -137,7 +140,7 @@ def is_code(url: str) -> bool:
 
 
 def is_same_site(docs_url: str, urls: Iterable[str]) -> bool:
-    """Whether an address of the metadata leads to the owner of the documentation."""
+    """Return whether an address in the metadata belongs to the owner of the documentation."""
     host = (urlsplit(docs_url).hostname or "").lower()
     owner = PAGES.fullmatch(host)
     for url in urls:
@@ -149,7 +152,7 @@ def is_same_site(docs_url: str, urls: Iterable[str]) -> bool:
 
 
 def judge(library: Library, place: str, package: str, answer: Answer) -> Verdict:
-    """Return the verdict for an answer."""
+    """Return the verdict for a package."""
     urls = tuple(answer["urls"])
     docs_url = library.docs_url or library.llms_txt_url
     if not answer["exists"]:
@@ -183,11 +186,11 @@ def answered(libraries: Iterable[Library], file: Path) -> Iterator[Verdict]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Query, compare, report."""
+    """Query the registries and print the differences. Returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", nargs="?", type=Path, default=BUNDLED)
-    parser.add_argument("--only", nargs="+", default=[], metavar="ID", help="these libraries and no others")
-    parser.add_argument("--facts", type=Path, help="the libraries that this file names and no others")
+    parser.add_argument("--only", nargs="+", default=[], metavar="ID", help="check only these libraries")
+    parser.add_argument("--facts", type=Path, help="check only the libraries in this file")
     parser.add_argument("--answers", type=Path, default=Path("package-answers.json"), help="results of earlier runs")
     given = parser.parse_args(arguments)
     wanted = set(given.only)

@@ -61,11 +61,11 @@ def missing(libraries: tuple[Library, ...], facts: Path) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Read, check, report."""
+    """Check a registry and print each problem. Returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", nargs="?", type=Path, default=BUNDLED)
     parser.add_argument("--facts", type=Path)
-    parser.add_argument("--least", type=int, default=400, help="how many libraries there must be")
+    parser.add_argument("--least", type=int, default=400, help="the minimum number of libraries")
     given = parser.parse_args(arguments)
     try:
         document = read_document(given.file.read_bytes(), str(given.file))

@@ -1,7 +1,7 @@
-"""Check what is about to be published: one version everywhere, and exactly the files that a release has.
+"""Check a release before it is published: the same version everywhere, and exactly the expected files.
 
-`tools/check_wheel.py` checks that the wheels work; this checks that they are the right ones. The release workflow calls
-it with the pushed tag and a directory that has one directory of built files for each distribution.
+`tools/check_wheel.py` checks that the wheels work; this tool checks their versions and names. The release workflow
+calls it with the pushed tag and a directory that has one directory of built files for each distribution.
 """
 
 import argparse

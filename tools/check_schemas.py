@@ -12,7 +12,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
-from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]  # it has no types
+from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]  # it has no stubs
 
 import jackstay.types
 from jackstay.errors import McpError
@@ -21,9 +21,9 @@ from jackstay.types import decode, encode_json
 Json = Any
 Schema = dict[str, Any]
 
-# Definitions that are no bodies, and why.
+# Definitions that are not bodies, with the reason.
 NOT_BODIES = {
-    "Annotated": "a mixin: its member stands in each class that has it",
+    "Annotated": "a mixin: its members are in each class that uses it",
     "BaseMetadata": "a mixin",
     "Icons": "a mixin",
     "JSONArray": "JSON",
@@ -31,12 +31,12 @@ NOT_BODIES = {
     "JSONValue": "JSON",
     "MetaObject": "an open map",
     "Cursor": "a string",
-    "LoggingLevel": "a word",
+    "LoggingLevel": "an enumeration",
     "ProgressToken": "a string or an integer",
     "RequestId": "a string or an integer",
     "ResultType": "a string",
-    "Role": "a word",
-    "TaskStatus": "a word",
+    "Role": "an enumeration",
+    "TaskStatus": "an enumeration",
     "HeaderMismatchError": "an error without data",
     **dict.fromkeys(
         (
@@ -54,11 +54,11 @@ NOT_BODIES = {
         ("ContentBlock", "ElicitRequestParams", "MultiSelectEnumSchema", "PrimitiveSchemaDefinition",
          "SamplingMessageContentBlock", "SingleSelectEnumSchema", "InputRequest", "InputRequests", "InputResponse",
          "InputResponses"),
-        "a union or a map; its members are checked, and it is where it is used",
+        "a union or a map: its members are checked, and it is checked as part of other bodies",
     ),
 }  # fmt: skip
 
-# Definitions whose class has another name here: the newest one, or the name of what they are made of.
+# Definitions whose class has another name here: the newest one, or that of the base class.
 RENAMED = {
     "ResourceReference": "ResourceTemplateReference",
     "ParseError": "Error",
@@ -68,7 +68,7 @@ RENAMED = {
     "InternalError": "Error",
 }
 
-# Messages whose params have no class of their own name.
+# Messages whose params do not have their own class.
 PARAMS = {
     "DiscoverRequest": "RequestParams",
     "InitializedNotification": "NotificationParams",
@@ -86,7 +86,7 @@ PARAMS = {
 }
 
 # Values for fields whose type is less specific than the schema.
-WORDS = {
+SPECIFIC_VALUES = {
     "audience": ["user"],
     "cacheScope": "public",
     "format": "email",
@@ -152,7 +152,7 @@ def bodies(revision: Revision) -> Iterator[tuple[str, type[jackstay.types.Body],
             yield name, getattr(jackstay.types, class_name), schema
 
 
-# --- does each property have a field? ---------------------------------------------------------------------------------
+# --- fields for properties --------------------------------------------------------------------------------------------
 
 
 def lacking(revision: Revision, schema: Schema, hint: object, where: str, seen: frozenset[str]) -> Iterator[str]:
@@ -163,7 +163,7 @@ def lacking(revision: Revision, schema: Schema, hint: object, where: str, seen: 
     schema = revision.resolved(schema)
     seen = seen | {reference} if reference else seen
     if get_origin(hint) is Annotated or "anyOf" in schema or hint in (Any, msgspec.Raw):
-        return  # a union: its members are definitions of their own
+        return  # a union: its members are separate definitions
     if get_origin(hint) in (Sequence, Mapping):
         item = schema.get("items") or schema.get("additionalProperties")
         if isinstance(item, dict):
@@ -256,7 +256,7 @@ def round_trip(revision: Revision, cls: type[jackstay.types.Body], schema: Schem
         except McpError as error:
             yield instance, [str(error)]
             continue
-        faults = [] if back == instance else [f"came back as {json.dumps(back)}"]
+        faults = [] if back == instance else [f"was changed to {json.dumps(back)}"]
         yield instance, faults + revision.faults(schema, back)
 
 
@@ -266,8 +266,8 @@ def round_trip(revision: Revision, cls: type[jackstay.types.Body], schema: Schem
 def built(hint: object, wire_name: str = "") -> Json:
     """Return a value for a field of this type; for a Body, with every field set."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if wire_name in WORDS:
-        return WORDS[wire_name]
+    if wire_name in SPECIFIC_VALUES:
+        return SPECIFIC_VALUES[wire_name]
     if origin is Annotated:
         return {"a": 1} if arguments[0] is msgspec.Raw else built(arguments[0])
     if origin in (Union, UnionType):
@@ -303,8 +303,8 @@ def concrete(revision: Revision, cls: type[jackstay.types.Body]) -> list[type[ja
     """Return the concrete classes of a type that are in the revision."""
     if "choose" not in vars(cls):
         return [cls]
-    known = [one for one in cls.__subclasses__() if one.__name__ in revision.definitions]
-    return known or [jackstay.types.ElicitRequestFormParams]  # without a name in 2025-06-18, and the only one
+    known = [subclass for subclass in cls.__subclasses__() if subclass.__name__ in revision.definitions]
+    return known or [jackstay.types.ElicitRequestFormParams]  # the only class in 2025-06-18, where it has no name
 
 
 def main(directory: str) -> int:
@@ -323,11 +323,11 @@ def main(directory: str) -> int:
             for instance, faults in round_trip(revision, cls, schema):
                 checked += 1
                 found += [f"{where}: {json.dumps(instance)[:300]}: {fault}" for fault in faults]
-            for one in concrete(revision, cls):
-                body = built_body(revision, one, schema)
+            for concrete_class in concrete(revision, cls):
+                body = built_body(revision, concrete_class, schema)
                 faults = revision.faults(schema, json.loads(encode_json(body)))
-                found += [f"{where}: built {one.__name__}: {fault}" for fault in faults]
-        print(f"{revision.name}: {len(rows)} bodies, {checked} instances, {len(found)} wrong")
+                found += [f"{where}: built {concrete_class.__name__}: {fault}" for fault in faults]
+        print(f"{revision.name}: {len(rows)} bodies, {checked} instances, {len(found)} problems")
         for line in dict.fromkeys(found):
             print(f"  {line}")
         wrong += len(found)

@@ -20,15 +20,15 @@ ROOT = Path(__file__).parent.parent
 # Each distribution, and the import package in it.
 DISTRIBUTIONS = {"jackstay": "jackstay", "jackstay-apcore": "apcore_mcp", "jackstay-procontext": "procontext"}
 
-# All that may be installed after the wheel went in without extras.
+# The installed distributions after an installation without extras.
 EXPECTED_INSTALLED = {"jackstay", "msgspec"}
-TOOLS_OF_AN_EMPTY_ENVIRONMENT = {"pip", "setuptools", "wheel"}
+PREINSTALLED = {"pip", "setuptools", "wheel"}
 
 
 class Use(NamedTuple):
     """One command: its arguments, the expected exit code, and text in its output."""
 
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     code: int
     output: str
 
@@ -55,13 +55,13 @@ USES_WITH_EVERYTHING = (
 
 
 class CheckFailedError(Exception):
-    """The distribution is wrong; the message describes how."""
+    """A check of a distribution failed; the message describes the problem."""
 
 
 def main() -> int:
-    """Build, install, use; return 1 with one sentence if something is wrong."""
+    """Build, install and use the distributions. Returns the exit code."""
     parser = argparse.ArgumentParser(description="Build the wheel, install it into an empty environment, use it.")
-    parser.add_argument("--all", action="store_true", help="with every extra, instead of bare")
+    parser.add_argument("--all", action="store_true", help="install with every extra")
     has_everything = parser.parse_args().all
     try:
         with tempfile.TemporaryDirectory(prefix="jackstay-wheel-") as folder:
@@ -82,9 +82,9 @@ def main() -> int:
             for use in uses:
                 check_use(binaries, use)
     except CheckFailedError as failure:
-        print(f"The wheel is not right: {failure}", file=sys.stderr)
+        print(f"The check failed: {failure}", file=sys.stderr)
         return 1
-    how = "with every extra" if has_everything else "bare"
+    how = "with every extra" if has_everything else "without extras"
     print(
         f"{len(wheels)} wheels built, {len(wanted)} installed {how}, {len(packages)} packages imported, {len(uses)} "
         f"commands run."
@@ -92,24 +92,26 @@ def main() -> int:
     return 0
 
 
-def run(words: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(arguments: list[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a program outside the import paths of the repository, with a timeout."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment["PATH"] = os.pathsep.join((str(Path(words[0]).parent), environment.get("PATH", os.defpath)))
-    return subprocess.run(words, capture_output=True, text=True, timeout=600, check=False, cwd=folder, env=environment)
+    environment["PATH"] = os.pathsep.join((str(Path(arguments[0]).parent), environment.get("PATH", os.defpath)))
+    return subprocess.run(
+        arguments, capture_output=True, text=True, timeout=600, check=False, cwd=folder, env=environment
+    )
 
 
-def must(words: list[str], folder: Path | None = None) -> str:
+def run_checked(arguments: list[str], folder: Path | None = None) -> str:
     """Run a program that must succeed, and return its output."""
-    done = run(words, folder)
+    done = run(arguments, folder)
     if done.returncode != 0:
-        raise CheckFailedError(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise CheckFailedError(f"{' '.join(arguments)} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
 def build(distribution: str, folder: Path) -> tuple[Path, Path]:
     """Build the source archive, and the wheel from it."""
-    must(
+    run_checked(
         [
             sys.executable,
             "-m",
@@ -135,7 +137,7 @@ def check_archive(archive: Path) -> None:
         raise CheckFailedError(f"{archive.name} lacks {sorted(wanted - names)}")
     unwanted = [name for name in names if name.startswith((".venv", ".git/", ".ci", "dist"))]
     if unwanted:
-        raise CheckFailedError(f"{archive.name} holds {unwanted[:5]}")
+        raise CheckFailedError(f"{archive.name} contains {unwanted[:5]}")
 
 
 def check_wheel(wheel: Path, distribution: str, package: str) -> None:
@@ -160,14 +162,14 @@ def check_wheel(wheel: Path, distribution: str, package: str) -> None:
         if line not in text.splitlines():
             raise CheckFailedError(f"the metadata of {wheel.name} does not contain {line!r}")
     if f"{folder}/licenses/LICENSE" not in packed:
-        raise CheckFailedError(f"{wheel.name} does not carry the licence")
+        raise CheckFailedError(f"{wheel.name} does not contain the licence")
 
 
 def install(wheels: list[str], environment: Path) -> Path:
     """Create an environment with only these wheels; return the folder of its programs."""
     venv.create(environment, with_pip=True)
     binaries = environment / ("Scripts" if os.name == "nt" else "bin")
-    must(
+    run_checked(
         [
             str(binaries / "python"),
             "-m",
@@ -184,11 +186,12 @@ def install(wheels: list[str], environment: Path) -> Path:
 def check_installed(binaries: Path) -> None:
     """Check that only declared dependencies are installed, and that they are compatible."""
     python = str(binaries / "python")
-    rows = json.loads(must([python, "-m", "pip", "list", "--format=json", "--disable-pip-version-check"]))
-    installed = {row["name"].lower() for row in rows} - TOOLS_OF_AN_EMPTY_ENVIRONMENT
+    rows = json.loads(run_checked([python, "-m", "pip", "list", "--format=json", "--disable-pip-version-check"]))
+    installed = {row["name"].lower() for row in rows} - PREINSTALLED
     if installed != EXPECTED_INSTALLED:
-        raise CheckFailedError(f"a bare install brought {sorted(installed)}, not {sorted(EXPECTED_INSTALLED)}")
-    must([python, "-m", "pip", "check"])
+        expected = sorted(EXPECTED_INSTALLED)
+        raise CheckFailedError(f"without extras, {sorted(installed)} was installed, not {expected}")
+    run_checked([python, "-m", "pip", "check"])
 
 
 def check_import(binaries: Path, package: str) -> None:
@@ -214,18 +217,18 @@ def check_import(binaries: Path, package: str) -> None:
         "            raise\n"
         "print(package.__file__)\n"
     )
-    where = must([str(binaries / "python"), "-I", "-W", "error", "-c", code], binaries.parent).strip()
+    where = run_checked([str(binaries / "python"), "-I", "-W", "error", "-c", code], binaries.parent).strip()
     if binaries.parent.resolve() not in Path(where).resolve().parents:
         raise CheckFailedError(f"{package} was imported from {where}")
 
 
 def check_use(binaries: Path, use: Use) -> None:
     """Run a command, and check its exit code and output."""
-    done = run([str(binaries / use.words[0]), *use.words[1:]], binaries.parent)
+    done = run([str(binaries / use.arguments[0]), *use.arguments[1:]], binaries.parent)
     output = done.stdout + done.stderr
-    command = " ".join(use.words)
+    command = " ".join(use.arguments)
     if done.returncode != use.code:
-        raise CheckFailedError(f"`{command}` ended with {done.returncode}, not {use.code}:\n{output}")
+        raise CheckFailedError(f"`{command}` exited with {done.returncode}, not {use.code}:\n{output}")
     if use.output not in output or not output.strip() or "Traceback" in output:
         raise CheckFailedError(f"`{command}` printed:\n{output}")
 

@@ -1,4 +1,4 @@
-"""Find words and citations that this project does not use (tools/words.toml) in code and documentation.
+"""Find words that this project does not use (tools/words.toml), and citations of pages that do not exist.
 
 python tools/check_words.py [PATH ...]
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "tools" / "words.toml"
 CHECKED = (".py", ".md", ".toml", ".yml", ".yaml", ".html", ".js", ".sh")
-# Data and lists of what is forbidden: they contain the words by their nature.
+# Data, and lists of the forbidden words.
 EXEMPT = (
     "tools/words.toml",
     "tests/test_words.py",
@@ -68,7 +68,7 @@ def load(table: Path = TABLE) -> list[Word]:
 
 
 def check(path: str, text: str, words: Iterable[Word]) -> Iterator[Finding]:
-    """Yield what is wrong with one file."""
+    """Yield the findings in one file."""
     lines = text.splitlines()
     words = list(words)
     python = path.endswith(".py")

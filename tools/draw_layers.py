@@ -12,7 +12,7 @@ from random import Random
 from svg_paper import LINE, WIDTH, Box, arrow, box, letters, number, paper, paragraph, wrapped
 
 Map = Mapping[str, tuple[str, ...]]
-# Layers in a layer, from left to right; a pair is an arrow that passes through on its way further down.
+# The boxes of a row, from left to right; a pair is an arrow that passes through the row.
 Slot = str | tuple[str, str]
 Layers = list[list[Slot]]
 
@@ -23,7 +23,7 @@ SLAB = 46
 PASSAGE = 12
 # How many initial orders the search for the fewest crossings tries. They are random with a fixed seed, so that the
 # picture is reproducible.
-BEGINNINGS = 60
+INITIAL_ORDERS = 60
 
 
 def draw_layers(layers: Map, captions: Mapping[str, str]) -> str:
@@ -45,9 +45,9 @@ def draw_layers(layers: Map, captions: Mapping[str, str]) -> str:
     return paper(bottom, "The layers of jackstay: imports go downwards only", description, parts)
 
 
-def _short(words: str) -> str:
+def _short(caption: str) -> str:
     """Return the first part of a caption."""
-    return re.split(r"[,;:(]", words)[0].strip()
+    return re.split(r"[,;:(]", caption)[0].strip()
 
 
 # --- layout -----------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def _badness(layers: Layers, drawn: Map) -> tuple[int, float]:
 def _ordered(layers: Layers, drawn: Map) -> Layers:
     """Return the rows in the order with the fewest crossings."""
     rng = Random(0)
-    found = [_improved([rng.sample(layer, len(layer)) for layer in layers], drawn) for _ in range(BEGINNINGS)]
+    found = [_improved([rng.sample(layer, len(layer)) for layer in layers], drawn) for _ in range(INITIAL_ORDERS)]
     return min(found, key=lambda layers: _badness(layers, drawn))
 
 
@@ -173,15 +173,15 @@ def _boxes(places: Mapping[Slot, Box], captions: Mapping[str, str]) -> Iterator[
             continue
         yield box(place)
         middle, _ = place.middle
-        words = captions.get(slot, "")
+        caption = captions.get(slot, "")
         if place.height == SLAB and place.width > WIDTH / 2:
             yield letters(place.x + 24, place.y + 29, slot, "name")
-            # As much of it as there is layer for.
-            line = wrapped(words, place.width - 170)[:1]
+            # Only the first line fits.
+            line = wrapped(caption, place.width - 170)[:1]
             yield from paragraph(place.x + 150, place.y + 29, line)
         else:
             yield letters(middle, place.y + 26, slot, "name", "middle")
-            lines = wrapped(_short(words), place.width - 20)
+            lines = wrapped(_short(caption), place.width - 20)
             yield from paragraph(middle, place.y + 26 + LINE + 2, lines, "middle")
 
 
@@ -193,7 +193,7 @@ def _arrows(layers: Layers, drawn: Map, places: Mapping[Slot, Box]) -> Iterator[
             slot, other = upper[step[0]], lower[step[1]]
             source, target = places[slot], places[other]
             x = _port(source, step, [each for each in steps if each[0] == step[0]])
-            # On a layer as wide as the page one stands wherever one is.
+            # An arrow to a box of full width is vertical.
             is_slab = target.width > WIDTH / 2
             end = x if is_slab else _port(target, step, [each for each in steps if each[1] == step[1]])
             if isinstance(other, tuple):

@@ -15,7 +15,7 @@ HEIGHT = 640
 BOX = (150, 50)
 FRAME = Box(20, 20, WIDTH - 40, 420)
 
-# state: its middle, and the colour of its box.
+# state: the centre and the colour of its box.
 STATES = {
     "starting": ((130, 124), "busy"),
     "initializing": ((450, 124), "busy"),
@@ -46,12 +46,12 @@ WAYS = {
     ("backoff", "starting"): Way("M375 362C180 362 95 280 100 151", 40, 384, 330),
     ("closing", "closed"): Way("M205 588H613", 410, 578, 400, "middle"),
 }
-# What leads to these from anywhere else is drawn as one arrow, from the frame around the others.
+# All transitions to these states from other states are drawn as one arrow from the frame.
 ENDS = {
     "closing": Way("M130 440V561", 144, 464, 470),
     "closed": Way("M636 440V561", 650, 464, 215),
 }
-# Said beside a state: what leads there from every state that leads there at all.
+# Labels for events that lead to a state from every state with a transition to it.
 SHARED = {"backoff": Way("", 540, 372, 320)}
 COUNTS = ("none", "one", "two", "three", "four", "five")
 

@@ -16,7 +16,7 @@ BOX = (106, 30)
 LINE = 16
 GAP = 20
 MARGIN = 8
-# A label may be wider than its arrow, up to this; then it is broken.
+# A label may be wider than its arrow up to this width; then it is wrapped.
 LABEL_WIDTH = 380
 
 ARROW = re.compile(r"^\s*(\S+) --> (\S+?)(?:: (.*))?$")

@@ -7,16 +7,13 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-# Code, in which nothing is a link, and links of Markdown.
+# Code, which contains no links, and Markdown links.
 CODE = re.compile(r"^ *(```+).*?^ *\1 *$|(`+)[^`].*?\2|<!--.*?-->", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 
 
 class Document(NamedTuple):
-    """A page.
-
-    Its title, a line about it, its file in the site, its Markdown, and the same with links from the root of the site.
-    """
+    """A page: its title, a description, its file, its Markdown, and the same with links relative to the root."""
 
     title: str
     note: str
@@ -33,7 +30,7 @@ class Section(NamedTuple):
 
 
 def index_text(title: str, summary: str, sections: list[Section]) -> str:
-    """`llms.txt`: a title, a summary as a quotation, and sections of links."""
+    """Return `llms.txt`: a title, a summary as a quotation, and sections of links."""
     parts = [
         f"# {title}",
         f"> {' '.join(summary.split())}",
@@ -46,13 +43,13 @@ def index_text(title: str, summary: str, sections: list[Section]) -> str:
 
 
 def full_text(sections: list[Section]) -> str:
-    """`llms-full.txt`: every page, each after a comment with the name of its file."""
+    """Return `llms-full.txt`: every page, each after a comment with the name of its file."""
     documents = [each for section in sections for each in section.documents]
     return "\n".join(f"{marker(each.file)}\n\n{each.text_from_root.strip()}\n" for each in documents)
 
 
 def marker(file: str) -> str:
-    """The line before a page in `llms-full.txt`."""
+    """Return the line before a page in `llms-full.txt`."""
     return f"<!-- {file} -->"
 
 
@@ -67,9 +64,9 @@ def write(site: Path, title: str, summary: str, sections: list[Section]) -> None
 
 
 def check(site: Path) -> list[str]:
-    """What is wrong in these files.
+    """Return the problems of these files.
 
-    Links to files that the site does not have, and pages that are missing in one of them.
+    Problems are links to files that do not exist, and pages that are missing in one of the files.
     """
     index = (site / "llms.txt").read_text(encoding="utf-8")
     full = (site / "llms-full.txt").read_text(encoding="utf-8")

@@ -98,7 +98,7 @@ def filled(text: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write, or check."""
+    """Write the tables, or check them. Returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a table would change")
     given = parser.parse_args(arguments)

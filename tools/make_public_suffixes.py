@@ -21,8 +21,8 @@ TARGET = (
 )
 MEMBER = "publicsuffixlist/public_suffix_list.dat"
 
-# A list with fewer rules than this was cut short: the real one has about ten thousand.
-FEWEST_RULES = 8000
+# A list with fewer rules is truncated; the complete list has about ten thousand.
+MIN_RULES = 8000
 
 
 def in_ascii(rule: str) -> str:
@@ -49,8 +49,9 @@ def main(arguments: list[str]) -> int:
         text = wheel.read(MEMBER).decode("utf-8")
     version = re.search(r"^// VERSION: (\S+)", text, re.MULTILINE)
     found = list(rules(text))
-    if version is None or len(found) < FEWEST_RULES:
-        print(f"{arguments[0]} holds {len(found)} rules and no date: not the list", file=sys.stderr)
+    if version is None or len(found) < MIN_RULES:
+        date = "no version" if version is None else f"version {version[1]}"
+        print(f"{arguments[0]} is not the complete list: {len(found)} rules, {date}", file=sys.stderr)
         return 1
     head = [
         f"// Public suffix list, {version[1].replace('_', ' ')}; from {Path(arguments[0]).name}",

@@ -29,7 +29,7 @@ def joined(old: list[str], new: list[str]) -> list[str]:
     return list(dict.fromkeys((*old, *new)))
 
 
-def lay(row: dict[str, Any], fact: dict[str, Any]) -> dict[str, Any]:
+def merge(row: dict[str, Any], fact: dict[str, Any]) -> dict[str, Any]:
     """Return a row updated with the values of a fact; lists are joined, unless the fact has `"replace": true`."""
     made: dict[str, Any] = {"id": fact["id"]}
     for key in TEXTS:
@@ -50,10 +50,10 @@ def lay(row: dict[str, Any], fact: dict[str, Any]) -> dict[str, Any]:
 
 def build(rows: list[dict[str, Any]], facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return all rows, in the order of their first occurrence."""
-    made = {row["id"]: lay({}, row) for row in rows}
+    made = {row["id"]: merge({}, row) for row in rows}
     for fact in facts:
         old = {} if fact.get("replace") else made.get(fact["id"], {})
-        made[fact["id"]] = lay(old, fact)
+        made[fact["id"]] = merge(old, fact)
     return list(made.values())
 
 
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Build and write the registry, and print its size."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--facts", action="append", type=Path, default=[], help="a JSON file with `libraries`")
-    parser.add_argument("--into", type=Path, default=REGISTRY, help="the registry to begin with and to write")
+    parser.add_argument("--into", type=Path, default=REGISTRY, help="the registry to update")
     parser.add_argument("--version", default=datetime.datetime.now(datetime.UTC).strftime("%Y.%m.%d"))
     given = parser.parse_args(arguments)
     rows = json.loads(given.into.read_bytes())["libraries"] if given.into.exists() else []

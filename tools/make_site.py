@@ -30,13 +30,13 @@ SITE = ROOT / "build" / "site"
 MAP = PurePosixPath("docs/README.md")
 STYLES = Path(__file__).with_name("site")
 
-# Pages of the repository's root, and what they are called in the site.
+# Pages in the root of the repository, and their names in the site.
 FRONT = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
 PICTURES = {".svg", ".png", ".gif", ".jpg", ".webp"}
 LANGUAGES = {".py": "python", ".json": "json", ".toml": "toml", ".mjs": "javascript", ".yaml": "yaml"}
 
 FENCE = re.compile(r"^( *)(```+)([^\n`]*)\n(.*?)^\1\2 *$\n?", re.MULTILINE | re.DOTALL)
-# Code, which is left alone; a link or picture of Markdown; an address in a piece of HTML.
+# Code, which is not changed; a Markdown link or image; an address in HTML.
 POINTER = re.compile(
     r"(?P<code>(?P<ticks>`+)[^`](?:.|\n)*?(?P=ticks)|<!--(?:.|\n)*?-->)"
     r"|(?P<head>!?\[(?:[^\[\]`]|`[^`]*`|!\[[^\]]*\]\([^)]*\))*\]\(<?)(?P<target>[^)\s>]+)(?P<tail>>?(?:\s+\"[^\"]*\")?\))"
@@ -45,8 +45,8 @@ POINTER = re.compile(
 ENTRY = re.compile(r"^(?:[-*]|\d+\.) \[(?P<title>.+?)\]\((?P<target>[^)\s]+)\)(?:: (?P<note>.+))?")
 
 READING = (
-    "A column is a state: the dot marks where it begins, the double frame where it ends. "
-    "An arrow leads from one state to another, by any of the events above it; in brackets, only if that holds."
+    "A column is a state: a dot marks the initial state, a double frame a final state. "
+    "An arrow is a transition on any of the events above it; a condition is in brackets."
 )
 # A link text that is only the path of a page, or of a folder of pages.
 PATH = re.compile(r"`?[\w./-]+(?:\.md|/)`?")
@@ -64,7 +64,7 @@ class Section(NamedTuple):
 
 
 def place(path: PurePosixPath) -> PurePosixPath:
-    """Where a file or folder of the repository stands among the pages of the build."""
+    """Return the path of a file or folder of the repository among the staged pages."""
     if str(path) in FRONT:
         return PurePosixPath(FRONT[str(path)])
     if (ROOT / path).is_dir():
@@ -78,9 +78,9 @@ def place(path: PurePosixPath) -> PurePosixPath:
 
 
 def aim(page: PurePosixPath, target: str) -> PurePosixPath:
-    """The file of the repository that a link in this page means.
+    """Return the file of the repository that a link in this page refers to.
 
-    Of a folder its README, or the folder if there is none.
+    For a folder, this is its README, or the folder if there is none.
     """
     path = PurePosixPath(os.path.normpath(page.parent / target))
     if path.parts[:1] == ("..",):
@@ -93,7 +93,7 @@ def aim(page: PurePosixPath, target: str) -> PurePosixPath:
 
 
 def title_of(path: PurePosixPath) -> str:
-    """What a page calls itself; of another file, its name as code."""
+    """Return the title of a page; for another file, its name as code."""
     if path.suffix != ".md":
         return f"`{path}/`" if (ROOT / path).is_dir() else f"`{path.name}`"
     found = re.search(r"^# (.+)$", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
@@ -101,7 +101,7 @@ def title_of(path: PurePosixPath) -> str:
 
 
 def sections(text: str) -> Iterator[Section]:
-    """The navigation that the map of the pages gives: each heading with the links that its list begins with."""
+    """Yield the sections of the navigation: each heading of the map with the first links of its list items."""
     for part in re.split(r"^## ", FENCE.sub("", text), flags=re.MULTILINE)[1:]:
         title, _, body = part.partition("\n")
         found = [ENTRY.match(line) for line in body.splitlines()]
@@ -111,7 +111,7 @@ def sections(text: str) -> Iterator[Section]:
 
 
 def children(page: PurePosixPath, text: str) -> list[PurePosixPath]:
-    """The pages of its own folder that a README links, in its order."""
+    """Return the pages of the same folder that a README links to, in order."""
     found = []
     for each in POINTER.finditer(FENCE.sub("", text)):
         target = (each["target"] or "").partition("#")[0]
@@ -121,7 +121,7 @@ def children(page: PurePosixPath, text: str) -> list[PurePosixPath]:
 
 
 def toctree(entries: list[tuple[str, str]], caption: str = "") -> str:
-    """Pages for the navigation, with their titles, where those are given. They are not shown where this stands."""
+    """Return a hidden toctree of pages, with their titles if they are given."""
     lines = [f"{title.replace('`', '')} <{name}>" if title else name for title, name in entries]
     head = f":hidden:\n:caption: {caption}\n" if caption else ":hidden:\n"
     return "\n```{toctree}\n" + head + "\n" + "\n".join(lines) + "\n```\n"
@@ -132,7 +132,7 @@ class Staging:
 
     def __init__(self, folder: Path) -> None:
         self.pages = folder / "pages"
-        self.extra = folder / "extra"  # what pieces of HTML point at: copied as it is
+        self.extra = folder / "extra"  # files that HTML refers to, copied unchanged
         for each in (self.pages, self.extra):
             each.mkdir()
         self.staged: set[PurePosixPath] = set()
@@ -140,7 +140,7 @@ class Staging:
         self.reference: list[tuple[str, str]] = []  # the pages of the packages, as (title, page)
 
     def stage(self) -> None:
-        """Write the API reference, the map, everything it leads to, and every other page in docs/."""
+        """Write the API reference, the map, everything that it links to, and every other page in docs/."""
         api_source.use(ROOT)
         self.reference = api_reference.write_pages(self.pages)
         for first in (MAP, *all_pages()):
@@ -171,7 +171,7 @@ class Staging:
         target.write_text(text, encoding="utf-8")
 
     def _navigated(self, path: PurePosixPath, text: str) -> str:
-        """The page with the part of the navigation that it gives; one in none is an orphan to Sphinx."""
+        """Return the page with its toctrees; a page in no toctree is marked as an orphan."""
         if path == MAP:
             for section in sections((ROOT / MAP).read_text(encoding="utf-8")):
                 entries = [(title, f"/{place(page).with_suffix('')}") for title, page in section.entries]
@@ -188,7 +188,7 @@ class Staging:
         return text
 
     def _converted(self, page: PurePosixPath, text: str) -> str:
-        """The page with links and diagrams as the site has them; code is left as it is."""
+        """Return the page with the links and diagrams of the site; code is not changed."""
         parts, end = [], 0
         for fence in FENCE.finditer(text):
             parts.append(self._linked(page, text[end : fence.start()]))
@@ -203,9 +203,9 @@ class Staging:
             if found["attribute"]:
                 return f'{found["attribute"]}{self._html_address(page, found["address"])}"'
             head = found["head"]
-            if head.startswith("[!"):  # a picture that is a link
+            if head.startswith("[!"):  # a linked picture
                 head = head[0] + POINTER.sub(turned, head[1 : head.rindex("](")]) + head[head.rindex("](") :]
-            elif PATH.fullmatch(head.strip("[(]<")):  # on a code host the file name is enough
+            elif PATH.fullmatch(head.strip("[(]<")):  # a link text that is only a path becomes the title of the page
                 head = f"[{title_of(aim(page, found['target'].partition('#')[0]))}]("
             return head + self._address(page, found["target"]) + found["tail"]
 
@@ -219,7 +219,7 @@ class Staging:
         return f"{os.path.relpath(placed, place(page).parent)}{hash}{anchor}"
 
     def _html_address(self, page: PurePosixPath, target: str) -> str:
-        """An address in a piece of HTML, which Sphinx does not look at: the file goes beside the built pages."""
+        """Return the site address of a link in HTML, which Sphinx ignores, and copy the file if it is a picture."""
         if target.startswith("#") or check_links.is_outside(target):
             return target
         path, hash, anchor = target.partition("#")
@@ -234,7 +234,7 @@ class Staging:
 
 
 def drawn(page: PurePosixPath, text: str) -> str:
-    """A diagram as SVG in the page. States are columns in the order of their machine, where it is one of ours."""
+    """Return a diagram as SVG. The states of our machines are columns in the order of the machine."""
     try:
         diagram = draw_states.read(text)
         orders = [tuple(str(state.value) for state in machine.states) for machine in MACHINES.values()]
@@ -247,7 +247,7 @@ def drawn(page: PurePosixPath, text: str) -> str:
 
 
 def folder_page(path: PurePosixPath) -> str:
-    """What lies in a folder that has no README, as a page of its own."""
+    """Return a page with the files of a folder that has no README."""
     names = sorted(
         file.name
         for file in (ROOT / path).iterdir()
@@ -266,14 +266,14 @@ def source_page(path: PurePosixPath, text: str) -> str:
 
 
 def all_pages() -> list[PurePosixPath]:
-    """Every page in docs/."""
+    """Return every page in docs/."""
     return sorted(PurePosixPath(file.relative_to(ROOT).as_posix()) for file in (ROOT / "docs").rglob("*.md"))
 
 
 def unlisted() -> list[PurePosixPath]:
-    """Pages in docs/ that have no place in the reading order.
+    """Return pages in docs/ that are not in the navigation.
 
-    They are built all the same; a test fails until they have.
+    They are built, but a test fails until they are listed.
     """
     listed = {MAP}
     for section in sections((ROOT / MAP).read_text(encoding="utf-8")):
@@ -284,13 +284,13 @@ def unlisted() -> list[PurePosixPath]:
 
 
 def summary() -> str:
-    """The first paragraph of the map, without its links."""
+    """Return the first paragraph of the map, without links."""
     _, _, text = (ROOT / MAP).read_text(encoding="utf-8").partition("\n\n")
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text.partition("\n\n")[0])
 
 
 def reading_order() -> list[llms_files.Section]:
-    """Every page as Markdown, in the order of the navigation, and the API reference after them."""
+    """Return every page as Markdown, in the order of the navigation, followed by the API reference."""
     text = (ROOT / MAP).read_text(encoding="utf-8")
     notes = {aim(MAP, found["target"]): found["note"] for found in map(ENTRY.match, text.splitlines()) if found}
     found = [
@@ -317,7 +317,7 @@ def reading_order() -> list[llms_files.Section]:
 
 
 def first_sentence(page: PurePosixPath) -> str:
-    """The first sentence of a page below its title, without links; empty if it has no paragraph of text."""
+    """Return the first sentence of a page below its title, without links; empty if there is no paragraph."""
     blocks = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8")).split("\n\n")
     text = next((" ".join(each.split()) for each in blocks if re.match(r"[\w`*\[]", each)), "")
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
@@ -325,9 +325,9 @@ def first_sentence(page: PurePosixPath) -> str:
 
 
 def document(page: PurePosixPath, title: str, note: str) -> llms_files.Document:
-    """A page as Markdown beside its HTML.
+    """Return the Markdown version of a page.
 
-    Links lead to the Markdown of other pages, and to the HTML of everything else.
+    It links to the Markdown version of other pages, and to the HTML of everything else.
     """
     text = (ROOT / page).read_text(encoding="utf-8")
 
@@ -362,7 +362,7 @@ def document(page: PurePosixPath, title: str, note: str) -> llms_files.Document:
 
 
 def banner() -> str:
-    """The version that every page shows above itself."""
+    """Return the text with the version at the top of every page."""
     return f"Documentation of Jackstay {__version__}"
 
 
@@ -375,7 +375,7 @@ def settings(extra: Path) -> dict[str, object]:
         "extensions": ["myst_parser", "api_reference"],
         "root_doc": "index",
         "language": "en",
-        "smartquotes": False,  # a quoted value is to be typed as it stands
+        "smartquotes": False,  # quoted values must be copied unchanged
         "myst_heading_anchors": 6,
         "html_theme": "furo",
         "html_title": "Jackstay",
@@ -398,12 +398,12 @@ def settings(extra: Path) -> dict[str, object]:
 
 
 def build(site: Path, log: Callable[[str], None] = print) -> None:
-    """Build the site into this folder, and check it. What was there is replaced only by a site that is sound.
+    """Build the site and check it. An existing site is replaced only if there are no problems.
 
     Raises: SiteError.
     """
     if site.exists() and any(site.iterdir()) and not (site / "searchindex.js").is_file():
-        raise SiteError(f"{site} holds something that is not a site: it is not replaced")
+        raise SiteError(f"{site} contains files that are not a site; use another directory")
     with tempfile.TemporaryDirectory(prefix="jackstay-site-") as folder:
         staging = Staging(Path(folder))
         staging.stage()
@@ -423,21 +423,20 @@ def build(site: Path, log: Callable[[str], None] = print) -> None:
         shutil.copytree(made, site)
     log(
         f"{site / 'index.html'}: {report.pages} pages, {report.links} links checked, {len(report.outside)} "
-        f"addresses on "
-        "the web (not fetched; tools/check_links.py --list shows them)"
+        f"external addresses (not fetched; tools/check_links.py --list shows them)"
     )
 
 
 def run_sphinx(staging: Staging, folder: Path, made: Path) -> None:
     """Run Sphinx on the staged pages; every warning is an error."""
-    warnings.filterwarnings("ignore", category=DeprecationWarning)  # between Sphinx and docutils, not ours
-    from sphinx.application import Sphinx  # noqa: PLC0415  # half a second that --help does not need
+    warnings.filterwarnings("ignore", category=DeprecationWarning)  # from Sphinx and docutils
+    from sphinx.application import Sphinx  # noqa: PLC0415  # slow, and not needed for --help
     from sphinx.errors import SphinxError  # noqa: PLC0415
 
     rows = settings(staging.extra).items()
     (folder / "conf.py").write_text("".join(f"{name} = {value!r}\n" for name, value in rows), encoding="utf-8")
     output = io.StringIO()
-    gc.set_threshold(200_000, 20, 20)  # a build makes millions of nodes and drops few
+    gc.set_threshold(200_000, 20, 20)  # a build creates millions of nodes and frees few
     try:
         application = Sphinx(
             staging.pages, folder, made, folder / "doctrees", "html", status=None, warning=output, freshenv=True
@@ -447,15 +446,15 @@ def run_sphinx(staging: Staging, folder: Path, made: Path) -> None:
         raise SiteError(f"{error}\n{output.getvalue()}".strip()) from error
     text = re.sub(r"\x1b\[[0-9;]*m", "", output.getvalue()).replace(f"{staging.pages}/", "")
     if text.strip() or application.statuscode:
-        raise SiteError(text.strip() or f"Sphinx ended with {application.statuscode}")
+        raise SiteError(text.strip() or f"Sphinx exited with {application.statuscode}")
     shutil.rmtree(made / ".doctrees", ignore_errors=True)
     (made / ".buildinfo").unlink(missing_ok=True)
 
 
 def main() -> int:
-    """Build; return 1 with the problems."""
+    """Build the site, or print the problems. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("site", type=Path, nargs="?", default=SITE, help="where to (default: build/site)")
+    parser.add_argument("site", type=Path, nargs="?", default=SITE, help="the output directory (default: build/site)")
     try:
         build(parser.parse_args().site)
     except SiteError as error:

@@ -30,7 +30,7 @@ START_SECONDS = 300.0  # `make run` installs first
 STOP_SECONDS = 15.0
 COMMAND_SECONDS = 300.0
 
-# What an empty environment keeps of ours: how to reach the registries, and nothing else.
+# Environment variables that are kept: those for access to the registries, and basic ones.
 KEPT = re.compile(
     r"^(PATH|LANG|LC_.*|TMPDIR|TERM|PIP_.*|.*_proxy|.*_PROXY|SSL_CERT_.*|REQUESTS_CA_BUNDLE|npm_config_.*)$"
 )
@@ -73,8 +73,8 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> str:
             cwd=folder,
             env=environment,
         )
-    except subprocess.TimeoutExpired as late:
-        raise WalkFailedError(f"`{command}` was not done after {COMMAND_SECONDS:g} s") from late
+    except subprocess.TimeoutExpired as error:
+        raise WalkFailedError(f"`{command}` timed out after {COMMAND_SECONDS:g} s") from error
     output = done.stdout + done.stderr
     if done.returncode or not done.stdout.strip() or "Traceback" in output:
         raise WalkFailedError(f"`{command}` ended with {done.returncode} and printed:\n{output}")
@@ -92,7 +92,7 @@ def serve(command: str, folder: Path, environment: dict[str, str]) -> None:
             stderr=subprocess.STDOUT,
             cwd=folder,
             env=environment,
-            start_new_session=True,  # Ctrl-C goes to the whole foreground group, and not to us
+            start_new_session=True,  # so that SIGINT goes to the group of the command, and not to this process
         )
         try:
             wait_for(page, started)
@@ -105,7 +105,7 @@ def serve(command: str, folder: Path, environment: dict[str, str]) -> None:
                 started.wait()
         log.seek(0)
         output = log.read()
-    # What it runs ends with 0; make itself dies of the signal, where it was not started with it ignored.
+    # The program exits with 0; make itself is killed by the signal, unless it ignores it.
     if started.returncode not in (0, 130, -signal.SIGINT) or "Traceback" in output or page not in output:
         raise WalkFailedError(f"`{command}` ended with {started.returncode} and printed:\n{output}")
 
@@ -133,7 +133,7 @@ def try_settings(body: str, folder: Path, environment: dict[str, str]) -> None:
 
 
 def walk(text: str, folder: Path, environment: dict[str, str], *, skipped: tuple[str, ...] = ()) -> list[str]:
-    """Follow the page in `folder`, and return what was done. Lines that start with one of `skipped` are left out."""
+    """Follow the page in `folder`, and return the steps. Lines that start with one of `skipped` are skipped."""
     done = []
     for block in blocks(text):
         if block.title:
@@ -153,8 +153,8 @@ def walk(text: str, folder: Path, environment: dict[str, str], *, skipped: tuple
 
 
 def main() -> int:
-    """Clone, walk, report."""
-    parser = argparse.ArgumentParser(description="Walk the README in a fresh clone with an empty home.")
+    """Clone the repository and follow the README. Returns the exit code."""
+    parser = argparse.ArgumentParser(description="Follow the README in a new clone with an empty home directory.")
     parser.add_argument("--with-tests", action="store_true", help="run `make test`, too")
     wanted = parser.parse_args()
     skipped = () if wanted.with_tests else ("make test",)
@@ -164,15 +164,15 @@ def main() -> int:
         clone_into(clone)
         environment = {name: value for name, value in os.environ.items() if KEPT.match(name)}
         environment |= {"HOME": str(home), "PORT": str(free_port())}
-        # What `. .venv/bin/activate` does; until `make run` has made it, there is nothing there to find.
+        # Like `. .venv/bin/activate`. `make run` creates the directory.
         environment["PATH"] = f"{clone / '.venv' / 'bin'}{os.pathsep}{environment['PATH']}"
         began = time.monotonic()
         try:
             done = walk((ROOT / "README.md").read_text(encoding="utf-8"), clone, environment, skipped=skipped)
         except WalkFailedError as failure:
-            print(f"The README does not keep its word: {failure}", file=sys.stderr)
+            print(f"The README failed: {failure}", file=sys.stderr)
             return 1
-    print(f"The README was walked: {len(done)} steps in {time.monotonic() - began:.0f} s.")
+    print(f"The README works: {len(done)} steps in {time.monotonic() - began:.0f} s.")
     return 0
 
 

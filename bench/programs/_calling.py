@@ -1,8 +1,8 @@
-"""What every client under test does: warm up, then so many calls with so many in flight; seconds a call on stdout.
+"""The load of a client under test: a warm-up, then CALLS calls. Prints the seconds per call.
 
 python client_x.py CALLS IN_FLIGHT SERVER...
 
-TEXT_SIZE in the environment makes the text that is echoed so many bytes long.
+TEXT_SIZE in the environment is the size of the echoed text in bytes.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ def arguments() -> tuple[int, int, list[str]]:
 
 
 async def measure(call: Callable[[str], Awaitable[str]], calls: int, in_flight: int) -> None:
-    """Print the seconds of one call, wall and CPU. Every answer is checked."""
+    """Print the seconds per call, wall and CPU. Every result is checked."""
 
     async def worker(number: int) -> None:
         for _ in range(number):
             if await call(TEXT) != TEXT:
-                raise SystemExit("a wrong answer")
+                raise SystemExit("unexpected result")
 
     for _ in range(min(200, calls)):
         await call(TEXT)

@@ -1,14 +1,14 @@
-"""The catalogue that every server offers with `--tools N`: N tools with ten properties each."""
+"""The catalogue of every server with `--tools N`: N tools with ten properties each."""
 
 ECHO = {
     "name": "echo",
-    "description": "Say the same again.",
+    "description": "Return the text.",
     "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
 }
 
 
 def catalogue(count: int) -> list[dict[str, object]]:
-    """So many tools, as the protocol writes them."""
+    """Return this many tools, in the form of the protocol."""
     properties = {
         f"property_{number}": {"type": "string", "description": f"The property with the number {number}"}
         for number in range(10)

@@ -1,4 +1,4 @@
-"""How every ASGI app under test is run: the same uvicorn, the same parser and loop.
+"""Run an ASGI app under test, with the same uvicorn, parser and event loop for all.
 
 python http_x.py PORT PARSER ANSWERS [--tools N]      PARSER is h11 or httptools; ANSWERS is json or sse
 """
@@ -10,7 +10,7 @@ import uvicorn
 
 
 def serve(app: Any) -> None:
-    """Until the process is ended."""
+    """Serve the app until the process is killed."""
     parser = sys.argv[2]
     uvicorn.run(
         app,

@@ -18,7 +18,7 @@ from apcore_mcp.adapters import SchemaConverter
 from apcore_mcp.catalogue import Catalogue
 
 
-class Given(BaseModel):
+class Input(BaseModel):
     text: str = Field(description="The text to return")
     times: int = 1
 
@@ -28,9 +28,9 @@ class Output(BaseModel):
 
 
 class Echo:
-    input_schema = Given
+    input_schema = Input
     output_schema = Output
-    description = "Say the same again."
+    description = "Return the text."
 
     def execute(self, inputs: dict[str, object], context: object) -> dict[str, object]:
         return {"text": inputs["text"]}
@@ -52,35 +52,35 @@ def registry_of(count: int) -> Registry:
 
 
 def build(registry: Registry) -> Catalogue:
-    """A catalogue that has read the registry."""
+    """Return a catalogue of the registry."""
     catalogue = Catalogue(registry)
     catalogue.refresh()
     return catalogue
 
 
 def cpu(work: Callable[[], object], repeat: int = 1) -> float:
-    """The least CPU seconds of five tries."""
-    tries = []
+    """Return the minimum CPU seconds of five runs."""
+    samples = []
     for _ in range(5):
         started = time.process_time()
         for _ in range(repeat):
             work()
-        tries.append((time.process_time() - started) / repeat)
-    return min(tries)
+        samples.append((time.process_time() - started) / repeat)
+    return min(samples)
 
 
 def bytes_each(count: int) -> float:
     registry = registry_of(count)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    kept = build(registry)
+    catalogue = build(registry)
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    return used / len(kept.tools())
+    return used / len(catalogue.tools())
 
 
 def bare_call() -> float:
-    """CPU seconds of `Executor.call_async` alone."""
+    """Return the CPU seconds of `Executor.call_async` alone."""
     executor = Executor(registry_of(1))
 
     async def calls(number: int) -> None:
@@ -93,7 +93,7 @@ def bare_call() -> float:
     return (time.process_time() - started) / 1000
 
 
-def described(schema: dict[str, object]) -> SimpleNamespace:
+def descriptor(schema: dict[str, object]) -> SimpleNamespace:
     return SimpleNamespace(module_id="bench.module", input_schema=schema, output_schema={})
 
 
@@ -104,8 +104,8 @@ def main() -> None:
         "build of 1,000": cpu(lambda: build(thousand)),
         "bytes a tool": bytes_each(1000),
         "to_openai_tools of 100": cpu(lambda: to_openai_tools(hundred)),
-        "schema, simple": cpu(lambda: converter.convert_input_schema(described(SIMPLE)), 100),
-        "schema, 5 references": cpu(lambda: converter.convert_input_schema(described(NESTED)), 100),
+        "schema, simple": cpu(lambda: converter.convert_input_schema(descriptor(SIMPLE)), 100),
+        "schema, 5 references": cpu(lambda: converter.convert_input_schema(descriptor(NESTED)), 100),
         "bare call_async": bare_call(),
     }
     print(json.dumps(figures))

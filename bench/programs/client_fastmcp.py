@@ -1,4 +1,4 @@
-"""FastMCP's client, 3.x and 4.x; over HTTP where the server is a URL."""
+"""FastMCP's client, 3.x and 4.x; over HTTP if the server is a URL."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The Jackstay client, through its public API; over HTTP where the server is a URL."""
+"""The Jackstay client, through its public API; over HTTP if the server is a URL."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Ours over Streamable HTTP, through the public decorators, on the same uvicorn as the others.
+"""Jackstay over Streamable HTTP, with the public decorators, on the same uvicorn as the others.
 
 python http_jackstay.py PORT PARSER ANSWERS [--sessions] [--tools N]
 """
@@ -16,7 +16,7 @@ server = Server("echo", version="1.0")
 
 @server.tool
 async def echo(text: str) -> str:
-    """Say the same again."""
+    """Return the text."""
     return text
 
 

@@ -1,4 +1,4 @@
-"""The least ASGI app that is still a correct endpoint: msgspec, one route. What ours is held against over HTTP.
+"""A minimal correct ASGI endpoint, as the limit over HTTP: msgspec, one route.
 
 python http_limit.py PORT PARSER ANSWERS [--tools N]
 """

@@ -1,6 +1,6 @@
-"""The limit with what a runtime cannot do without: a task for each call, and one write for each turn of the loop.
+"""The minimal server with a task for each call, and one write for each iteration of the event loop.
 
-Printed beside us: the distance from here to us is what states, validation, cancellation and telemetry cost.
+The difference to Jackstay is the cost of states, validation, cancellation and telemetry.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""The least that is still a correct server over stdio: read lines, decode, echo, write.
+"""A minimal correct server over stdio, as the limit: read lines, decode, echo, write.
 
-For clients to be measured against.
+Clients are measured with it, too.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Reader(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.rest.append(data)
-        if b"\n" not in data:  # joined once a line, not once a read
+        if b"\n" not in data:  # joined once per line, not once per read
             return
         *lines, rest = b"".join(self.rest).split(b"\n")
         self.rest = [rest]

@@ -2,7 +2,7 @@
 
     python raw_http.py        prints its port, then serves until its stdin ends
 
-Responds to `POST /` like `limit_server.py`. `/stall` never responds; `GET /ended` counts those that were closed.
+Responds to `POST /` like `limit_server.py`. `/stall` never responds; `GET /ended` counts closed `/stall` requests.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ class Connection(asyncio.Protocol):
             self.buffer = self.buffer[end + 4 + size :]
             self.respond(head.split(b" ", 2), body)
 
-    def respond(self, words: list[bytes], body: bytes) -> None:
-        if words[1].startswith(b"/stall"):
+    def respond(self, request_line: list[bytes], body: bytes) -> None:
+        if request_line[1].startswith(b"/stall"):
             self.is_stalled = True
             Connection.stalled += 1
             return
-        if words[0] != b"post":
-            found = b"%d" % Connection.ended if words[1] == b"/ended" else b""
+        if request_line[0] != b"post":
+            found = b"%d" % Connection.ended if request_line[1] == b"/ended" else b""
             status = b"200 OK" if found else b"405 No"
             self.transport.write(HEAD % (status, len(found)) + found)
             return

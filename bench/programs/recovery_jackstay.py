@@ -1,4 +1,4 @@
-"""Our client, as `async with` opens it."""
+"""The Jackstay client with its default settings."""
 
 import asyncio
 import sys

@@ -8,12 +8,12 @@ TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("where",
 
 
 def result_of(method: str, params: dict[str, object]) -> dict[str, object] | None:
-    """What is answered; None: nothing, ever."""
+    """Return the result of a request; None if there is never a response."""
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],
             "capabilities": {"tools": {}},
-            "serverInfo": {"name": "holding", "version": "1"},
+            "serverInfo": {"name": "recovery", "version": "1"},
         }
     if method == "tools/list":
         return {"tools": TOOLS}

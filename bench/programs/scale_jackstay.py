@@ -1,6 +1,6 @@
-"""Our client where there is much of it: many calls in flight on one connection, many clients in one process.
+"""The Jackstay client at scale: many calls in flight on one connection, many clients in one process.
 
-python scale_jackstay.py calls N SERVER...       prints: seconds a call, bytes a call while it is open
+python scale_jackstay.py calls N SERVER...       prints: seconds per call, bytes per open call
 python scale_jackstay.py memory N                prints: KiB per client with an in-memory server; additional threads
 python scale_jackstay.py stdio N SERVER...       prints: KiB per client with a server process; additional threads
 """
@@ -25,7 +25,7 @@ VERSIONS = ("2025-11-25",)
 
 
 async def many_calls(number: int, command: list[str]) -> None:
-    """So many calls made with `submit()` before the first is awaited, ten times; the best time counts."""
+    """Submit all calls before the first is awaited, at least ten times; print the median time."""
     async with connect(stdio(*command), versions=VERSIONS, max_pending=10_000, busy="wait") as client:
         await client.tools.call("echo", {"text": TEXT})
 
@@ -53,16 +53,16 @@ async def many_calls(number: int, command: list[str]) -> None:
 
 
 def resident() -> float:
-    """KiB."""
+    """Return the resident memory in KiB."""
     gc.collect()
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmRSS:")[1].split()[0])
 
 
 async def many_clients(number: int, target: Callable[[AsyncExitStack], Any]) -> None:
-    """Open so many, call each, and look at what they weigh."""
+    """Open this many clients, call a tool with each, and print their memory and threads."""
 
-    async def one(stack: AsyncExitStack) -> Any:
+    async def open_client(stack: AsyncExitStack) -> Any:
         client = await stack.enter_async_context(
             connect(target(stack), versions=VERSIONS, open_timeout=None, init_timeout=300)
         )
@@ -70,16 +70,16 @@ async def many_clients(number: int, target: Callable[[AsyncExitStack], Any]) -> 
         return client
 
     async with AsyncExitStack() as stack:
-        await one(stack)  # what the first one loads is not the others' weight
+        await open_client(stack)  # imports of the first client do not count
         before, threads = resident(), threading.active_count()
-        clients = [await one(stack) for _ in range(number)]
+        clients = [await open_client(stack) for _ in range(number)]
         print((resident() - before) / number, threading.active_count() - threads)
-        answers = await asyncio.gather(*(client.tools.call("echo", {"text": TEXT}) for client in clients))
-        assert all(answer.text == TEXT for answer in answers)
+        results = await asyncio.gather(*(client.tools.call("echo", {"text": TEXT}) for client in clients))
+        assert all(result.text == TEXT for result in results)
 
 
 def in_memory(stack: AsyncExitStack) -> Any:
-    """A target whose server runs in this process."""
+    """Return a target whose server runs in this process."""
     pair = memory_pair()
     serving = asyncio.ensure_future(SERVER.serve(pair.server))
     stack.callback(serving.cancel)
@@ -91,7 +91,7 @@ SERVER = Server("echo")
 
 @SERVER.tool
 async def echo(text: str) -> str:
-    """Say the same again."""
+    """Return the text."""
     return text
 
 

@@ -9,7 +9,7 @@ server = FastMCP("echo")
 
 @server.tool(output_schema=None)
 async def echo(text: str) -> str:
-    """Say the same again."""
+    """Return the text."""
     return text
 
 

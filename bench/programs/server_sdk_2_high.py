@@ -9,7 +9,7 @@ server = MCPServer("echo")
 
 @server.tool(structured_output=False)
 async def echo(text: str) -> str:
-    """Say the same again."""
+    """Return the text."""
     return text
 
 

@@ -1,4 +1,4 @@
-"""The echo server, willing to serve ten thousand requests of one client at once."""
+"""The echo server with a limit of ten thousand concurrent requests per client."""
 
 import sys
 
@@ -9,7 +9,7 @@ server = Server("echo", version="1.0", max_concurrent=10_000)
 
 @server.tool
 async def echo(text: str) -> str:
-    """Say the same again."""
+    """Return the text."""
     return text
 
 

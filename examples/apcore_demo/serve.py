@@ -1,4 +1,4 @@
-"""The demo, served by a few lines: MCP at http://127.0.0.1:8000/mcp, the inspector at http://127.0.0.1:8000/inspector."""
+"""Serve the demo: MCP at http://127.0.0.1:8000/mcp, the inspector at http://127.0.0.1:8000/inspector."""
 
 from pathlib import Path
 

@@ -30,12 +30,12 @@ RATE = 10.0
 TITLE = "jackstay: a client whose server is killed, hangs and fails to start"
 
 
-def parse(words: list[str]) -> argparse.Namespace:
+def parse(arguments: list[str]) -> argparse.Namespace:
     """Parse the options. Exits with 2 if they are invalid."""
     parser = argparse.ArgumentParser(prog="demo", description="A client and a failing server, with real processes.")
     parser.add_argument("--fast", action="store_true", help="in a few seconds instead of a minute")
     parser.add_argument("--record", metavar="FILE.svg", type=Path, help="record an animated SVG")
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     if options.record is not None and not os.access(options.record.parent, os.W_OK):
         parser.error(f"--record: cannot write to {str(options.record.parent)!r}; create it, or use another directory")
     return options
@@ -95,9 +95,9 @@ def _cancel_once(task: "asyncio.Task[Harness]") -> Callable[[], None]:
     return cancel
 
 
-def main(words: list[str]) -> int:
-    """Run the demonstration; `words` are the command-line arguments."""
-    options = parse(words)
+def main(arguments: list[str]) -> int:
+    """Run the demonstration; `arguments` are those of the command line."""
+    options = parse(arguments)
     recorder = None if options.record is None else RecordingHandler()
     screen = screen_for(sys.stdout)
     try:

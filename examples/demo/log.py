@@ -1,6 +1,6 @@
-"""What has happened so far: written by the scenario, the callers and the observer; read by the pictures.
+"""The log of a run: written by the scenario, the callers and the observer; read by the pictures.
 
-Times are seconds since the start, and are arguments: the log has no clock.
+Times are in seconds since the start, and are passed as arguments: the log has no clock.
 """
 
 import asyncio

@@ -20,7 +20,7 @@ BAR_WIDTH = 24
 
 
 class Style(Enum):
-    """What a span means."""
+    """The meaning of a span."""
 
     PLAIN = "plain"
     FAINT = "faint"

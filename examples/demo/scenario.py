@@ -1,4 +1,4 @@
-"""The steps of the demonstration: what is done to the server, and when.
+"""The steps of the demonstration: the faults of the server, and when they happen.
 
 A step waits for events, not only for time: on a slow machine the run takes longer, but is the same. At the end the
 callers finish, the client stops, and the outcomes are compared with the ledger.

@@ -44,12 +44,12 @@ class Ledger:
         return nonce
 
 
-def main(words: list[str]) -> int:
-    """Serve over stdio; `words` are the command-line arguments."""
-    if len(words) != 2:
+def main(arguments: list[str]) -> int:
+    """Serve over stdio; `arguments` are those of the command line."""
+    if len(arguments) != 2:
         print("usage: target_server.py DIRECTORY PACE", file=sys.stderr)
         return 2
-    ledger = Ledger(Path(words[0]), float(words[1]))
+    ledger = Ledger(Path(arguments[0]), float(arguments[1]))
     ledger.append("pids", str(os.getpid()))
     if (ledger.directory / "broken").exists():
         print("no configuration", file=sys.stderr)

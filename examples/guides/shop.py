@@ -23,7 +23,7 @@ def pay(order: str, cents: int) -> str:
 
     Args:
         order: the order's number
-        cents: how much, more than nothing
+        cents: the amount, greater than zero
     """
     if cents <= 0:
         raise ToolError(f"{cents} cents cannot be paid")

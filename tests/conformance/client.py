@@ -61,7 +61,7 @@ async def reconnect(client: Client) -> None:
 
 
 async def run_input_rounds(client: Client) -> None:
-    """An input round with a concurrent call; then without `requestState`, and without `resultType`."""
+    """Run an input round with a concurrent call, then one without `requestState` and one without `resultType`."""
     await client.tools.list()
     await asyncio.gather(client.tools.call("test_mrtr_echo_state"), client.tools.call("test_mrtr_unrelated"))
     await client.tools.call("test_mrtr_no_state")
@@ -112,7 +112,7 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 # The server or authorization server violates a rule: the client must reject it with an error.
-REFUSED = {
+REJECTED = {
     "auth/scope-retry-limit", "auth/resource-mismatch", "auth/iss-supported-missing", "auth/iss-wrong-issuer",
     "auth/iss-unexpected", "auth/iss-normalized", "auth/metadata-issuer-mismatch",
 }  # fmt: skip
@@ -228,12 +228,12 @@ async def main(url: str) -> int:
     try:
         await run_scenario(url)
     except McpError as error:
-        if SCENARIO not in REFUSED:
+        if SCENARIO not in REJECTED:
             raise
-        print(f"refused: {error}")
+        print(f"rejected: {error}")
     else:
-        if SCENARIO in REFUSED:
-            print(f"{SCENARIO} was not refused", file=sys.stderr)
+        if SCENARIO in REJECTED:
+            print(f"{SCENARIO} was not rejected", file=sys.stderr)
             return 1
     print("finished")
     return 0

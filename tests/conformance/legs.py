@@ -24,18 +24,18 @@ CLIENT_TIMEOUT = ("--timeout", "90000")
 
 @dataclass(frozen=True)
 class Leg:
-    """One run of the suite. `side` is who is under test; `count` is how many scenarios there must be."""
+    """One run of the suite. `side` is the side under test; `count` is the expected number of scenarios."""
 
     side: str
     name: str
     options: tuple[str, ...]
     count: int
-    # True: the scenarios of extensions that docs/unsupported.md names are in it, and fail.
+    # True: the leg includes scenarios of the extensions in docs/unsupported.md, which fail.
     has_extensions: bool = False
 
     @property
     def id(self) -> str:
-        """For people, and for the name of a directory."""
+        """The name in the output, and of the result directory."""
         return f"{self.side} {self.name}"
 
 
@@ -43,7 +43,7 @@ def _revision(side: str, revision: str, count: int) -> Leg:
     return Leg(side, revision, ("--suite", "all", "--spec-version", revision), count)
 
 
-# What the revision demanded on the day of its release: a frozen list inside the suite, with an exit code of its own.
+# The requirements of the revision at its release: a frozen list in the suite, with its own exit code.
 def _required(side: str, revision: str, count: int) -> Leg:
     return Leg(side, f"required by {revision}", ("--requirements", revision), count, has_extensions=True)
 
@@ -55,7 +55,7 @@ LEGS = (
     _revision("server", "2026-07-28", 40),
     _required("server", "2025-11-25", 33),
     _required("server", "2026-07-28", 50),
-    # Each scenario at the revision of its own, those of extensions included.
+    # Each scenario with its own revision, including those of extensions.
     Leg("server", "all", ("--suite", "all"), 65, has_extensions=True),
     _revision("client", "2025-03-26", 2),
     _revision("client", "2025-06-18", 5),

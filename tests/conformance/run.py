@@ -35,7 +35,7 @@ CLIENT = f"{PYTHON} tests/conformance/client.py"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 LEG_SECONDS = 240.0
 # Server scenarios have time limits of half a second, and client scenarios start up to 48 processes at once.
-POLITELY = ("nice", "-n", "5")
+LOW_PRIORITY = ("nice", "-n", "5")
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ def run(leg: Leg, subject: tuple[str, ...], unsupported: frozenset[str]) -> Done
     """Run a leg and check its results."""
     home = RESULTS / leg.id.replace(" ", "-")
     home.mkdir()
-    words = (node(), SUITE.home / SUITE.program, leg.side, *subject, *leg.options, "-o", home / "out")
-    command = words if leg.side == "server" else (*POLITELY, *words)
-    began = time.monotonic()
+    arguments = (node(), SUITE.home / SUITE.program, leg.side, *subject, *leg.options, "-o", home / "out")
+    command = arguments if leg.side == "server" else (*LOW_PRIORITY, *arguments)
+    started = time.monotonic()
     with (home / "log.txt").open("wb") as log:
         suite = subprocess.Popen(
-            [str(word) for word in command],
+            [str(argument) for argument in command],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -111,8 +111,8 @@ def run(leg: Leg, subject: tuple[str, ...], unsupported: frozenset[str]) -> Done
     wrong = judge(leg, outcomes, unsupported)
     # Unsupported extensions make the suite exit with 1.
     if code != 0 and not wrong and not (leg.has_extensions and code == 1 and leg.options[0] == "--suite"):
-        wrong.append(f"the suite ended with {code}; see {home / 'log.txt'}")
-    return Done(leg, outcomes, wrong, time.monotonic() - began)
+        wrong.append(f"the suite exited with {code}; see {home / 'log.txt'}")
+    return Done(leg, outcomes, wrong, time.monotonic() - started)
 
 
 def run_all(legs: list[Leg]) -> list[Done]:
@@ -141,27 +141,27 @@ def run_all(legs: list[Leg]) -> list[Done]:
             raise
 
 
-def report(dones: list[Done], seconds: float) -> int:
+def report(results: list[Done], seconds: float) -> int:
     """Print the problems, the table and the total; return the exit code."""
-    for done in dones:
+    for done in results:
         for problem in done.wrong:
             print(f"{done.leg.id}: {problem}")
     columns = "{:<30} {:>9} {:>7} {:>7} {:>7} {:>7}"
     print(columns.format("leg", "scenarios", "passed", "checks", "wrong", "seconds"))
-    for done in dones:
+    for done in results:
         passed = [outcome for outcome in done.outcomes if outcome.verdict is Verdict.PASSED]
         checks = sum(outcome.checks for outcome in passed)
         row = (done.leg.id, len(done.outcomes), len(passed), checks, len(done.wrong), f"{done.seconds:.1f}")
         print(columns.format(*row))
-    passed_scenarios = sum(out.verdict is Verdict.PASSED for done in dones for out in done.outcomes)
-    wrong = sum(len(done.wrong) for done in dones)
+    passed_scenarios = sum(out.verdict is Verdict.PASSED for done in results for out in done.outcomes)
+    wrong = sum(len(done.wrong) for done in results)
     print(f"Scenarios of extensions in docs/unsupported.md are not counted as passed. {seconds:.0f} s.")
     print(f"{passed_scenarios} passed, {wrong} failed")
     return 1 if wrong else 0
 
 
 def main(names: list[str]) -> int:
-    """Install what is missing, and run the named legs, or all."""
+    """Install the suite if necessary, and run the named legs, or all. Returns the exit code."""
     unknown = set(names) - {leg.id for leg in LEGS}
     if unknown:
         print(
@@ -170,7 +170,7 @@ def main(names: list[str]) -> int:
         )
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # like an interrupt
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         NODE.under.mkdir(exist_ok=True)
         for tool in (NODE, SUITE):
@@ -179,11 +179,11 @@ def main(names: list[str]) -> int:
         print(f"The suite cannot be installed. {error}", file=sys.stderr)
         return 1
     try:
-        dones = run_all([leg for leg in LEGS if not names or leg.id in names])
+        results = run_all([leg for leg in LEGS if not names or leg.id in names])
     except NotServingError as error:
         print(f"examples/everything.py {error}", file=sys.stderr)
         return 1
-    return report(dones, time.monotonic() - began)
+    return report(results, time.monotonic() - started)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-# Invariant: any bytes are a body that comes back as the same JSON, or a ProtocolError; nothing else is ever raised.
+# Invariant: any bytes decode to a body that encodes to the same JSON, or raise ProtocolError and nothing else.
 """Bodies with special features: open unions, unparsed members, alternatives, base classes."""
 
 import msgspec

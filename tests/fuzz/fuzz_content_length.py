@@ -1,5 +1,5 @@
-# Invariant: however a stream is cut, the bodies are the same, ours are read back, and only ProtocolErrors are raised.
-"""Bodies behind their lengths, pulled from pieces of every small size."""
+# Invariant: bodies do not depend on how a stream is split, written frames can be read, only ProtocolError is raised.
+"""Content-Length framing, read from chunks of several small sizes."""
 
 from jackstay.errors import FrameTooLargeError, ProtocolError
 from jackstay.protocol.wire._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_length
@@ -37,7 +37,7 @@ def _read(data: bytes, size: int) -> tuple[list[bytes | str], IncompleteFrame | 
             except ProtocolError as error:
                 frames.append("lost")
                 if not framer.is_lost:
-                    raise AssertionError("lost, but not for good") from error
+                    raise AssertionError("a framing error, but the framer is not lost") from error
                 break
             if frame is None:
                 break

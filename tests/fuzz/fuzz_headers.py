@@ -1,4 +1,4 @@
-# Invariant: any text survives a header, any header value is read or gets -32020, any schema has rows or problems.
+# Invariant: a header value round-trips any text, invalid values raise -32020, and any schema has rows or problems.
 import msgspec
 
 from jackstay.errors import ProtocolError
@@ -32,12 +32,12 @@ def fuzz(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     assert decode_header_value(encode_header_value(text)) == text
 
-    refused = None
+    rejected = None
     try:
         decode_header_value(data.decode("latin-1"), "Mcp-Name")
     except ProtocolError as error:
-        refused = (error.code, error.path)
-    assert refused in (None, (ErrorCode.HEADER_MISMATCH, "Mcp-Name"))
+        rejected = (error.code, error.path)
+    assert rejected in (None, (ErrorCode.HEADER_MISMATCH, "Mcp-Name"))
 
     try:
         schema = msgspec.json.decode(data)

@@ -1,5 +1,5 @@
-# Invariant: any bytes decode to one message; -32700 exactly where the standard library, held to RFC 8259, refuses too.
-"""Envelopes, against an independent reader of JSON; whatever is taken can be written and read again."""
+# Invariant: any bytes decode to one message; the code is -32700 exactly if the json module, limited to RFC 8259, fails.
+"""Envelopes, compared with an independent JSON parser. Every accepted message can be encoded and decoded again."""
 
 import json
 
@@ -44,15 +44,15 @@ def fuzz(data: bytes) -> None:
         assert message.message
         assert len(message.message) + len(message.path) + len(message.quote) < 1_000
     if not is_deeper_than(data, MAX_DEPTH):
-        refused = isinstance(message, Malformed) and message.code == ErrorCode.PARSE_ERROR
-        assert refused is not _is_json(data)
+        is_parse_error = isinstance(message, Malformed) and message.code == ErrorCode.PARSE_ERROR
+        assert is_parse_error is not _is_json(data)
     for member in message.members if isinstance(message, Batch) else (message,):
-        _write_again(member)
+        _round_trip(member)
 
 
 def _is_json(data: bytes) -> bool:
-    def refuse(word: str) -> object:
-        raise ValueError(word)
+    def reject_constant(constant: str) -> object:
+        raise ValueError(constant)
 
     # Objects as lists of members: a dict would lose the first of two members with the same name.
     def members(pairs: list[tuple[str, object]]) -> object:
@@ -60,7 +60,7 @@ def _is_json(data: bytes) -> bool:
 
     try:
         value = json.loads(
-            data.decode(), parse_constant=refuse, parse_int=str, parse_float=str, object_pairs_hook=members
+            data.decode(), parse_constant=reject_constant, parse_int=str, parse_float=str, object_pairs_hook=members
         )
         json.dumps(value, ensure_ascii=False).encode()
     except ValueError:
@@ -68,7 +68,7 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
-def _write_again(message: Message) -> None:
+def _round_trip(message: Message) -> None:
     match message:
         case Request(id, method, params):
             again = decode(encode_request(id, method, None if params is None else bytes(params)))

@@ -1,5 +1,5 @@
-# Invariant: however a stream is split, the frames are its lines, and no more than one line is buffered.
-"""Lines, pulled from pieces of every small size, against a simple reference implementation."""
+# Invariant: the frames are the lines of a stream, independent of how it is split; at most one line is buffered.
+"""Line framing, read from chunks of several small sizes, compared with a simple reference implementation."""
 
 from jackstay.errors import FrameTooLargeError
 from jackstay.protocol.wire._lines import LineFramer
@@ -14,7 +14,7 @@ CORPUS = [
 
 
 def fuzz(data: bytes) -> None:
-    expected = _by_definition(data)
+    expected = _reference(data)
     for size in (1, 2, 3, 7, len(data) + 1):
         framer = LineFramer(LIMIT)
         frames: list[bytes | None] = []
@@ -39,7 +39,7 @@ def _pull(framer: LineFramer) -> list[bytes | None]:
         frames.append(frame)
 
 
-def _by_definition(data: bytes) -> tuple[list[bytes | None], bytes]:
+def _reference(data: bytes) -> tuple[list[bytes | None], bytes]:
     *lines, rest = data.split(b"\n")
     bare = [line.removesuffix(b"\r") for line in lines]
     frames = [None if len(line) > LIMIT else line for line in bare if len(line) > LIMIT or line.strip()]

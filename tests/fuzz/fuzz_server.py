@@ -1,5 +1,5 @@
-# Invariant: in every state a frame gives effects and raises nothing; what is sent is JSON, and `closed` sends nothing.
-"""A server's connection in each of its states, given the same frame."""
+# Invariant: in every state, a frame returns effects and raises nothing; sent frames are JSON; `closed` sends nothing.
+"""A server connection in each of its states, with the same frame."""
 
 import json
 

@@ -1,4 +1,4 @@
-# Invariant: any settings file, named or in the working directory, is read or refused with ConfigError.
+# Invariant: any settings file, named or in the working directory, is loaded or raises ConfigError.
 import contextlib
 import tempfile
 from pathlib import Path

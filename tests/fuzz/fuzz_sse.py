@@ -1,4 +1,4 @@
-# Invariant: events do not depend on how bytes arrive, only typed errors are raised, buffers stay within the limit.
+# Invariant: events do not depend on how bytes are split, only typed errors are raised, buffers are limited.
 from jackstay.errors import FrameTooLargeError, ProtocolError
 from jackstay.protocol.wire._sse import EventReader, ServerSentEvent, encode_event
 

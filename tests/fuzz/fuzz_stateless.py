@@ -1,5 +1,5 @@
-# Invariant: any params have a complete `_meta`, an error with its key, or none; skipped frames name no version.
-"""`_meta` of the stateless era, and the look at the frame that spares most requests the decoding."""
+# Invariant: any params have a complete `_meta`, an error with its key, or none; skipped frames have no version.
+"""`_meta` of the stateless era, and the test for its version that avoids decoding most requests."""
 
 import json
 

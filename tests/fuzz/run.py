@@ -1,9 +1,9 @@
-"""Fuzz every entry beside this file for a fixed time each, one after the other, with mutations of its corpus.
+"""Fuzz every entry in this directory for a fixed time each, in sequence, with mutations of its corpus.
 
     python tests/fuzz/run.py --seconds 600 [ENTRY ...]
 
-Inputs differ each time; `--seed` repeats a run. An input that violates an invariant is shortened and written to
-`--keep`; the exit code is then 1. Add it to the CORPUS of its entry.
+Inputs are random; `--seed` repeats a run. An input that violates an invariant is shortened and written to `--keep`, and
+the exit code is 1. Add it to the CORPUS of its entry.
 """
 
 import argparse
@@ -21,14 +21,14 @@ from fuzz.test_fuzz import ENTRIES, PIECES, load
 
 Fuzz = Callable[[bytes], None]
 
-# Longer inputs make every run slower and find nothing else: the limits that entries set for their parsers are lower.
+# Longer inputs only make a run slower, because the entries set lower limits for their parsers.
 MAX_INPUT = 4096
-# Failures of one entry after which the next one is run: they mostly have one cause.
+# An entry ends after this many failures, because they mostly have one cause.
 MAX_FAILURES = 3
 
 
 class Outcome(NamedTuple):
-    """What was found out about one entry. `slowest` is the longest time that one input took, in seconds."""
+    """The result of one entry. `slowest` is the longest time of one input, in seconds."""
 
     entry: str
     inputs: int
@@ -75,7 +75,7 @@ def run_entry(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Call `fuzz` with one input after the other until the time is over or it has failed too often."""
+    """Call `fuzz` with inputs until the time is over or there are too many failures."""
     pool = [*corpus, *PIECES, b""]
     failures: dict[str, bytes] = {}
     inputs, slowest, before = 0, 0.0, clock()
@@ -92,10 +92,10 @@ def run_entry(
 
 
 def failure(fuzz: Fuzz, data: bytes) -> str:
-    """Return how `fuzz` failed with this input, by the exception and its line; empty if it did not."""
+    """Return the exception of `fuzz` for this input and its line; empty if there was none."""
     try:
         fuzz(data)
-    except Exception as error:  # noqa: BLE001  # an invariant is broken by whatever is raised
+    except Exception as error:  # noqa: BLE001  # any exception violates the invariant
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -119,33 +119,33 @@ def shorten(fuzz: Fuzz, data: bytes, reason: str) -> bytes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the entries that are named, or all."""
+    """Run the named entries, or all. Returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("entries", nargs="*", metavar="ENTRY", help="such as fuzz_sse; all, if none is named")
+    parser.add_argument("entries", nargs="*", metavar="ENTRY", help="such as fuzz_sse (default: all)")
     parser.add_argument("--seconds", type=float, default=600.0, help="for each entry")
-    parser.add_argument("--seed", default=str(time.time_ns()), help="repeats a run that printed it")
-    parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="where failing inputs are written")
-    given = parser.parse_args(arguments)
-    chosen = [path for path in ENTRIES if not given.entries or path.stem in given.entries]
-    unknown = set(given.entries) - {path.stem for path in chosen}
+    parser.add_argument("--seed", default=str(time.time_ns()), help="repeat the run that printed this value")
+    parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="the directory for failing inputs")
+    options = parser.parse_args(arguments)
+    selected = [path for path in ENTRIES if not options.entries or path.stem in options.entries]
+    unknown = set(options.entries) - {path.stem for path in selected}
     if unknown:
         parser.error(f"unknown entry {min(unknown)!r}; valid entries: {', '.join(path.stem for path in ENTRIES)}")
-    print(f"--seed {given.seed}, {given.seconds:g} s for each of {len(chosen)} entries", flush=True)
+    print(f"--seed {options.seed}, {options.seconds:g} s for each of {len(selected)} entries", flush=True)
     outcomes = []
-    for path in chosen:
+    for path in selected:
         entry = load(path)
-        rng = random.Random(f"{given.seed} {path.stem}")
-        outcome = run_entry(path.stem, entry.fuzz, getattr(entry, "CORPUS", []), given.seconds, rng)
+        rng = random.Random(f"{options.seed} {path.stem}")
+        outcome = run_entry(path.stem, entry.fuzz, getattr(entry, "CORPUS", []), options.seconds, rng)
         outcomes.append(outcome)
         print(outcome, flush=True)
     failed = [outcome for outcome in outcomes if outcome.failures]
     print(f"{len(outcomes)} entries, {sum(outcome.inputs for outcome in outcomes):,} inputs, {len(failed)} failed")
     for outcome in failed:
         for data, reason in outcome.failures:
-            given.keep.mkdir(parents=True, exist_ok=True)
-            file = given.keep / f"{outcome.entry}-{hashlib.sha256(data).hexdigest()[:16]}"
+            options.keep.mkdir(parents=True, exist_ok=True)
+            file = options.keep / f"{outcome.entry}-{hashlib.sha256(data).hexdigest()[:16]}"
             file.write_bytes(data)
-            print(f"  {outcome.entry}: {reason} with {data[:200]!r} (all of it: {file})")
+            print(f"  {outcome.entry}: {reason} with {data[:200]!r} (complete input: {file})")
     return 1 if failed else 0
 
 

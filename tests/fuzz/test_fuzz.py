@@ -1,7 +1,7 @@
-"""Runs every fuzz entry beside this file under Hypothesis, and on the inputs the entry remembers.
+"""Run every fuzz entry in this directory with Hypothesis and with its corpus.
 
-An entry is `fuzz_<parser>.py`. Its first line is its invariant, as a comment; `fuzz(data: bytes) -> None` raises when
-the invariant is broken; `CORPUS: list[bytes]`, if it has one, holds inputs worth trying every time.
+An entry is `fuzz_<parser>.py`. Its first line is a comment with its invariant; `fuzz(data: bytes) -> None` raises if
+the invariant is violated; the optional `CORPUS: list[bytes]` contains inputs for every run.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ from hypothesis import given, strategies
 HERE = Path(__file__).parent
 ENTRIES = sorted(HERE.glob("fuzz_*.py"))
 
-# Bytes that mean something to the parsers here. Plain random bytes almost never reach past the first check.
+# Bytes that the parsers interpret. Random bytes almost never pass the first check.
 PIECES = [
     *(bytes([byte]) for byte in b'{}[]",:\\ \n\r\t0-+.eE\x00\x7f\x80\xc0\xe2\xed\xef\xff'),
     *(
@@ -81,29 +81,29 @@ def load(path: Path) -> ModuleType:
 
 
 def invariant(source: str) -> str | None:
-    """The invariant on the first line, or None."""
+    """Return the invariant on the first line, or None."""
     found = re.match(r"# Invariant: (\S.*)\n", source)
     return found[1] if found else None
 
 
 def mutations(seed: bytes) -> list[bytes]:
-    """Variants of a corpus input: truncated, doubled, with one byte changed."""
-    chooser = random.Random(seed)
+    """Return variants of a corpus input: truncated, doubled, with one byte changed."""
+    rng = random.Random(seed)
     changed = []
     for _ in range(32 if seed else 0):
-        at = chooser.randrange(len(seed))
-        changed.append(seed[:at] + bytes([chooser.randrange(256)]) + seed[at + 1 :])
+        at = rng.randrange(len(seed))
+        changed.append(seed[:at] + bytes([rng.randrange(256)]) + seed[at + 1 :])
     cuts = {len(seed) * part // 16 for part in range(16)}
     return [seed, seed + seed, *(seed[:cut] for cut in sorted(cuts)), *changed]
 
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
-def test_an_entry_begins_with_its_invariant(path: Path) -> None:
+def test_an_entry_starts_with_its_invariant(path: Path) -> None:
     assert invariant(path.read_text(encoding="utf-8")), f"the first line of {path.name} must be `# Invariant: ...`"
 
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
-def test_an_entry_takes_bytes_and_returns_nothing(path: Path) -> None:
+def test_signature_of_an_entry(path: Path) -> None:
     signature = inspect.signature(load(path).fuzz, eval_str=True)
     assert list(signature.parameters) == ["data"]
     assert signature.parameters["data"].annotation is bytes
@@ -111,18 +111,18 @@ def test_an_entry_takes_bytes_and_returns_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
-def test_the_invariant_holds_for_what_hypothesis_finds(path: Path) -> None:
+def test_invariant_with_hypothesis(path: Path) -> None:
     fuzz = load(path).fuzz
 
     @given(INPUTS)
-    def holds(data: bytes) -> None:
+    def check(data: bytes) -> None:
         fuzz(data)
 
-    holds()
+    check()
 
 
 @pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
-def test_the_invariant_holds_for_the_corpus_and_its_neighbours(path: Path) -> None:
+def test_invariant_with_the_corpus_and_its_mutations(path: Path) -> None:
     entry = load(path)
     for seed in [*getattr(entry, "CORPUS", []), b"", *PIECES]:
         assert isinstance(seed, bytes)
@@ -131,7 +131,7 @@ def test_the_invariant_holds_for_the_corpus_and_its_neighbours(path: Path) -> No
 
 
 @pytest.mark.parametrize("source", ["", "import re\n# Invariant: late\n", "# invariant: small\n", "# Invariant: \nx\n"])
-def test_a_missing_invariant_is_noticed(source: str) -> None:
+def test_a_missing_invariant_is_detected(source: str) -> None:
     assert invariant(source) is None
 
 

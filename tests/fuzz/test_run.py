@@ -1,4 +1,4 @@
-"""The runner that fuzzes every entry for a fixed time: bounded, repeatable, and it finds what is planted."""
+"""The fuzz runner: it runs for a limited time, is reproducible, and finds known failures."""
 
 import random
 from pathlib import Path
@@ -11,7 +11,7 @@ from fuzz.run import MAX_FAILURES, MAX_INPUT, failure, main, mutate, run_entry, 
 
 
 class Clock:
-    """Goes on by a tenth of a second whenever it is read."""
+    """A clock that advances by a tenth of a second with each call."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -21,14 +21,14 @@ class Clock:
         return self.now
 
 
-def refuse_nul(data: bytes) -> None:
-    """Fails for a NUL, and in another place for a DEL."""
+def reject_nul(data: bytes) -> None:
+    """Fail for a NUL, and on another line for a DEL."""
     if b"\0" in data:
         raise ValueError("NUL")
     assert b"\x7f" not in data
 
 
-def test_an_entry_runs_for_its_time_and_no_longer() -> None:
+def test_an_entry_runs_for_its_time() -> None:
     clock = Clock()
     outcome = run_entry("x", lambda data: None, [b"seed"], 60, random.Random(1), clock=clock)
     assert outcome.inputs == 600
@@ -37,8 +37,8 @@ def test_an_entry_runs_for_its_time_and_no_longer() -> None:
     assert str(outcome).split()[:3] == ["x", "ok", "600"]
 
 
-def test_what_breaks_an_invariant_is_found_shortened_and_counted_once_for_each_place() -> None:
-    outcome = run_entry("x", refuse_nul, [b"seed"], 600, random.Random(1), clock=Clock())
+def test_failures_are_found_shortened_and_counted_once_per_line() -> None:
+    outcome = run_entry("x", reject_nul, [b"seed"], 600, random.Random(1), clock=Clock())
     found = dict(outcome.failures)
     assert set(found) == {b"\0", b"\x7f"}
     assert found[b"\0"].startswith("ValueError at test_run.py:")
@@ -46,7 +46,7 @@ def test_what_breaks_an_invariant_is_found_shortened_and_counted_once_for_each_p
     assert "FAILED (2)" in str(outcome)
 
 
-def test_an_entry_that_fails_in_ever_new_places_ends_early() -> None:
+def test_an_entry_ends_after_too_many_failures() -> None:
     kinds = iter([KeyError, ValueError, TypeError, IndexError, OSError, AttributeError])
 
     def fuzz(data: bytes) -> None:
@@ -56,13 +56,13 @@ def test_an_entry_that_fails_in_ever_new_places_ends_early() -> None:
     assert len(outcome.failures) == MAX_FAILURES
 
 
-def test_a_failure_is_shortened_only_while_it_stays_the_same() -> None:
-    reason = failure(refuse_nul, b"aaaa\0bbbb\x7f")
-    assert shorten(refuse_nul, b"aaaa\0bbbb\x7f", reason) == b"\0"
-    assert failure(refuse_nul, b"fine") == ""
+def test_shortening_keeps_the_failure() -> None:
+    reason = failure(reject_nul, b"aaaa\0bbbb\x7f")
+    assert shorten(reject_nul, b"aaaa\0bbbb\x7f", reason) == b"\0"
+    assert failure(reject_nul, b"fine") == ""
 
 
-def test_the_same_seed_gives_the_same_inputs_and_none_is_too_long() -> None:
+def test_inputs_are_reproducible_and_limited() -> None:
     pool = [b"one", b"two" * 2000]
     made = [mutate(pool, random.Random(n)) for n in range(500)]
     assert made == [mutate(pool, random.Random(n)) for n in range(500)]
@@ -70,10 +70,10 @@ def test_the_same_seed_gives_the_same_inputs_and_none_is_too_long() -> None:
     assert len(set(made)) > 400
 
 
-def test_the_summary_names_what_failed_and_where_it_is_kept(
+def test_summary_lists_failures_and_their_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    entries = {"fuzz_good": lambda data: None, "fuzz_bad": refuse_nul}
+    entries = {"fuzz_good": lambda data: None, "fuzz_bad": reject_nul}
     monkeypatch.setattr(run, "ENTRIES", [Path(name) for name in entries])
     monkeypatch.setattr(run, "load", lambda path: SimpleNamespace(fuzz=entries[path.stem], CORPUS=[b"\0\0"]))
     assert main(["--seconds", "0.05", "--seed", "1", "--keep", str(tmp_path / "kept")]) == 1

@@ -1,4 +1,4 @@
-"""Every test here talks to a program that nobody here wrote; none may leave anything behind, and none is skipped."""
+"""Fixtures for the tests with third-party programs: a test must not leak resources, and none is skipped."""
 
 import pytest
 
@@ -10,7 +10,7 @@ __all__ = ["_nothing_left"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse to begin without every peer: a suite that skips what is missing proves nothing."""
+    """Abort the run if a peer is not installed, instead of skipping its tests."""
     missing = []
     for peer in PEERS:
         stamp = peer.home / ".installed"

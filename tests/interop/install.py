@@ -1,7 +1,7 @@
-"""Make the environments of `peers.py`, each peer in its own, from the public registries. Run by `make interop`.
+"""Create an environment for each peer in `peers.py` from the public registries (`make interop`).
 
-An environment that is up to date is kept; a stamp file contains its versions. A peer that cannot be installed fails the
-run, with the output of the installer. Two are installed at a time.
+An environment that is up to date is kept; a stamp file contains its versions. If a peer cannot be installed, the run
+fails with the output of the installer. Two peers are installed at a time.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from interop.peers import BY_NAME, HOME, NODE, PEERS, Peer, node, node_home
 
-AT_A_TIME = 2
+CONCURRENT_INSTALLS = 2
 INSTALLER_SECONDS = 240.0
 SHOWN_LINES = 15
 
@@ -28,7 +28,7 @@ class NotInstalledError(Exception):
 
 
 def stamp_of(peer: Peer) -> str:
-    """What an environment is made from. Its place is part of it: scripts inside name their interpreter by path."""
+    """Return the content of the stamp file. It contains the path, because installed scripts contain it, too."""
     node_packages = () if peer.registry == "PyPI" else NODE.packages
     locked = () if peer.lock is None else (hashlib.sha256(peer.lock.read_bytes()).hexdigest(),)
     source = (peer.sdist, peer.sdist_sha256) if peer.sdist else ()
@@ -37,24 +37,24 @@ def stamp_of(peer: Peer) -> str:
 
 def run(*command: str | Path) -> None:
     """Run an installer. Raises: NotInstalledError."""
-    words = [str(word) for word in command]
+    arguments = [str(argument) for argument in command]
     try:
         done = subprocess.run(
-            words,
+            arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             timeout=INSTALLER_SECONDS,
             check=False,
-            # npm runs node by name, so ours comes first.
+            # npm finds node through PATH, so the installed one is first.
             env={**os.environ, "PATH": f"{_node_directory()}{os.environ.get('PATH', '')}"},
         )
-    except subprocess.TimeoutExpired as late:
-        raise NotInstalledError(f"{' '.join(words)}\nwas not done after {INSTALLER_SECONDS:g} s") from late
+    except subprocess.TimeoutExpired as error:
+        raise NotInstalledError(f"{' '.join(arguments)}\ntimed out after {INSTALLER_SECONDS:g} s") from error
     if done.returncode:
         output = "\n".join(done.stdout.splitlines()[-SHOWN_LINES:])
-        raise NotInstalledError(f"{' '.join(words)}\nended with {done.returncode}:\n{output}")
+        raise NotInstalledError(f"{' '.join(arguments)}\nexited with {done.returncode}:\n{output}")
 
 
 def _node_directory() -> str:
@@ -65,10 +65,10 @@ def _node_directory() -> str:
 
 
 def make_python(peer: Peer) -> None:
-    """A virtual environment without pip: ours installs into it, which saves the five seconds of making another."""
+    """Create a virtual environment without pip, which saves five seconds; the running pip installs into it."""
     run(sys.executable, "-m", "venv", "--without-pip", peer.home)
     pip = (sys.executable, "-m", "pip", "--python", peer.python, "--disable-pip-version-check", "--no-input")
-    # Most modules are never imported by a test; those that are, Python compiles when they are.
+    # Most modules are never imported by a test. Python compiles the others on import.
     run(*pip, "install", "--quiet", "--no-compile", *peer.packages)
     if peer.sdist:
         unpack_source(peer)
@@ -94,16 +94,16 @@ def unpack_source(peer: Peer) -> None:
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != peer.sdist_sha256:
         raise NotInstalledError(f"{archive.name} has the SHA-256 {found}, not {peer.sdist_sha256}")
-    with tarfile.open(archive) as packed:
-        packed.extractall(peer.source.parent, filter="data")
+    with tarfile.open(archive) as opened:
+        opened.extractall(peer.source.parent, filter="data")
 
 
 def make_npm(peer: Peer) -> None:
-    """A prefix with `node_modules`. Install scripts are off: none of the peers needs one, and none shall run here."""
+    """Create a prefix with `node_modules`. Install scripts are disabled, because no peer needs one."""
     peer.home.mkdir(parents=True)
     npm = (node(), node_home() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
     quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
-    # Without a package.json of its own npm would look for one in the directories above, and find somebody else's.
+    # Without this package.json, npm would use one of a parent directory.
     if peer.lock is None:
         (peer.home / "package.json").write_text('{"private": true}\n', encoding="utf-8")
         run(*npm, "install", "--prefix", peer.home, "--save-exact", *quiet, *peer.packages)
@@ -114,17 +114,17 @@ def make_npm(peer: Peer) -> None:
 
 
 def make(peer: Peer) -> str:
-    """Make one environment unless it is there; returns a line for people. Raises: NotInstalledError."""
+    """Create an environment unless it is up to date. Returns a status line. Raises: NotInstalledError."""
     stamp = peer.home / ".installed"
     wanted = stamp_of(peer)
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
-        return f"  {peer.name}: there"
+        return f"  {peer.name}: up to date"
     shutil.rmtree(peer.home, ignore_errors=True)
     began = time.monotonic()
     (make_python if peer.registry == "PyPI" else make_npm)(peer)
     if peer.program and not (peer.home / peer.program).exists():
         raise NotInstalledError(f"{peer.packages[0]} has no {peer.program}")
-    stamp.write_text(wanted, encoding="utf-8")  # last: what has a stamp is whole
+    stamp.write_text(wanted, encoding="utf-8")  # last, so that a stamp means a complete environment
     return f"  {peer.name}: {', '.join(peer.packages)} ({time.monotonic() - began:.0f} s)"
 
 
@@ -137,17 +137,17 @@ def main(names: list[str]) -> int:
 
     def attempt(peer: Peer) -> None:
         try:
-            print(make(peer) + "\n", end="", flush=True)  # one write: two threads share the line
+            print(make(peer) + "\n", end="", flush=True)  # one write, because two threads print
         except (NotInstalledError, OSError) as error:
             failed.append(peer.name)
             print(f"  {peer.name}: CANNOT BE INSTALLED. {error}", file=sys.stderr, flush=True)
 
-    attempt(NODE)  # first: the npm peers are installed by it
+    attempt(NODE)  # first, because npm runs on it
     if not failed:
-        with ThreadPoolExecutor(AT_A_TIME) as pool:
+        with ThreadPoolExecutor(CONCURRENT_INSTALLS) as pool:
             list(pool.map(attempt, [peer for peer in wanted if peer is not NODE]))
     if failed:
-        print(f"Not installed: {', '.join(failed)}. None is skipped; run make interop again.", file=sys.stderr)
+        print(f"Not installed: {', '.join(failed)}. No peer is skipped: run make interop again.", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -1,6 +1,6 @@
-"""The clients of `peers.py`: the command, the negotiated revision, and what each must see of our server.
+"""The clients of `peers.py`: the command, the negotiated revision, and the expected results of each.
 
-All use the same program of ours, `examples/everything.py`, and must see the same of it, over every transport.
+All of them use `examples/everything.py`, and the expected results are the same over every transport.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ RESOURCES = ["test://static-text", "test://static-binary", "test://watched-resou
 TEXT = "This is the content of the static text resource."
 PROMPT = "Prompt with arguments: arg1='hawser', arg2='rope'"
 
-# What every client must see of our server, whoever wrote it.
+# The results that every client must get from the server.
 SEEN = {
     "server": ["everything", "1.0", "One of everything, to try a client with."],
     "tools": TOOLS,
@@ -68,7 +68,7 @@ SEEN = {
 
 @dataclass(frozen=True)
 class Row:
-    """One client in one mode of its own, and what it sees differently."""
+    """One client in one of its modes, and the results that differ from `SEEN`."""
 
     peer: str
     mode: str
@@ -81,7 +81,7 @@ class Row:
         return f"{self.peer}-{self.revision}"
 
     def command(self) -> list[str | Path]:
-        """How the client is started, up to the command of the server that it starts, or the URL of one that listens."""
+        """Return the command of the client, without its last argument: the command or the URL of the server."""
         peer = BY_NAME[self.peer]
         if self.peer.startswith("typescript"):
             return [node(), PROGRAMS / "typescript.mjs", peer.home, self.mode]
@@ -89,7 +89,7 @@ class Row:
         return [peer.python, program, *([self.mode] if self.mode else [])]
 
 
-# -32002 is the code of an unknown resource in the handshake era, -32602 in the stateless one.
+# -32002 is the code of an unknown resource in the handshake era, -32602 in the stateless era.
 ROWS = (
     Row("sdk1", "", "2025-11-25", -32002),
     Row("sdk2", "auto", "2026-07-28", -32602),
@@ -100,13 +100,13 @@ ROWS = (
     Row("fastmcp4", "legacy", "2025-11-25", -32002),
     Row("typescript", "1", "2025-11-25", -32002),
     Row("typescript2", "auto", "2026-07-28", -32602),
-    # It reads the code of an unknown resource in the handshake era as that of the stateless one.
+    # This client converts the code of an unknown resource in the handshake era to that of the stateless era.
     Row("typescript2", "legacy", "2025-11-25", -32602),
 )
 
 
 def seen_by(row: Row) -> dict[str, Any]:
-    """What this client must see of our server."""
+    """Return the results that this client must get from the server."""
     return {
         **SEEN,
         "revision": row.revision,

@@ -1,4 +1,4 @@
-"""The servers of `peers.py` as rows: how each is started, what it agrees on, and one call whose answer is known."""
+"""The servers of `peers.py` as rows: the command, the negotiated revision, and one call with its expected result."""
 
 import subprocess
 from collections.abc import Callable
@@ -15,19 +15,19 @@ FILE_TEXT = "high water at noon\n"
 
 @dataclass(frozen=True)
 class Known:
-    """One server. `prepare` makes what it needs in a directory and gives the arguments of the command line."""
+    """One server. `prepare` creates the files that it needs in a directory and returns its arguments."""
 
     name: str
     command: Callable[[], tuple[Path, ...]]
     prepare: Callable[[Path], tuple[str, ...]]
     server_name: str
-    revision: str  # what is agreed on when we offer everything
+    revision: str  # negotiated by a client that supports all revisions
     tool: str
     arguments: Callable[[Path], dict[str, Any]]
-    answer: str  # its text holds this
+    answer: str  # a part of the text of the result
 
     def target(self, directory: Path) -> StdioTarget:
-        """How to start it, with what it needs in this directory."""
+        """Return the target that starts the server, with its files in this directory."""
         return stdio(*self.command(), *self.prepare(directory), name=self.name)
 
 
@@ -44,7 +44,7 @@ def _script(name: str, script: str) -> Callable[[], tuple[Path, ...]]:
 
 
 def make_repository(directory: Path) -> Path:
-    """A repository with one commit, whoever runs the tests and however their git is set up."""
+    """Create a repository with one commit, independent of the git configuration of the user."""
     path = directory / "repository"
     git = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.invalid", "-c", "commit.gpgsign=false")
     if not path.exists():
@@ -76,10 +76,10 @@ KNOWN = (
     Known("git", _program("git"), _repository, "mcp-git", "2026-07-28",
           "git_log", lambda directory: {"repo_path": str(directory / "repository")}, "First entry"),
     Known("time", _program("time"), lambda directory: ("--local-timezone", "UTC"), "mcp-time", "2026-07-28",
-          # Zones without summer time: the answer is the same on every day of the year.
+          # Zones without daylight saving time: the result is the same all year.
           "convert_time",
           lambda directory: {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}, "21:00"),
-    # No packet leaves: the server itself refuses addresses that are not public.
+    # Nothing is sent: the server itself rejects addresses that are not public.
     Known("fetch", _program("fetch"), _nothing, "mcp-fetch", "2026-07-28",
           "fetch", lambda directory: {"url": "http://127.0.0.1:9/"}, "Refused to fetch"),
     Known("filesystem", _node_program("filesystem"), _files, "secure-filesystem-server", "2025-11-25",
@@ -94,7 +94,7 @@ KNOWN = (
 
 BY_SERVER = {known.name: known for known in KNOWN}
 
-# --- over HTTP: how each is started, given a port. The reference server `everything` stands for the TypeScript SDK 1.x
+# --- commands over HTTP, for a port. The reference server `everything` represents the TypeScript SDK 1.x
 
 Command = Callable[[int], tuple[str | Path, ...]]
 
@@ -120,5 +120,5 @@ HTTP_COMMANDS: dict[str, Command] = {
 
 
 def sse_command(port: int) -> tuple[str | Path, ...]:
-    """A server of HTTP+SSE, the transport of 2024-11-05, at /sse."""
+    """Return the command of a server for HTTP+SSE, the transport of 2024-11-05, at /sse."""
     return _everything(port, "sse")

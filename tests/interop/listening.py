@@ -1,4 +1,4 @@
-"""A server that listens: started as a process on a free port, there when the block begins, ended when it ends.
+"""Run a server as a process on a free port, for the duration of a block.
 
 Used by the tests over HTTP and by the conformance suite.
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from interop.peers import ROOT
 
-STARTED_WITHIN = 30.0
-STOPPED_WITHIN = 10.0
-LOOK_AGAIN_AFTER = 0.02
+START_TIMEOUT = 30.0
+STOP_TIMEOUT = 10.0
+POLL_INTERVAL = 0.02
 
 
 class NotServingError(Exception):
@@ -22,9 +22,9 @@ class NotServingError(Exception):
 
 
 class Listener:
-    """A server's process, from its start on. `wait()` for it, then use `url`; `stop()` it in the end.
+    """The process of a server. Call `wait()`, then use `url`; call `stop()` at the end.
 
-    `command(port)` is how it is started; what it writes goes to `log`.
+    `command(port)` returns the command. The output of the server is written to `log`.
     """
 
     def __init__(self, command: Callable[[int], Sequence[str | Path]], log: Path) -> None:
@@ -34,7 +34,7 @@ class Listener:
         self._log = log
         with log.open("wb") as file:
             self._process = subprocess.Popen(
-                [str(word) for word in command(self._port)],
+                [str(argument) for argument in command(self._port)],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -43,31 +43,31 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Where it listens, without a path."""
+        """The URL of the server, without a path."""
         return f"http://localhost:{self._port}"
 
     @property
     def output(self) -> str:
-        """What it has written."""
+        """The output of the server so far."""
         return self._log.read_text(encoding="utf-8")
 
     def wait(self) -> None:
-        """Return when it listens. Raises: NotServingError."""
-        until = time.monotonic() + STARTED_WITHIN
+        """Wait deadline the server listens. Raises: NotServingError."""
+        deadline = time.monotonic() + START_TIMEOUT
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
                 return
             except OSError as error:
-                if self._process.poll() is not None or time.monotonic() > until:
+                if self._process.poll() is not None or time.monotonic() > deadline:
                     raise NotServingError(f"does not listen: {self.output}") from error
-                time.sleep(LOOK_AGAIN_AFTER)
+                time.sleep(POLL_INTERVAL)
 
     def stop(self) -> int:
-        """Ask it to end, and make it if it does not; returns its exit code."""
+        """Terminate the server, and kill it after a timeout. Returns its exit code."""
         self._process.terminate()
         try:
-            return self._process.wait(STOPPED_WITHIN)
+            return self._process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
@@ -86,4 +86,4 @@ def listening(command: Callable[[int], Sequence[str | Path]], log: Path) -> Iter
     finally:
         code = server.stop()
     if code != 0:
-        raise NotServingError(f"ended with {code}: {server.output}")
+        raise NotServingError(f"exited with {code}: {server.output}")

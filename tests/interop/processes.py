@@ -1,6 +1,6 @@
-"""The server's process, as the operating system sees it: found, stopped in the middle of a call, killed.
+"""Find and stop the process of a server in the middle of a call.
 
-No sleeping: the kernel shows when a process has stopped, and when a frame is in its stdin.
+Nothing here sleeps: the kernel reports when a process has stopped, and when there is data in its stdin.
 """
 
 import asyncio
@@ -15,27 +15,27 @@ P = ParamSpec("P")
 
 
 def only_child() -> int:
-    """The process id of the one server that runs now."""
+    """Return the process id of the only running server."""
     (pid,) = children()
     return pid
 
 
-def freeze(pid: int) -> None:
-    """Stop a child and return when it has stopped, all its threads: from now on it reads nothing."""
+def stop_process(pid: int) -> None:
+    """Stop a child process, and wait until all its threads have stopped, so that it reads nothing more."""
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
 
 
 def _pipes(pid: int | str) -> dict[str, int]:
-    """The pipes that a process holds, each with one of its descriptors for it."""
+    """Return the open pipes of a process, each with one of its descriptors."""
     found = {}
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:
-            what = os.readlink(f"/proc/{pid}/fd/{name}")
+            link = os.readlink(f"/proc/{pid}/fd/{name}")
         except FileNotFoundError:
             continue  # the descriptor of the listing itself
-        if what.startswith("pipe:"):
-            found[what] = int(name)
+        if link.startswith("pipe:"):
+            found[link] = int(name)
     return found
 
 
@@ -43,14 +43,14 @@ def _can_only_write(descriptor: int) -> bool:
     return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
 
 
-async def something_in_stdin_of(pid: int) -> None:
-    """Wait until bytes lie unread in the pipe to a frozen process: they are written, and it has not seen them.
+async def wait_for_stdin_data(pid: int) -> None:
+    """Wait until the pipe to a stopped process contains unread bytes.
 
-    The pipe is the one between us that we can only write to; it need not be descriptor 0 there: the SDK 2.x moves it
-    away and puts /dev/null in its place.
+    The pipe is the shared one that this process can only write to. It is not always descriptor 0 of the child: the SDK
+    2.x duplicates that descriptor and replaces it with /dev/null.
     """
     child_pipes = _pipes(pid)
-    (own_end,) = [end for what, end in _pipes("self").items() if what in child_pipes and _can_only_write(end)]
+    (own_end,) = [end for link, end in _pipes("self").items() if link in child_pipes and _can_only_write(end)]
     arrived = asyncio.Event()
     loop = asyncio.get_running_loop()
     pipe = os.open(f"/proc/self/fd/{own_end}", os.O_RDONLY | os.O_NONBLOCK)

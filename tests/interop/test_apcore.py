@@ -17,7 +17,7 @@ from interop.peers import BY_NAME, ROOT
 CLIENT = Path(__file__).parent / "clients" / "bridge.py"
 PROGRAM = ROOT / "packages" / "jackstay-apcore" / "tests" / "end_to_end" / "program.py"
 
-# (its mode, where, the revision it settles on); over stdio it starts the program itself.
+# (mode, path, negotiated revision); without a path, the client starts the program over stdio.
 ROWS = (
     ("auto", "", "2026-07-28"),
     ("legacy", "", "2025-11-25"),
@@ -41,19 +41,19 @@ SEEN = {
 SUMS = {base: list(range(5)) for base in ("100", "200")}
 
 
-def served(port: int) -> list[str | Path]:
+def server_command(port: int) -> list[str | Path]:
     return [sys.executable, PROGRAM, "--port", str(port)]
 
 
-def test_it_uses_all_of_the_bridge_over_every_transport(tmp_path: Path) -> None:
+def test_official_client_uses_all_features_over_every_transport(tmp_path: Path) -> None:
     """Lists, calls, progress, approval, cancellation, changes; over HTTP also concurrent clients with equal ids."""
     with ExitStack() as servers:
-        words: list[str] = []
+        arguments: list[str] = []
         for number, (mode, path, _) in enumerate(ROWS):
-            url = servers.enter_context(listening(served, tmp_path / f"{number}.log")) if path else PROGRAM
-            words += [mode, f"{url}{path}"]
+            url = servers.enter_context(listening(server_command, tmp_path / f"{number}.log")) if path else PROGRAM
+            arguments += [mode, f"{url}{path}"]
         done = subprocess.run(
-            [str(BY_NAME["sdk2"].python), str(CLIENT), *words],
+            [str(BY_NAME["sdk2"].python), str(CLIENT), *arguments],
             env={**os.environ, "SERVER_PYTHON": sys.executable},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -67,9 +67,9 @@ def test_it_uses_all_of_the_bridge_over_every_transport(tmp_path: Path) -> None:
 
 
 def check(seen: dict[str, Any], revision: str, *, is_http: bool) -> None:
-    (requests,) = seen.pop("responses")
-    assert requests.startswith("Run user.remove?")
-    assert "hunter2" not in requests
+    (message,) = seen.pop("responses")
+    assert message.startswith("Run user.remove?")
+    assert "hunter2" not in message
     if is_http:
         assert seen.pop("declined") == "Approval denied: user.remove was not run."
         assert seen.pop("cannot").startswith("Approval required: user.remove requires the approval of a user")

@@ -1,4 +1,4 @@
-"""Other clients with our server: each uses all features, and the server exits when the client closes."""
+"""Third-party clients with our server: each uses all features, and the server exits when the client closes."""
 
 import json
 import subprocess
@@ -23,12 +23,12 @@ from interop.peers import BY_NAME, PEERS, ROOT, node
 
 HERE = Path(__file__).parent
 PROGRAM_SECONDS = 45.0
-GONE_WITHIN = 1.5  # seconds after the end of its input: our server's promise
+EXIT_TIMEOUT = 1.5  # seconds between the end of its input and the exit of the server
 
 
 def _run(command: list[str | Path]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(word) for word in command],
+        [str(argument) for argument in command],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -38,57 +38,57 @@ def _run(command: list[str | Path]) -> subprocess.CompletedProcess[str]:
 
 
 def _watched(ledger: Path, program: Path) -> list[str | Path]:
-    """The command for a client: our server in a wrapper that records its exit code."""
+    """Return the command of our server in a wrapper that records its exit code."""
     return [sys.executable, HERE / "servers" / "watched.py", ledger, sys.executable, program]
 
 
-def test_every_client_among_the_peers_is_walked() -> None:
-    walked = {row.peer for row in ROWS} | {"inspector"}
-    assert walked == {peer.name for peer in PEERS if peer.role in ("client", "both")}
+def test_every_client_peer_is_tested() -> None:
+    tested = {row.peer for row in ROWS} | {"inspector"}
+    assert tested == {peer.name for peer in PEERS if peer.role in ("client", "both")}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_it_sees_all_that_our_server_offers_and_our_server_ends_when_it_closes(row: Row, tmp_path: Path) -> None:
+def test_client_uses_all_features_and_server_exits_on_close(row: Row, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.json"
     done = _run([*row.command(), *_watched(ledger, EVERYTHING)])
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     closing = seen.pop("closing")
     assert seen == seen_by(row)
-    # It would not be there, had the client lost patience and killed what it started.
-    ended = json.loads(ledger.read_text(encoding="utf-8"))
-    assert ended["code"] == 0
-    assert 0 <= ended["ended"] - closing <= GONE_WITHIN
+    # If the client had killed the wrapper, there would be no ledger.
+    ledger_entry = json.loads(ledger.read_text(encoding="utf-8"))
+    assert ledger_entry["code"] == 0
+    assert 0 <= ledger_entry["ended"] - closing <= EXIT_TIMEOUT
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_it_calls_the_smallest_example(row: Row, tmp_path: Path) -> None:
+def test_client_calls_the_smallest_example(row: Row, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.json"
     done = _run([*row.command(), *_watched(ledger, ROOT / "examples" / "echo.py")])
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert (seen["revision"], seen["tools"], seen["echo"]) == (row.revision, ["echo"], "ahoy")
-    ended = json.loads(ledger.read_text(encoding="utf-8"))
-    assert ended["code"] == 0
-    assert 0 <= ended["ended"] - seen["closing"] <= GONE_WITHIN
+    ledger_entry = json.loads(ledger.read_text(encoding="utf-8"))
+    assert ledger_entry["code"] == 0
+    assert 0 <= ledger_entry["ended"] - seen["closing"] <= EXIT_TIMEOUT
 
 
-# --- the Inspector's command line: one request a run ------------------------------------------------------------------
+# --- the command line of the Inspector: one request per run -----------------------------------------------------------
 
-# (arguments, what is looked up in the answer, what is found there)
+# (arguments, function of the result, expected value)
 REQUESTS = (
-    (("tools/list",), lambda answer: [tool["name"] for tool in answer["tools"]], TOOLS),
+    (("tools/list",), lambda result: [tool["name"] for tool in result["tools"]], TOOLS),
     (
         ("tools/call", "--tool-name", "add", "--tool-arg", "a=19", "b=23"),
-        lambda answer: answer["structuredContent"],
+        lambda result: result["structuredContent"],
         {"result": 42},
     ),
-    (("resources/list",), lambda answer: [resource["uri"] for resource in answer["resources"]], RESOURCES),
-    (("resources/templates/list",), lambda answer: [each["uriTemplate"] for each in answer["resourceTemplates"]], ["test://template/{id}/data"]),
-    (("resources/read", "--uri", "test://static-text"), lambda answer: answer["contents"][0]["text"], TEXT),
-    (("prompts/list",), lambda answer: [prompt["name"] for prompt in answer["prompts"]], PROMPTS),
+    (("resources/list",), lambda result: [resource["uri"] for resource in result["resources"]], RESOURCES),
+    (("resources/templates/list",), lambda result: [each["uriTemplate"] for each in result["resourceTemplates"]], ["test://template/{id}/data"]),
+    (("resources/read", "--uri", "test://static-text"), lambda result: result["contents"][0]["text"], TEXT),
+    (("prompts/list",), lambda result: [prompt["name"] for prompt in result["prompts"]], PROMPTS),
     (("prompts/get", "--prompt-name", "test_prompt_with_arguments", "--prompt-args", "arg1=hawser", "arg2=rope"),
-     lambda answer: answer["messages"][0]["content"]["text"], PROMPT),
+     lambda result: result["messages"][0]["content"]["text"], PROMPT),
 )  # fmt: skip
 
 
@@ -105,24 +105,24 @@ def _inspect(ledger: Path, program: Path, *request: str) -> subprocess.Completed
     return _run(command)
 
 
-@pytest.mark.parametrize(("request_", "look_up", "found"), REQUESTS, ids=[row[0][0] for row in REQUESTS])
-def test_the_inspector_is_answered_and_our_server_ends_by_itself(
-    request_: tuple[str, ...], look_up: Any, found: object, tmp_path: Path
+@pytest.mark.parametrize(("request_", "select", "expected"), REQUESTS, ids=[row[0][0] for row in REQUESTS])
+def test_inspector_gets_the_result_and_server_exits(
+    request_: tuple[str, ...], select: Any, expected: object, tmp_path: Path
 ) -> None:
     ledger = tmp_path / "ledger.json"
     done = _inspect(ledger, EVERYTHING, *request_)
     assert done.returncode == 0, done.stderr
-    assert look_up(json.loads(done.stdout)) == found
+    assert select(json.loads(done.stdout)) == expected
     assert json.loads(ledger.read_text(encoding="utf-8"))["code"] == 0
 
 
-def test_the_inspector_finds_nothing_to_criticise_in_our_schemas(tmp_path: Path) -> None:
+def test_inspector_reports_no_schema_problems(tmp_path: Path) -> None:
     done = _inspect(tmp_path / "ledger.json", EVERYTHING, "tools/list", "--strict")
-    # An error would be exit code 6; what is less than that is only printed.
+    # Errors result in exit code 6; warnings are only printed.
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_inspector_calls_the_smallest_example(tmp_path: Path) -> None:
+def test_inspector_calls_the_smallest_example(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.json"
     request_ = ("tools/call", "--tool-name", "echo", "--tool-arg", "text=ahoy")
     done = _inspect(ledger, ROOT / "examples" / "echo.py", *request_)

@@ -1,4 +1,4 @@
-"""Our client with the server that has every feature, and its requests to the client."""
+"""Our client with the reference server `everything`, including the requests of the server to the client."""
 
 import asyncio
 import os
@@ -34,24 +34,24 @@ def everything() -> Client:
     return connect(BY_SERVER["everything"].target(Path()), backoff_min=0.01)
 
 
-class ReceivedMessage:
-    """The notifications that arrived, and a wait for one that fits."""
+class NotificationQueue:
+    """A queue of received notifications."""
 
     def __init__(self, client: Client) -> None:
         self.arrived: asyncio.Queue[Notification] = asyncio.Queue()
         client.on_notification(self.arrived.put_nowait)
 
     async def next(self, method: str) -> Notification:
-        """The next of this method; the others before it are let go."""
+        """Return the next notification of this method. Others before it are discarded."""
         while True:
             notification = await self.arrived.get()
             if notification.method == method:
                 return notification
 
 
-async def test_content_of_every_kind_is_read() -> None:
+async def test_content_types() -> None:
     async with everything() as client:
-        await client.tools.list()  # so that output is checked against its schema
+        await client.tools.list()  # the list contains the output schemas
         assert (await client.tools.call("echo", {"message": "ahoy ⚓"})).text == "Echo: ahoy ⚓"
         weather = await client.tools.call("get-structured-content", {"location": "Chicago"}, check_output=True)
         assert set(weather.structured_content or {}) == {"temperature", "conditions", "humidity"}
@@ -67,21 +67,21 @@ async def test_content_of_every_kind_is_read() -> None:
 async def test_bad_arguments_and_unknown_tools_are_errors_of_the_tool() -> None:
     async with everything() as client:
         assert (await client.tools.call("get-sum", {"a": "many"})).is_error
-        # The TypeScript SDK 1.x answers an unknown tool with an error result; the specification requires -32602.
+        # The TypeScript SDK 1.x returns an error result for an unknown tool; the specification requires -32602.
         unknown = await client.tools.call("no-such-tool")
         assert unknown.is_error
         assert "no-such-tool" in unknown.text
 
 
-async def test_a_tool_that_only_runs_as_a_task_is_refused_by_the_server() -> None:
+async def test_server_rejects_a_call_without_a_task_for_a_task_only_tool() -> None:
     async with everything() as client:
         # We do not declare tasks. The SDK 1.x wraps its own -32601 into an error result.
-        refused = await client.tools.call("simulate-research-query", {"topic": "tides"})
-        assert refused.is_error
-        assert "task" in refused.text
+        rejected = await client.tools.call("simulate-research-query", {"topic": "tides"})
+        assert rejected.is_error
+        assert "task" in rejected.text
 
 
-async def test_progress_rises_to_its_total() -> None:
+async def test_progress_increases_to_its_total() -> None:
     reports: asyncio.Queue[ProgressNotificationParams] = asyncio.Queue()
     async with everything() as client:
         arguments = {"duration": 0.05, "steps": 5}
@@ -89,18 +89,18 @@ async def test_progress_rises_to_its_total() -> None:
         result = await client.tools.call(name, arguments, on_progress=reports.put_nowait)
         assert "Steps: 5" in result.text
         seen = [await reports.get()]
-        while seen[-1].progress < 5:  # the last may come a moment after the answer, and some may be merged
+        while seen[-1].progress < 5:  # the last one may arrive after the result, and some may be merged
             seen.append(await reports.get())
     assert [report.progress for report in seen] == sorted({report.progress for report in seen})
     assert {report.total for report in seen} == {5}
 
 
-async def test_a_cancelled_call_ends_at_once_and_the_connection_goes_on() -> None:
+async def test_a_cancelled_call_ends_immediately_and_the_connection_stays_open() -> None:
     async with everything() as client:
-        await walks.cancel_for_an_hour(client)
+        await walks.cancel_long_call(client)
 
 
-async def test_a_call_that_runs_when_the_server_is_killed_may_have_run() -> None:
+async def test_outcome_is_unknown_if_the_server_is_killed_during_a_call() -> None:
     started = asyncio.Event()
     async with everything() as client:
         name, arguments = "trigger-long-running-operation", {"duration": 3600, "steps": 360_000}
@@ -126,12 +126,12 @@ async def test_resources_and_templates_are_read() -> None:
         assert "Resource 7" in text.contents[0].text
         blob = await client.resources.read("demo://resource/dynamic/blob/7")
         assert blob.contents[0].blob
-        with pytest.raises(JsonRpcError) as refused:
+        with pytest.raises(JsonRpcError) as rejected:
             await client.resources.read("demo://resource/no/such")
-        assert refused.value.code == -32602
+        assert rejected.value.code == -32602
 
 
-async def test_prompts_are_filled_in_and_arguments_completed() -> None:
+async def test_prompts_and_completion() -> None:
     async with everything() as client:
         names = [prompt.name for prompt in await client.prompts.list()]
         assert names == ["simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"]
@@ -146,46 +146,46 @@ async def test_prompts_are_filled_in_and_arguments_completed() -> None:
         assert list((await client.completion.complete(template, "resourceId", "4")).values) == ["4"]
 
 
-async def test_a_subscription_brings_updates_and_outlives_the_server() -> None:
+async def test_a_subscription_delivers_updates_and_survives_a_server_restart() -> None:
     client = everything()
     updates: asyncio.Queue[str] = asyncio.Queue()
     async with client:
         await client.resources.subscribe(DOCUMENT, updates.put_nowait)
-        # It sends one update at once for what is subscribed, and then one every five seconds.
+        # The server sends an update for each subscription immediately, and then every five seconds.
         await client.tools.call("toggle-subscriber-updates")
         assert await updates.get() == DOCUMENT
         lost = asyncio.Event()
         client.on_event(lambda name, fields: lost.set() if name == "jackstay.child.exit" else None)
         os.kill(only_child(), signal.SIGKILL)
-        await lost.wait()  # a call made before the loss is noticed may be written, and is lost with the server
+        await lost.wait()  # a call before the loss is detected may be written, and is lost with the server
         assert updates.empty()
-        # The test does not subscribe again: without the client's own subscription there would be no update. It takes a
-        # subscription while it already runs the next call, so the first round of updates may come too early for it.
+        # The test does not subscribe again; the client restores the subscription. The server may run the next call
+        # before it has processed the subscription, so the first updates may be sent too early.
         while updates.empty():
             await client.tools.call("toggle-subscriber-updates", wait_for_ready=True)
         assert updates.get_nowait() == DOCUMENT
         await client.resources.unsubscribe(DOCUMENT)
 
 
-async def test_the_log_level_is_kept_by_the_server() -> None:
+async def test_server_applies_the_log_level() -> None:
     client = everything()
-    received = ReceivedMessage(client)
+    received = NotificationQueue(client)
     async with client:
-        # It logs each subscription at level info, before it answers.
+        # The server logs each subscription at level info, before it responds.
         await client.logging.set_level("error")
         await client.resources.subscribe(DOCUMENT)
         await client.logging.set_level("debug")
         await client.resources.unsubscribe(DOCUMENT)
         message = await received.next("notifications/message")
         assert message.params["level"] == "info"
-        assert "Unsubscribe" in message.params["data"]  # so nothing was sent for the first
+        assert "Unsubscribe" in message.params["data"]  # so nothing was sent for the first subscription
 
 
 @asynccontextmanager
-async def _answering() -> AsyncIterator[tuple[Client, ReceivedMessage, list[object]]]:
-    """A client that responds to all requests and keeps them."""
+async def _responding_client() -> AsyncIterator[tuple[Client, NotificationQueue, list[object]]]:
+    """Yield a client that responds to all requests of the server and records them."""
     client = everything()
-    received, requests = ReceivedMessage(client), []
+    received, requests = NotificationQueue(client), []
 
     async def sample(params: CreateMessageRequestParams) -> CreateMessageResult:
         requests.append(params)
@@ -205,8 +205,8 @@ async def _answering() -> AsyncIterator[tuple[Client, ReceivedMessage, list[obje
         yield client, received, requests
 
 
-async def test_the_server_samples_through_our_handler() -> None:
-    async with _answering() as (client, _, requests):
+async def test_sampling() -> None:
+    async with _responding_client() as (client, _, requests):
         result = await client.tools.call("trigger-sampling-request", {"prompt": "Ready?", "maxTokens": 20})
         assert '"aye"' in result.text
         assert '"parrot"' in result.text
@@ -216,13 +216,13 @@ async def test_the_server_samples_through_our_handler() -> None:
 
 
 async def test_elicitation() -> None:
-    async with _answering() as (client, _, requests):
+    async with _responding_client() as (client, _, requests):
         result = await client.tools.call("trigger-elicitation-request")
         assert "Ada" in result.text
         assert len(requests) == 1
 
 
 async def test_roots() -> None:
-    async with _answering() as (client, _, _):
+    async with _responding_client() as (client, _, _):
         result = await client.tools.call("get-roots-list")
         assert "file:///harbour" in result.text

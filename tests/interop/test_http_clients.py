@@ -1,6 +1,6 @@
-"""Clients nobody here wrote against our server over HTTP, with sessions and events: each uses all of it, as over stdio.
+"""Third-party clients with our server over HTTP, with sessions and an event store: each uses all features.
 
-One URL serves both eras. Each client has a server of its own, which must exit cleanly on a signal.
+One URL serves both eras. Each client has its own server, which must exit cleanly on a signal.
 """
 
 import json
@@ -20,12 +20,12 @@ def everything(port: int) -> list[str | Path]:
     return [sys.executable, EVERYTHING, "--port", str(port)]
 
 
-# SDK 1.x speaks for all that know the transport of 2024-11-05.
-PLACES = [*((row, "/mcp") for row in ROWS), (ROWS[0], "/sse")]
+# SDK 1.x represents the clients that support the transport of 2024-11-05.
+CASES = [*((row, "/mcp") for row in ROWS), (ROWS[0], "/sse")]
 
 
-@pytest.mark.parametrize(("row", "path"), PLACES, ids=[f"{row.id}{path.replace('/', '-')}" for row, path in PLACES])
-def test_it_sees_all_that_our_server_offers(row: Row, path: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("row", "path"), CASES, ids=[f"{row.id}{path.replace('/', '-')}" for row, path in CASES])
+def test_client_uses_all_features(row: Row, path: str, tmp_path: Path) -> None:
     with listening(everything, tmp_path / "server.log") as url:
         done = subprocess.run(
             [*map(str, row.command()), url + path],

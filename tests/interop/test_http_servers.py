@@ -1,6 +1,6 @@
-"""Our client with servers over HTTP on other libraries, in each supported era: the same walks as over stdio.
+"""Our client with servers of other libraries over HTTP, in each supported era: the same checks as over stdio.
 
-One process a library, for all tests here. The reference server `everything` stands for the TypeScript SDK 1.x.
+There is one process per library for all tests. The reference server `everything` represents the TypeScript SDK 1.x.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from jackstay.types import CreateMessageResult, ElicitResult, TextContent
 
 DOCUMENT = "demo://resource/static/document/features.md"
 
-# What differs from the rows over stdio is the transport's doing.
+# Differences from the rows for stdio are caused by the transport.
 ROWS = (
     Row("sdk1", HANDSHAKE, 0),
     Row("sdk2", STATELESS, -32602, subscribes=True),
@@ -37,7 +37,7 @@ every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Every server, by its name. They start side by side and end with the module."""
+    """Yield the URL of every server by name. They start concurrently and stop after the module."""
     logs = tmp_path_factory.mktemp("logs")
     servers = {name: Listener(command, logs / name) for name, command in HTTP_COMMANDS.items()}
     try:
@@ -54,31 +54,31 @@ def client_of(row: Row, urls: dict[str, str]) -> Client:
 
 
 @every_row
-async def test_tools_resources_prompts_and_completion_give_what_is_known(row: Row, urls: dict[str, str]) -> None:
+async def test_tools_resources_prompts_and_completion(row: Row, urls: dict[str, str]) -> None:
     await walks.use(client_of(row, urls), row)
 
 
 @every_row
-async def test_progress_and_log_messages_arrive_and_a_cancelled_call_ends_alone(row: Row, urls: dict[str, str]) -> None:
+async def test_progress_log_messages_and_cancellation(row: Row, urls: dict[str, str]) -> None:
     await walks.receive_notifications(client_of(row, urls), row)
 
 
 @every_row
-async def test_requests_and_notifications_of_the_server_in_both_eras(row: Row, urls: dict[str, str]) -> None:
-    await walks.answer(client_of(row, urls), row)
+async def test_requests_and_notifications_of_the_server(row: Row, urls: dict[str, str]) -> None:
+    await walks.handle_requests(client_of(row, urls), row)
 
 
 @pytest.mark.parametrize(("name", "revision"), [
     ("sdk1", "2025-11-25"), ("sdk2", "2026-07-28"), ("fastmcp3", "2025-11-25"), ("fastmcp4", "2026-07-28"),
     ("typescript2", "2026-07-28"), ("everything", "2025-11-25"),
 ])  # fmt: skip
-async def test_one_face_finds_the_newest_revision_of_each(name: str, revision: str, urls: dict[str, str]) -> None:
+async def test_connect_negotiates_the_newest_revision(name: str, revision: str, urls: dict[str, str]) -> None:
     async with connect(http(urls[name])) as client:
         assert client.protocol_version == revision
         assert await client.tools.list()
 
 
-async def test_the_reference_server_on_the_typescript_sdk_1(
+async def test_reference_server_on_the_typescript_sdk_1(
     urls: dict[str, str],
 ) -> None:
     client = connect(http(urls["everything"]))
@@ -91,7 +91,7 @@ async def test_the_reference_server_on_the_typescript_sdk_1(
     client.on_notification(lambda message: listed.set() if message.method.endswith("tools/list_changed") else None)
     async with client:
         assert (await client.tools.call("get-sum", {"a": 19, "b": 23})).text.endswith("42.")
-        # It registers tools that need these capabilities after the handshake, and notifies on the standalone stream.
+        # The server registers tools that need these capabilities after the handshake, and notifies on the GET stream.
         while "get-roots-list" not in [tool.name for tool in await client.tools.list()]:
             await listed.wait()
             listed.clear()
@@ -102,11 +102,11 @@ async def test_the_reference_server_on_the_typescript_sdk_1(
         await client.resources.subscribe(DOCUMENT, updates.put_nowait)
         await client.tools.call("toggle-subscriber-updates")
         assert await updates.get() == DOCUMENT
-        await walks.cancel_for_an_hour(client)
+        await walks.cancel_long_call(client)
 
 
-async def test_the_same_face_finds_a_server_of_http_and_sse(tmp_path: Path) -> None:
-    """2025-11-25 basic/transports, "Backwards Compatibility": POST is refused, so the stream of GET is looked for."""
+async def test_connect_falls_back_to_http_sse(tmp_path: Path) -> None:
+    """2025-11-25 basic/transports, "Backwards Compatibility": POST is rejected, so the client tries GET."""
     server = Listener(sse_command, tmp_path / "server.log")
     try:
         server.wait()
@@ -114,6 +114,6 @@ async def test_the_same_face_finds_a_server_of_http_and_sse(tmp_path: Path) -> N
         client.roots.set(["file:///harbour"])
         async with client:
             assert (await client.tools.call("get-sum", {"a": 19, "b": 23})).text.endswith("42.")
-            await walks.cancel_for_an_hour(client)
+            await walks.cancel_long_call(client)
     finally:
         server.stop()

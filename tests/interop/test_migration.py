@@ -1,7 +1,7 @@
-"""The pages for people who come from another library: code side by side prints the same (docs/migration).
+"""The migration guides: the code before and after a migration prints the same (docs/migration).
 
-A block `python before=PEER,PEER` is run with the interpreter of each peer, the next block `python after` with ours.
-Blocks titled `server` are served, and a walk by our client must see the same.
+A block `python before=PEER,PEER` is run with the interpreter of each peer, the next block `python after` with this one.
+Blocks titled `server` are run as servers, and our client must get the same results from both.
 """
 
 import os
@@ -18,7 +18,7 @@ from interop.peers import BY_NAME, ROOT
 
 PAGES = ROOT / "docs" / "migration"
 FENCE = re.compile(r"^```python (before|after)(?:=([\w,]+))?( server)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WALK = """
+CLIENT_PROGRAM = """
 import asyncio, sys
 from jackstay import connect, stdio
 
@@ -44,31 +44,31 @@ asyncio.run(main())
 
 
 def pairs() -> Iterator[pytest.param]:
-    """(page, peer, is a server, the block before, the block after)."""
+    """Yield (peer, whether it is a server, the block before, the block after)."""
     for page in sorted(PAGES.glob("*.md")):
-        waiting: list[tuple[str, str]] = []
+        pending: list[tuple[str, str]] = []
         for found in FENCE.finditer(page.read_text(encoding="utf-8")):
             if found[1] == "before":
-                waiting += [(peer, found[4]) for peer in found[2].split(",")]
+                pending += [(peer, found[4]) for peer in found[2].split(",")]
                 continue
-            for number, (peer, body) in enumerate(waiting):
+            for number, (peer, body) in enumerate(pending):
                 name = f"{page.stem}-{peer}-{found.start()}-{number}"
                 yield pytest.param(peer, bool(found[3]), body, found[4], id=name)
-            waiting = []
-        assert not waiting, f"{page}: a block before without one after"
+            pending = []
+        assert not pending, f"{page}: a block `before` without a block `after`"
 
 
 @pytest.fixture(scope="module")
 def weather_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """weather.py over HTTP, for the pairs that go there."""
+    """Serve weather.py over HTTP and yield its URL."""
     serve = [str(Path(sys.executable).with_name("jackstay")), "serve", "examples/weather.py", "--http"]
     with listening(lambda port: [*serve, str(port)], tmp_path_factory.mktemp("weather") / "log") as url:
         yield url
 
 
 def run(command: list[str], folder: Path) -> list[str]:
-    """What a program prints, by lines; it has to succeed."""
-    # `python` is ours: it is what runs the server that both talk to.
+    """Run a program, which must succeed, and return the lines that it prints."""
+    # `python` is this interpreter, which runs the server that both programs start.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
         command,
@@ -84,7 +84,7 @@ def run(command: list[str], folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("peer", "is_server", "before", "after"), [*pairs()])
-def test_the_code_on_both_sides_does_the_same(
+def test_code_before_and_after_prints_the_same(
     peer: str, is_server: bool, before: str, after: str, *, tmp_path: Path, weather_url: str
 ) -> None:
     (tmp_path / "weather.py").symlink_to(ROOT / "examples" / "weather.py")
@@ -96,7 +96,7 @@ def test_the_code_on_both_sides_does_the_same(
         program.write_text(body.replace("http://127.0.0.1:8000", weather_url), encoding="utf-8")
         command = [python, str(program)]
         if is_server:
-            command = [sys.executable, "-c", WALK, *command]
+            command = [sys.executable, "-c", CLIENT_PROGRAM, *command]
         outputs.append(run(command, tmp_path))
     assert outputs[0] == outputs[1]
     assert outputs[1]

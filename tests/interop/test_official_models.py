@@ -1,8 +1,8 @@
 """Messages of our server in an older revision are valid for the official SDK of that time.
 
-The official SDK for Python had models of one revision at a time: its newest. So an old release has the models of an old
-revision, before members of later ones were added. Messages are held to them twice: they validate, and members that are
-newer than the models are only those that describe, which every schema leaves room for and every reader may pass over.
+A release of the official Python SDK has the models of one revision: its newest. An old release has those of an old
+revision, without the members of later ones. Two things are checked: every message validates, and members that the
+models do not define are only descriptive, so that a reader may ignore them.
 """
 
 import sys
@@ -21,9 +21,9 @@ from jackstay.protocol import METHODS
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18")
 
-# Members of later revisions that every client receives: none changes the meaning of a message. Structure
-# (`outputSchema`, `structuredContent`, links to resources) is not among them, and must not be.
-DESCRIBES = {
+# Members of later revisions that every client receives: none changes the meaning of a message. Structural members
+# (`outputSchema`, `structuredContent`, links to resources) must not be in this list.
+DESCRIPTIVE = {
     ("Implementation", "title"),
     ("Implementation", "icons"),
     ("Implementation", "websiteUrl"),
@@ -40,7 +40,7 @@ DESCRIBES = {
 
 
 def load(version: str) -> ModuleType:
-    """`mcp/types.py` of that release alone: the rest of it needs what else it needs."""
+    """Load only `mcp/types.py` of the release, because the other modules have more dependencies."""
     (path,) = BY_NAME[f"models-{version}"].home.glob("lib/python*/site-packages/mcp/types.py")
     spec = spec_from_file_location(f"official_models_{version.replace('-', '_')}", path)
     assert spec is not None
@@ -62,42 +62,42 @@ def conversation(request: pytest.FixtureRequest) -> tuple[str, ModuleType, list[
     return version, load(version), sent
 
 
-def model_of(models: ModuleType, one: SentMessage) -> tuple[Any, Any]:
-    """The model of a message, and the part of the message it is of."""
-    if one.kind == "result":
-        return getattr(models, METHODS[one.method].result), one.message["result"]
-    if one.kind == "error":
-        return models.JSONRPCError, one.message
-    body = {key: value for key, value in one.message.items() if key in ("method", "params")}
-    return (models.ServerRequest if one.kind == "request" else models.ServerNotification), body
+def model_of(models: ModuleType, sent: SentMessage) -> tuple[Any, Any]:
+    """Return the model of a message, and the part of the message that it describes."""
+    if sent.kind == "result":
+        return getattr(models, METHODS[sent.method].result), sent.message["result"]
+    if sent.kind == "error":
+        return models.JSONRPCError, sent.message
+    body = {key: value for key, value in sent.message.items() if key in ("method", "params")}
+    return (models.ServerRequest if sent.kind == "request" else models.ServerNotification), body
 
 
-def unknown(value: Any) -> Iterator[tuple[str, str]]:
-    """The members, at any depth, that no model knows."""
+def undefined_members(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield the members, at any depth, that are not in the models."""
     if isinstance(value, RootModel):
-        yield from unknown(value.root)
+        yield from undefined_members(value.root)
     elif isinstance(value, BaseModel):
         for name in value.model_extra or {}:
             yield type(value).__name__, name
         for name in type(value).model_fields:
-            yield from unknown(getattr(value, name))
+            yield from undefined_members(getattr(value, name))
     elif isinstance(value, list):
         for item in value:
-            yield from unknown(item)
+            yield from undefined_members(item)
 
 
-def test_the_models_are_those_of_the_revision(conversation: tuple[str, ModuleType, list[SentMessage]]) -> None:
+def test_models_are_those_of_the_revision(conversation: tuple[str, ModuleType, list[SentMessage]]) -> None:
     version, models, _ = conversation
     assert version == models.LATEST_PROTOCOL_VERSION
 
 
-def test_every_message_is_one_of_its_time(conversation: tuple[str, ModuleType, list[SentMessage]]) -> None:
+def test_every_message_is_valid_in_its_revision(conversation: tuple[str, ModuleType, list[SentMessage]]) -> None:
     _, models, sent = conversation
     assert len(sent) > 40
     newer = set()
     for message in sent:
         if message.is_exempt:
-            continue  # an error without a readable id: `"id": null`, which those models do not take (section 6)
+            continue  # an error without a readable id has `"id": null`, which those models reject
         model, value = model_of(models, message)
-        newer |= set(unknown(TypeAdapter(model).validate_python(value)))
-    assert newer <= DESCRIBES
+        newer |= set(undefined_members(TypeAdapter(model).validate_python(value)))
+    assert newer <= DESCRIPTIVE

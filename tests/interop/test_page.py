@@ -1,11 +1,11 @@
-"""The page about the peers matches the table."""
+"""docs/interop.md matches the table of peers."""
 
 from interop.peers import PEERS, ROOT
 
 PAGE = (ROOT / "docs" / "interop.md").read_text(encoding="utf-8")
 
 
-def test_every_peer_is_on_the_page_with_its_version_and_nothing_else_is() -> None:
+def test_page_lists_every_peer_with_its_version() -> None:
     shown = [line for line in PAGE.splitlines() if line.startswith("| `")]
     rows = [
         f"| `{peer.name}` | {peer.registry} | {', '.join(f'`{package}`' for package in peer.packages)} | {peer.role} |"

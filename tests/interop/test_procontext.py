@@ -1,6 +1,6 @@
 """The documentation server with the official SDK's clients, 1.x and 2.x, both eras, over stdio and HTTP.
 
-Every tool, the envelope of failures, and the list of the session where there are sessions.
+Checked are every tool, the error objects, and the list of libraries in a session.
 """
 
 import json
@@ -23,7 +23,7 @@ PROGRAM = Path(__file__).parent / "clients" / "docs.py"
 SETTINGS = "sources: [{id: ours, name: Our SDK, packages: {pypi: [our-sdk]}, path: ./docs}]\nfetcher: {offline: true}\n"
 PAGE = "https://folder.procontext.invalid/ours/guide.md"
 
-# (peer, its mode, the revision it settles on)
+# (peer, mode, negotiated revision)
 ROWS = (
     ("sdk1", "session", "2025-11-25"),
     ("sdk2", "legacy", "2025-11-25"),
@@ -41,15 +41,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    places = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
+    directories = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CACHE", "DATA", "CONFIG")}
     assert procontext.__file__ is not None
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PROCONTEXT__")}
-    named = {"PYTHONPATH": str(Path(procontext.__file__).parents[1]), "PROCONTEXT_CONFIG": "procontext.yaml"}
-    return {**kept, **named, **places, **more}
+    variables = {"PYTHONPATH": str(Path(procontext.__file__).parents[1]), "PROCONTEXT_CONFIG": "procontext.yaml"}
+    return {**kept, **variables, **directories, **more}
 
 
-def walked(peer: str, mode: str, target: str, folder: Path) -> dict[str, Any]:
-    """What the client saw. The path of our package is for the server that it starts, and harms the client not."""
+def run_client(peer: str, mode: str, target: str, folder: Path) -> dict[str, Any]:
+    """Run the client and return its results. PYTHONPATH is for the server that the client starts."""
     done = subprocess.run(
         [str(BY_NAME[peer].python), str(PROGRAM), mode, target, PAGE],
         cwd=folder,
@@ -108,12 +108,10 @@ def check(seen: dict[str, Any], revision: str) -> None:
 
 @pytest.mark.parametrize(("peer", "mode", "revision"), ROWS)
 def test_the_official_client_over_stdio(peer: str, mode: str, revision: str, folder: Path) -> None:
-    """Reference, 7.1."""
-    check(walked(peer, mode, sys.executable, folder), revision)
+    check(run_client(peer, mode, sys.executable, folder), revision)
 
 
 @pytest.mark.parametrize(("peer", "mode", "revision"), ROWS)
 def test_the_official_client_over_http(peer: str, mode: str, revision: str, folder: Path) -> None:
-    """Reference, 7.2."""
     with listening(folder) as url:
-        check(walked(peer, mode, url, folder), revision)
+        check(run_client(peer, mode, url, folder), revision)

@@ -13,11 +13,11 @@ JACKSTAY = [sys.executable, "-m", "jackstay"]
 PROGRAM_SECONDS = 45.0
 
 
-def seen(*command: str | Path) -> Any:
-    """What the official SDK 1.x makes of the server that this command starts: all of it is used."""
+def run_client(*command: str | Path) -> Any:
+    """Return the results of the official SDK 1.x, which uses all features of the server of this command."""
     (row,) = [row for row in ROWS if "sdk1.py" in str(row.command())]
     done = subprocess.run(
-        [str(word) for word in (*row.command(), *command)],
+        [str(argument) for argument in (*row.command(), *command)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -30,8 +30,8 @@ def seen(*command: str | Path) -> Any:
 
 def test_a_recording_is_equivalent_to_the_server(tmp_path: Path) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
-    received = seen(*JACKSTAY, "record", first, "--", sys.executable, EVERYTHING)
+    received = run_client(*JACKSTAY, "record", first, "--", sys.executable, EVERYTHING)
     assert len(received["progress"]) == 3
-    assert seen(*JACKSTAY, "record", second, "--", *JACKSTAY, "replay", first) == received
+    assert run_client(*JACKSTAY, "record", second, "--", *JACKSTAY, "replay", first) == received
     assert messages(second, "client") == messages(first, "client")
     assert messages(second, "server") == messages(first, "server")

@@ -1,4 +1,4 @@
-"""Our client against the reference servers that do something: git, time, fetch and filesystem."""
+"""Our client with the reference servers git, time, fetch and filesystem."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from jackstay.transport import stdio
 
 
 class _Page(BaseHTTPRequestHandler):
-    """One page of plain text, and no robots.txt: everything is allowed."""
+    """Serves one page of plain text, and no robots.txt."""
 
     def do_GET(self) -> None:
         is_page = self.path == "/tide"
@@ -27,7 +27,7 @@ class _Page(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -53,12 +53,12 @@ async def test_git_commits(tmp_path: Path) -> None:
     ):
         subprocess.run(["git", "-C", repository, "config", key, value], check=True)
     async with connect(BY_SERVER["git"].target(tmp_path)) as client:
-        where = {"repo_path": str(repository)}
-        assert "second.txt" in (await client.tools.call("git_status", where)).text
-        await client.tools.call("git_add", {**where, "files": ["second.txt"]})
-        committed = await client.tools.call("git_commit", {**where, "message": "Second entry"})
+        repository_argument = {"repo_path": str(repository)}
+        assert "second.txt" in (await client.tools.call("git_status", repository_argument)).text
+        await client.tools.call("git_add", {**repository_argument, "files": ["second.txt"]})
+        committed = await client.tools.call("git_commit", {**repository_argument, "message": "Second entry"})
         assert not committed.is_error
-        shown = await client.tools.call("git_show", {**where, "revision": "HEAD"})
+        shown = await client.tools.call("git_show", {**repository_argument, "revision": "HEAD"})
         assert "low water at six" in shown.text
     subjects = subprocess.run(
         ["git", "-C", repository, "log", "--format=%s"], check=True, capture_output=True, text=True
@@ -66,27 +66,27 @@ async def test_git_commits(tmp_path: Path) -> None:
     assert subjects.stdout.split("\n")[:2] == ["Second entry", "First entry"]
 
 
-async def test_git_refuses_a_repository_that_is_not_the_one_it_was_started_for(tmp_path: Path) -> None:
+async def test_git_rejects_other_repositories(tmp_path: Path) -> None:
     async with connect(BY_SERVER["git"].target(tmp_path)) as client:
-        refused = await client.tools.call("git_status", {"repo_path": str(tmp_path)})
-        assert refused.is_error
+        rejected = await client.tools.call("git_status", {"repo_path": str(tmp_path)})
+        assert rejected.is_error
 
 
 async def test_time_reports_an_invalid_zone(tmp_path: Path) -> None:
     async with connect(BY_SERVER["time"].target(tmp_path)) as client:
         converted = await client.tools.call("convert_time", BY_SERVER["time"].arguments(tmp_path))
         assert json.loads(converted.text)["time_difference"] == "+9.0h"
-        refused = await client.tools.call("get_current_time", {"timezone": "Sea/Atlantis"})
-        assert refused.is_error
-        assert "Sea/Atlantis" in refused.text
+        rejected = await client.tools.call("get_current_time", {"timezone": "Sea/Atlantis"})
+        assert rejected.is_error
+        assert "Sea/Atlantis" in rejected.text
 
 
-async def test_fetch_refuses_a_loopback_address_as_a_tool_error(tmp_path: Path) -> None:
+async def test_fetch_rejects_a_loopback_address_with_a_tool_error(tmp_path: Path) -> None:
     with _pages() as address:
         async with connect(BY_SERVER["fetch"].target(tmp_path)) as client:
-            refused = await client.tools.call("fetch", {"url": f"{address}/tide"})
-            assert refused.is_error
-            assert "127.0.0.1" in refused.text
+            rejected = await client.tools.call("fetch", {"url": f"{address}/tide"})
+            assert rejected.is_error
+            assert "127.0.0.1" in rejected.text
 
 
 async def test_fetch_reads_a_local_page_if_loopback_is_allowed() -> None:
@@ -99,7 +99,7 @@ async def test_fetch_reads_a_local_page_if_loopback_is_allowed() -> None:
             assert FILE_TEXT.strip() in prompt.messages[0].content.text
 
 
-async def test_filesystem_writes_a_file_and_keeps_to_its_directory(tmp_path: Path) -> None:
+async def test_filesystem_writes_files_only_in_its_directory(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     async with connect(BY_SERVER["filesystem"].target(inside)) as client:
@@ -108,21 +108,20 @@ async def test_filesystem_writes_a_file_and_keeps_to_its_directory(tmp_path: Pat
         assert (inside / "new.txt").read_text(encoding="utf-8") == "ebb"
         listed = await client.tools.call("list_directory", {"path": str(inside)}, check_output=True)
         assert "[FILE] new.txt" in listed.text
-        refused = await client.tools.call("read_text_file", {"path": str(tmp_path / "outside.txt")})
-        assert refused.is_error
+        rejected = await client.tools.call("read_text_file", {"path": str(tmp_path / "outside.txt")})
+        assert rejected.is_error
 
 
-async def test_filesystem_takes_its_directories_from_our_roots(tmp_path: Path) -> None:
+async def test_filesystem_gets_its_directories_from_the_roots_of_the_client(tmp_path: Path) -> None:
     peer = BY_NAME["filesystem"]
-    (tmp_path / "ours").mkdir()
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "ours" / "log.txt").write_text(FILE_TEXT, encoding="utf-8")
-    client = connect(stdio(node(), peer.home / peer.program, tmp_path / "theirs"))
-    client.roots.set([(tmp_path / "ours").as_uri()])
+    (tmp_path / "root").mkdir()
+    (tmp_path / "default").mkdir()
+    (tmp_path / "root" / "log.txt").write_text(FILE_TEXT, encoding="utf-8")
+    client = connect(stdio(node(), peer.home / peer.program, tmp_path / "default"))
+    client.roots.set([(tmp_path / "root").as_uri()])
     async with client:
-        # It requests roots after `initialized`, while calls are served: so it is polled until it
-        # has them. Each answer comes from the server, so this is no wait by the clock.
-        while str(tmp_path / "ours") not in (await client.tools.call("list_allowed_directories")).text:
+        # The server requests the roots after `initialized`, concurrently with calls, so the test polls it.
+        while str(tmp_path / "root") not in (await client.tools.call("list_allowed_directories")).text:
             pass
-        read = await client.tools.call("read_text_file", {"path": str(tmp_path / "ours" / "log.txt")})
+        read = await client.tools.call("read_text_file", {"path": str(tmp_path / "root" / "log.txt")})
         assert read.text == FILE_TEXT

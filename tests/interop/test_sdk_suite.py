@@ -1,8 +1,8 @@
 """The official Python SDK's own interaction tests, with our proxy between its client and its server.
 
-They run in the environment of the peer `sdk_suite`, from its source distribution. What fails must be a row of
-`sdk_suite/differences.py`, and every row must fail. A test without a row that fails is run once more, alone, because of
-the short timeouts of the suite.
+They run in the environment of the peer `sdk_suite`, from its source distribution. A failing test must be a row of
+`sdk_suite/differences.py`, and every row must fail. Other failing tests are run a second time, because the suite has
+short timeouts.
 """
 
 import os
@@ -67,23 +67,23 @@ class Run:
             )
 
     def outcomes(self) -> dict[str, bool]:
-        """Whether each test passed, by its id below the suite."""
-        assert self.process.wait(GUARD) in (0, 1), self.shown()
+        """Wait for the end. Returns whether each test passed, by its id."""
+        assert self.process.wait(GUARD) in (0, 1), self.output_tail()
         found: dict[str, bool] = {}
-        for case in ElementTree.parse(self._report).iter("testcase"):  # our own pytest wrote it
+        for case in ElementTree.parse(self._report).iter("testcase"):  # written by pytest, so trusted
             path = case.attrib["classname"].removeprefix("tests.interaction.").replace(".", "/")
             name = f"{path}.py::{case.attrib['name']}"
             has_failed = case.find("failure") is not None or case.find("error") is not None
             found[name] = found.get(name, True) and not has_failed
         return found
 
-    def shown(self) -> str:
+    def output_tail(self) -> str:
         return self._log.read_text(errors="replace")[-6000:]
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
-    """Both runs at a time: they mostly wait."""
+    """Start both runs concurrently."""
     directory = tmp_path_factory.mktemp("sdk_suite")
     started = {era: Run(era, directory, *LEGS) for era in ERAS}
     yield started
@@ -94,22 +94,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Run]]:
 
 @pytest.mark.guard(GUARD)
 @pytest.mark.parametrize("era", ERAS)
-def test_what_passes_without_us_passes_through_the_proxy(era: str, runs: dict[str, Run], tmp_path: Path) -> None:
+def test_suite_passes_through_the_proxy(era: str, runs: dict[str, Run], tmp_path: Path) -> None:
     run = runs[era]
     outcomes = run.outcomes()
-    assert len(outcomes) >= MIN_TESTS, run.shown()
+    assert len(outcomes) >= MIN_TESTS, run.output_tail()
     expected = {row.test for row in DIFFERENCES if era in row.eras}
-    assert expected <= outcomes.keys(), "rows of tests that are not in the suite"
+    assert expected <= outcomes.keys(), "rows for tests that are not in the suite"
     failed = {name for name, has_passed in outcomes.items() if not has_passed}
     unexpected = failed - expected
     if unexpected:
-        again = Run(era, tmp_path, *(f"{SUITE}/{name}" for name in sorted(unexpected)))
-        unexpected = {name for name, has_passed in again.outcomes().items() if not has_passed}
-        assert unexpected == set(), again.shown()
-    assert expected - failed == set(), "these pass now: delete their rows, and what docs/proxy.md has of them"
+        second_run = Run(era, tmp_path, *(f"{SUITE}/{name}" for name in sorted(unexpected)))
+        unexpected = {name for name, has_passed in second_run.outcomes().items() if not has_passed}
+        assert unexpected == set(), second_run.output_tail()
+    assert expected - failed == set(), "these tests pass: delete their rows, and their reasons in docs/proxy.md"
 
 
-def test_every_difference_has_a_reason_that_is_documented() -> None:
+def test_every_difference_has_a_documented_reason() -> None:
     assert {row.reason for row in DIFFERENCES} == REASONS.keys()
     assert len({row.test for row in DIFFERENCES}) == len(DIFFERENCES)
     assert all(set(row.eras) <= set(ERAS) for row in DIFFERENCES)

@@ -1,6 +1,6 @@
-"""A user's program has whole, right types under pyright, strict (README: typed for users).
+"""A user's program passes pyright in strict mode.
 
-`tests/typed/user_program.py` is that program; `make types` holds the same file against mypy.
+The program is `tests/typed/user_program.py`; `make types` checks the same file with mypy.
 """
 
 import json
@@ -13,8 +13,8 @@ from interop.peers import BY_NAME, ROOT, node
 PROGRAM = (ROOT / "tests" / "typed" / "user_program.py").read_text(encoding="utf-8")
 
 
-def complaints(folder: Path, program: str) -> list[str]:
-    """Return the output of pyright for the program, with the packages of this environment."""
+def diagnostics(folder: Path, program: str) -> list[str]:
+    """Return the diagnostics of pyright for the program, with the packages of this environment."""
     (folder / "user_program.py").write_text(program, encoding="utf-8")
     settings = {"typeCheckingMode": "strict", "pythonVersion": "3.11", "include": ["user_program.py"]}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
@@ -33,11 +33,11 @@ def complaints(folder: Path, program: str) -> list[str]:
 
 
 def test_a_users_program_passes_pyright_strict(tmp_path: Path) -> None:
-    assert complaints(tmp_path, PROGRAM) == []
+    assert diagnostics(tmp_path, PROGRAM) == []
 
 
-def test_a_wrong_type_in_it_is_found(tmp_path: Path) -> None:
-    """The proof that the check above can fail: the types are seen, not guessed as unknown."""
-    planted = PROGRAM.replace("assert_type(result.text, str)", "assert_type(result.text, int)")
-    assert planted != PROGRAM
-    assert complaints(tmp_path, planted)
+def test_a_wrong_type_is_reported(tmp_path: Path) -> None:
+    """The check above can fail: the types are known to pyright, not inferred as unknown."""
+    wrong_program = PROGRAM.replace("assert_type(result.text, str)", "assert_type(result.text, int)")
+    assert wrong_program != PROGRAM
+    assert diagnostics(tmp_path, wrong_program)

@@ -1,7 +1,7 @@
 """The documentation server reads a VitePress site: its sitemap or navigation, its pages as Markdown, and search.
 
 VitePress adds line numbers, copy buttons, code groups and containers to the rendered pages.
-The sites of Sphinx and MkDocs are built by `make test`; this one needs node. It is built once, and served on loopback.
+`make test` builds sites with Sphinx and MkDocs; this one needs node. It is built once, and served on loopback.
 """
 
 import os
@@ -111,7 +111,7 @@ See [the API](SITE/api/#moor) and `Map<string, Line>`."""
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as files, built next to links to its packages, because VitePress resolves itself from the sources."""
+    """Build the site and return its directory. VitePress must be linked next to the sources."""
     peer = BY_NAME["vitepress"]
     root = tmp_path_factory.mktemp("vitepress")
     for name, content in SOURCE.items():
@@ -138,12 +138,12 @@ def harbour(site: Site) -> Library:
 
 
 @pytest.mark.guard(BUILD_SECONDS + 20)
-async def test_a_vitepress_site_is_indexed_by_its_sitemap_read_and_searched(built: Path, tmp_path: Path) -> None:
-    """Pages without Markdown become Markdown, sites without llms.txt have an index."""
+async def test_index_from_the_sitemap_pages_and_search(built: Path, tmp_path: Path) -> None:
+    """HTML pages are converted to Markdown, and a site without llms.txt has an index."""
 
     async def scenario() -> None:
         async with Site(folder(built)) as site:
-            # A sitemap names the address under which the site is meant to be published.
+            # The sitemap contains the address at which the site would be published.
             published = (built / "sitemap.xml").read_text(encoding="utf-8").replace(PUBLISHED, site.url)
             site.routes["/sitemap.xml"] = text(published, "text/xml")
             documents = await LibraryDocuments.open(
@@ -167,8 +167,8 @@ async def test_a_vitepress_site_is_indexed_by_its_sitemap_read_and_searched(buil
 
 
 @pytest.mark.guard(BUILD_SECONDS + 20)
-async def test_without_a_sitemap_the_navigation_of_the_site_is_the_index(built: Path, tmp_path: Path) -> None:
-    """The sidebar is part of what VitePress renders."""
+async def test_index_from_the_navigation_without_a_sitemap(built: Path, tmp_path: Path) -> None:
+    """The pages of VitePress contain the sidebar."""
 
     async def scenario() -> None:
         routes = folder(built)

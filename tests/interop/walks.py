@@ -1,6 +1,6 @@
-"""What our client does with servers on other libraries, and what it must find: the same over every transport.
+"""Checks of our client with the servers of other libraries, which are the same over every transport.
 
-The servers are those of `servers/`, with the same features each; a `Row` lists what a library does not support.
+The servers in `servers/` have the same features; a `Row` lists the features that a library does not support.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ STATELESS = ("2026-07-28",)
 
 @dataclass(frozen=True)
 class Row:
-    """One server in one era, and what that server is known to leave out there."""
+    """One server in one era, and the features that it does not support there."""
 
     name: str
     versions: tuple[str, ...]
@@ -41,7 +41,7 @@ class Row:
 
 
 def _prepare(client: Client) -> None:
-    """Add handlers for requests of the server."""
+    """Add handlers for the requests of the server."""
     client.sampling.handle(
         lambda params: CreateMessageResult(role="assistant", content=TextContent(text="aye"), model="parrot")
     )
@@ -50,7 +50,7 @@ def _prepare(client: Client) -> None:
 
 
 async def use(client: Client, row: Row) -> None:
-    """Tools, resources, prompts and completion give what is known."""
+    """Check tools, resources, prompts and completion."""
     async with client:
         assert client.protocol_version == row.versions[0]
         assert client.instructions == "Ask for the tide."
@@ -75,11 +75,11 @@ async def _use_tools(client: Client, row: Row) -> None:
     assert invalid.is_error
     assert "validation error" in invalid.text
     if row.refuses_unknown_tools:
-        with pytest.raises(JsonRpcError) as refused:
+        with pytest.raises(JsonRpcError) as rejected:
             await client.tools.call("no_such_tool")
-        assert refused.value.code == -32602
+        assert rejected.value.code == -32602
         return
-    # Most answer an unknown tool with an error result; the specification requires -32602.
+    # Most libraries return an error result for an unknown tool; the specification requires -32602.
     unknown = await client.tools.call("no_such_tool")
     assert unknown.is_error
     assert "no_such_tool" in unknown.text
@@ -90,21 +90,21 @@ async def _read(client: Client, row: Row) -> None:
     assert [template.uri_template for template in await client.resources.templates()] == ["note://day/{day}"]
     assert (await client.resources.read("note://today")).contents[0].text == "high water at noon"
     assert (await client.resources.read("note://day/monday")).contents[0].text == "low water on monday"
-    with pytest.raises(JsonRpcError) as refused:
+    with pytest.raises(JsonRpcError) as rejected:
         await client.resources.read("note://no/such/note")
-    assert refused.value.code == row.unknown_resource
+    assert rejected.value.code == row.unknown_resource
     assert [prompt.name for prompt in await client.prompts.list()] == ["greet"]
     greeting = await client.prompts.get("greet", {"name": "Bo"})
     assert greeting.messages[0].content.text == "Say ahoy to Bo."
 
 
 async def receive_notifications(client: Client, row: Row) -> None:
-    """Progress and log messages arrive, and a cancelled call ends alone."""
+    """Check progress, log messages, and that cancelling a call does not affect others."""
     messages: asyncio.Queue[Notification] = asyncio.Queue()
     client.on_notification(messages.put_nowait)
     async with client:
         await _count(client)
-        # In the stateless era a server logs only for requests with a log level; in the others this member is ignored.
+        # In the stateless era, a server logs only for requests with a log level; in the handshake era, it is ignored.
         await client.tools.call("log", {"text": "swell"}, meta={"io.modelcontextprotocol/logLevel": "info"})
         message = await messages.get()
         assert (message.method, message.params["level"]) == ("notifications/message", "warning")
@@ -125,28 +125,28 @@ async def _count(client: Client) -> None:
     result = await client.tools.call("count", {"steps": 3}, on_progress=reports.put_nowait)
     assert result.text == "counted to 3"
     seen = [await reports.get()]
-    while seen[-1].progress < 3:  # the last may come a moment after the answer, and some may be merged
+    while seen[-1].progress < 3:  # the last one may arrive after the result, and some may be merged
         seen.append(await reports.get())
     assert [report.progress for report in seen] == sorted({report.progress for report in seen})
     assert (seen[-1].total, seen[-1].message) == (3, "step 3")
 
 
-async def answer(client: Client, row: Row) -> None:
-    """Requests and notifications of the server work in both eras."""
+async def handle_requests(client: Client, row: Row) -> None:
+    """Check requests and notifications of the server."""
     changes: asyncio.Queue[Notification] = asyncio.Queue()
     _prepare(client)
     client.on_notification(changes.put_nowait)
     async with client:
-        answers = [
+        results = [
             await client.tools.call("request_elicitation"),
             await client.tools.call("request_sampling", {"question": "Ready?"}),
             await client.tools.call("request_roots"),
         ]
         if row.sends_requests:
-            assert [answer.text for answer in answers] == ["accept Ada", "parrot: aye", "file:///harbour"]
+            assert [result.text for result in results] == ["accept Ada", "parrot: aye", "file:///harbour"]
         else:
-            assert [answer.is_error for answer in answers] == [True, True, True]
-        added = f"added_{row.versions[0]}"  # a server over HTTP is used in both eras
+            assert [result.is_error for result in results] == [True, True, True]
+        added = f"added_{row.versions[0]}"  # over HTTP, one server is used in both eras
         assert added not in [tool.name for tool in await client.tools.list()]
         await client.tools.call("grow", {"name": added})
         if row.notifies_list_changes:
@@ -167,8 +167,8 @@ async def _subscribe(client: Client, row: Row) -> None:
             await client.resources.subscribe("note://today", updates.put_nowait)
 
 
-async def cancel_for_an_hour(client: Client) -> None:
-    """A call of the reference server `everything` that would take an hour ends at once, and the connection goes on."""
+async def cancel_long_call(client: Client) -> None:
+    """Cancel a call that would take an hour: it ends immediately, and the connection stays open."""
     has_started = asyncio.Event()
     name, arguments = "trigger-long-running-operation", {"duration": 3600, "steps": 360_000}
     call = asyncio.ensure_future(

@@ -1,8 +1,8 @@
-"""The official SDK 2.x as a client of the apcore bridge: `bridge.py MODE TARGET [MODE TARGET]...` uses all of each.
+"""The official SDK 2.x as a client of the apcore bridge: `bridge.py MODE TARGET [MODE TARGET]...`.
 
 MODE is `auto` (probe for the stateless era) or `legacy` (handshake). TARGET is a URL, which may end in `/sse` for the
-transport of 2024-11-05, or a program to start. Over HTTP, several clients are used. What was seen of each
-target is printed as a line of JSON.
+transport of 2024-11-05, or a program to start. Over HTTP, several clients are used. The results of each target are
+printed as a line of JSON.
 """
 
 import json
@@ -15,9 +15,9 @@ from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 
-warnings.simplefilter("ignore")  # it calls the whole handshake era deprecated
+warnings.simplefilter("ignore")  # the SDK marks the handshake era as deprecated
 
-WHO = {"user": "ann", "password": "hunter2"}
+USER = {"user": "ann", "password": "hunter2"}
 
 
 class Walk:
@@ -29,11 +29,11 @@ class Walk:
         self.seen: dict = {"responses": [], "progress": [], "sums": {}}
         self.changed = anyio.Event()
 
-    async def agree(self, context, params):
+    async def accept(self, context, params):
         self.seen["responses"].append(params.message)
         return types.ElicitResult(action="accept", content={})
 
-    async def refuse(self, context, params):
+    async def decline(self, context, params):
         return types.ElicitResult(action="decline")
 
     async def on_message(self, message):
@@ -42,19 +42,19 @@ class Walk:
 
     def connect(self, elicit=None):
         if self.target.endswith("/sse"):
-            place = sse_client(self.target)
+            transport = sse_client(self.target)
         elif self.target.startswith("http"):
-            place = self.target
+            transport = self.target
         else:
             python = os.environ["SERVER_PYTHON"]
-            place = stdio_client(StdioServerParameters(command=python, args=[self.target], env=dict(os.environ)))
-        return Client(place, mode=self.mode, elicitation_callback=elicit, message_handler=self.on_message)
+            transport = stdio_client(StdioServerParameters(command=python, args=[self.target], env=dict(os.environ)))
+        return Client(transport, mode=self.mode, elicitation_callback=elicit, message_handler=self.on_message)
 
     async def use(self, client):
         seen = self.seen
         seen["revision"] = client.protocol_version
         seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
-        added = await client.call_tool("math.add", {"a": 1})  # the SDK holds it to the output schema
+        added = await client.call_tool("math.add", {"a": 1})  # the SDK validates the result against the output schema
         seen["added"] = [added.content[0].text, added.structured_content, bool(added.is_error)]
         wrong = await client.call_tool("math.add", {})
         seen["wrong"] = [wrong.content[0].text, bool(wrong.is_error)]
@@ -69,13 +69,13 @@ class Walk:
 
         counted = await client.call_tool("text.count", {}, progress_callback=on_progress)
         seen["counted"] = counted.structured_content
-        seen["approved"] = bool((await client.call_tool("user.remove", WHO)).is_error)
+        seen["approved"] = bool((await client.call_tool("user.remove", USER)).is_error)
 
     async def cancel(self, client):
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "x.slow", {})
             await client.call_tool("x.status", {"started": True})
-            group.cancel_scope.cancel()  # it notifies the server itself
+            group.cancel_scope.cancel()  # the SDK sends notifications/cancelled
         self.seen["cancelled"] = (await client.call_tool("x.status", {"cancelled": True})).structured_content
 
     async def grow(self, client):
@@ -94,7 +94,7 @@ class Walk:
             self.seen["sums"][str(base)] = [result.structured_content["total"] - base for result in results]
 
     async def walk(self):
-        async with self.connect(self.agree) as client:
+        async with self.connect(self.accept) as client:
             await self.use(client)
             await self.cancel(client)
             await self.grow(client)
@@ -102,9 +102,9 @@ class Walk:
             async with anyio.create_task_group() as group:
                 for base in (100, 200):
                     group.start_soon(self.add, base)
-            for word, elicit in (("declined", self.refuse), ("cannot", None)):
+            for key, elicit in (("declined", self.decline), ("cannot", None)):
                 async with self.connect(elicit) as client:
-                    self.seen[word] = (await client.call_tool("user.remove", WHO)).content[0].text
+                    self.seen[key] = (await client.call_tool("user.remove", USER)).content[0].text
 
 
 async def main():

@@ -1,7 +1,7 @@
-"""The official SDK, 1.x or 2.x, as an agent's client of the documentation server: `docs.py MODE TARGET PAGE`.
+"""The official SDK, 1.x or 2.x, as a client of the documentation server: `docs.py MODE TARGET PAGE`.
 
 MODE is `session` (the class of 1.x), `auto` (2.x: probe the stateless era) or `legacy` (handshake). TARGET is a URL,
-or the interpreter to start the server with. Prints what it saw as JSON.
+or the interpreter that runs the server. Prints the results as JSON.
 """
 
 import json
@@ -28,20 +28,20 @@ CALLS = [
 ]
 
 
-def either(thing, new, old):
-    """2.x spells in snake case what 1.x spelled in camel case."""
-    return getattr(thing, new) if hasattr(thing, new) else getattr(thing, old)
+def attribute(value, new, old):
+    """Return an attribute by its name in 2.x (snake case) or in 1.x (camel case)."""
+    return getattr(value, new) if hasattr(value, new) else getattr(value, old)
 
 
 async def walk(client, seen):
     seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
     seen["answers"] = []
     for name, arguments in CALLS:
-        result = await client.call_tool(name, arguments)  # the SDK holds it to the output schema
+        result = await client.call_tool(name, arguments)  # the SDK validates the result against the output schema
         (block,) = result.content
         answer = json.loads(block.text)
-        structured = either(result, "structured_content", "structuredContent")
-        is_error = bool(either(result, "is_error", "isError"))
+        structured = attribute(result, "structured_content", "structuredContent")
+        is_error = bool(attribute(result, "is_error", "isError"))
         seen["answers"].append([answer, is_error, structured == answer])
     seen["resources"] = [str(row.uri) for row in (await client.list_resources()).resources]
     for uri in seen["resources"]:
@@ -61,10 +61,11 @@ async def main() -> None:
 
             transport = streamable_http_client(TARGET) if is_url else stdio_client(command)
             async with transport as (read, write, *_), ClientSession(read, write) as client:
-                hello = await client.initialize()
-                seen["revision"], seen["instructions"] = hello.protocolVersion, hello.instructions
-                reading = client.read_resource
-                client.read_resource = lambda uri: reading(AnyUrl(uri))
+                initialize_result = await client.initialize()
+                seen["revision"] = initialize_result.protocolVersion
+                seen["instructions"] = initialize_result.instructions
+                read_resource = client.read_resource
+                client.read_resource = lambda uri: read_resource(AnyUrl(uri))
                 await walk(client, seen)
         else:
             from mcp import Client

@@ -1,7 +1,7 @@
-"""A FastMCP client, 3 or 4: `fast.py MODE COMMAND...` starts the server, uses all features, and prints them as JSON.
+"""A FastMCP client, 3 or 4: `fast.py MODE COMMAND...` starts the server, uses all features, prints the results.
 
 MODE is that of FastMCP 4 (`auto` or `legacy`); FastMCP 3 has only the handshake and gets a dash. A URL instead of the
-command is a server that is there already.
+command is the address of a running server. The results are printed as JSON.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from fastmcp.client.transports import StdioTransport
 from mcp import types
 
 try:
-    from mcp import MCPError as RefusedError  # SDK 2.x, below FastMCP 4
+    from mcp import MCPError as JsonRpcError  # SDK 2.x, used by FastMCP 4
 except ImportError:
-    from mcp import McpError as RefusedError  # SDK 1.x, below FastMCP 3
+    from mcp import McpError as JsonRpcError  # SDK 1.x, used by FastMCP 3
 
-warnings.simplefilter("ignore")  # FastMCP 4 calls the whole handshake era deprecated
+warnings.simplefilter("ignore")  # FastMCP 4 marks the handshake era as deprecated
 
 seen: dict = {"log": [], "changes": [], "updates": []}
 changed, updated, logged = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -35,7 +35,7 @@ async def on_elicitation(message, response_type, params, context):
 
 
 async def on_log(message):
-    # FastMCP 3 puts text into a separate member.
+    # FastMCP 3 puts the text into the member `msg`.
     data = message.data
     seen["log"].append([message.level, data["msg"] if isinstance(data, dict) else data])
     if len(seen["log"]) == 3:
@@ -56,12 +56,12 @@ async def on_message(message):
 async def code_of(awaitable):
     try:
         await awaitable
-    except RefusedError as error:
+    except JsonRpcError as error:
         return error.error.code
     return None
 
 
-async def look(client: Client) -> bool:
+async def list_tools_and_echo(client: Client) -> bool:
     """List the tools; return True if there are more than in the smallest example."""
     seen["tools"] = [tool.name for tool in await client.list_tools()]
     if seen["tools"] == ["echo"]:
@@ -95,17 +95,17 @@ async def use(client: Client) -> None:
 
 async def use_client_features(client: Client, is_stateless: bool) -> None:
     progress = []
-    full = asyncio.Event()
+    is_complete = asyncio.Event()
 
     async def on_progress(done, total, message):
         progress.append([done, total, message])
         if done == total:
-            full.set()
+            is_complete.set()
 
     seen["counted"] = (
         (await client.call_tool("test_tool_with_progress", {}, progress_handler=on_progress)).content[0].text
     )
-    await full.wait()
+    await is_complete.wait()
     seen["progress"] = progress
     if is_stateless:
         await client.call_tool("test_tool_with_logging", meta={"io.modelcontextprotocol/logLevel": "info"})
@@ -124,15 +124,15 @@ async def use_client_features(client: Client, is_stateless: bool) -> None:
     if not is_stateless:  # this client never opens `subscriptions/listen`
         await changed.wait()
         uri = "test://watched-resource"
-        await client.session.subscribe_resource(uri if client_is_new() else types.AnyUrl(uri))
+        await client.session.subscribe_resource(uri if uses_sdk_2() else types.AnyUrl(uri))
         await client.call_tool("touch", {"uri": uri})
         await updated.wait()
     seen["grown"] = "test_added_tool" in [tool.name for tool in await client.list_tools()]
 
 
-def client_is_new() -> bool:
-    """True below FastMCP 4, whose SDK takes addresses as text."""
-    return RefusedError.__name__ == "MCPError"
+def uses_sdk_2() -> bool:
+    """Return True for SDK 2.x (FastMCP 4), which accepts URIs as strings."""
+    return JsonRpcError.__name__ == "MCPError"
 
 
 async def cancel(client: Client) -> None:
@@ -141,11 +141,12 @@ async def cancel(client: Client) -> None:
     async def on_progress(done, total, message):
         started.set()
 
-    request = getattr(client.session, "_request_id", None)  # SDK 1.x: the next one; it has no public name
+    # In SDK 1.x, the id of the next request has no public name.
+    request = getattr(client.session, "_request_id", None)
     call = asyncio.ensure_future(client.call_tool("hold", progress_handler=on_progress))
     await started.wait()
-    if not client_is_new():
-        await client.cancel(request)  # SDK 2.x notifies the server itself
+    if not uses_sdk_2():
+        await client.cancel(request)  # SDK 2.x sends notifications/cancelled itself
     call.cancel()
     await asyncio.wait([call])
     seen["cancelled"] = (await client.call_tool("cancelled")).content[0].text
@@ -164,12 +165,12 @@ async def main() -> None:
     )
     async with asyncio.timeout(30):
         async with client:
-            hello = client.initialize_result
-            seen["revision"] = getattr(client, "protocol_version", None) or hello.protocolVersion
-            info = getattr(client, "server_info", None) or hello.serverInfo
-            instructions = client.instructions if client_is_new() else hello.instructions
+            initialize_result = client.initialize_result
+            seen["revision"] = getattr(client, "protocol_version", None) or initialize_result.protocolVersion
+            info = getattr(client, "server_info", None) or initialize_result.serverInfo
+            instructions = client.instructions if uses_sdk_2() else initialize_result.instructions
             seen["server"] = [info.name, info.version, instructions]
-            if await look(client):
+            if await list_tools_and_echo(client):
                 await use(client)
                 await use_client_features(client, seen["revision"] > "2026")
                 await cancel(client)

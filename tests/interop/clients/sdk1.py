@@ -1,6 +1,6 @@
-"""The official SDK 1.x: `sdk1.py COMMAND...` starts the server, uses all features, and prints them as JSON.
+"""The official SDK 1.x: `sdk1.py COMMAND...` starts the server, uses all features, and prints the results as JSON.
 
-A URL in the place of the command is a server that is there already.
+A URL instead of the command is the address of a running server.
 """
 
 import json
@@ -56,7 +56,7 @@ async def code_of(awaitable):
     return None
 
 
-async def look(session: ClientSession) -> bool:
+async def list_tools_and_echo(session: ClientSession) -> bool:
     """List the tools; return True if there are more than in the smallest example."""
     seen["tools"] = [tool.name for tool in (await session.list_tools()).tools]
     if seen["tools"] == ["echo"]:
@@ -92,17 +92,17 @@ async def use(session: ClientSession) -> None:
 
 async def use_client_features(session: ClientSession) -> None:
     progress = []
-    full = anyio.Event()
+    is_complete = anyio.Event()
 
     async def on_progress(done, total, message):
         progress.append([done, total, message])
         if done == total:
-            full.set()
+            is_complete.set()
 
     seen["counted"] = (
         (await session.call_tool("test_tool_with_progress", {}, progress_callback=on_progress)).content[0].text
     )
-    await full.wait()
+    await is_complete.wait()
     seen["progress"] = progress
     await session.set_logging_level("info")
     await session.call_tool("test_tool_with_logging")
@@ -129,13 +129,13 @@ async def cancel(session: ClientSession) -> None:
         started.set()
 
     async with anyio.create_task_group() as group:
-        request = session._request_id  # the next one: this SDK has no public name for it
+        request = session._request_id  # the id of the next request, which has no public name
         group.start_soon(lambda: session.call_tool("hold", progress_callback=on_progress))
         await started.wait()
-        # This SDK drops a cancelled call silently, so the notification is sent explicitly.
+        # This SDK sends no notification when a call is cancelled, so it is sent explicitly.
         params = types.CancelledNotificationParams(requestId=request, reason="no longer wanted")
-        note = types.CancelledNotification(method="notifications/cancelled", params=params)
-        await session.send_notification(types.ClientNotification(note))
+        notification = types.CancelledNotification(method="notifications/cancelled", params=params)
+        await session.send_notification(types.ClientNotification(notification))
         group.cancel_scope.cancel()
     seen["cancelled"] = (await session.call_tool("cancelled")).content[0].text
 
@@ -158,10 +158,11 @@ async def main() -> None:
                 "message_handler": on_message,
             }
             async with ClientSession(read, write, **callbacks) as session:
-                hello = await session.initialize()
-                seen["revision"] = hello.protocolVersion
-                seen["server"] = [hello.serverInfo.name, hello.serverInfo.version, hello.instructions]
-                if await look(session):
+                initialize_result = await session.initialize()
+                seen["revision"] = initialize_result.protocolVersion
+                info = initialize_result.serverInfo
+                seen["server"] = [info.name, info.version, initialize_result.instructions]
+                if await list_tools_and_echo(session):
                     await use(session)
                     await use_client_features(session)
                     await cancel(session)

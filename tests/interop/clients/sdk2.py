@@ -1,7 +1,7 @@
-"""The official SDK 2.x: `sdk2.py MODE COMMAND...` starts the server, uses all features, and prints them as JSON.
+"""The official SDK 2.x: `sdk2.py MODE COMMAND...` starts the server, uses all features, prints the results.
 
-MODE is `auto` (probe for the stateless era) or `legacy` (handshake). A URL instead of the command is a server
-that is there already.
+MODE is `auto` (probe for the stateless era) or `legacy` (handshake). A URL instead of the command is the
+address of a running server. The results are printed as JSON.
 """
 
 import json
@@ -13,7 +13,7 @@ import anyio
 from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 
-warnings.simplefilter("ignore")  # it calls the whole handshake era deprecated
+warnings.simplefilter("ignore")  # the SDK marks the handshake era as deprecated
 
 seen: dict = {"log": [], "changes": [], "updates": []}
 changed, updated, logged = anyio.Event(), anyio.Event(), anyio.Event()
@@ -56,7 +56,7 @@ async def code_of(awaitable):
     return None
 
 
-async def look(client: Client) -> bool:
+async def list_tools_and_echo(client: Client) -> bool:
     """List the tools; return True if there are more than in the smallest example."""
     seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
     if seen["tools"] == ["echo"]:
@@ -90,17 +90,17 @@ async def use(client: Client) -> None:
 
 async def use_client_features(client: Client) -> None:
     progress = []
-    full = anyio.Event()
+    is_complete = anyio.Event()
 
     async def on_progress(done, total, message):
         progress.append([done, total, message])
         if done == total:
-            full.set()
+            is_complete.set()
 
     seen["counted"] = (
         (await client.call_tool("test_tool_with_progress", {}, progress_callback=on_progress)).content[0].text
     )
-    await full.wait()
+    await is_complete.wait()
     seen["progress"] = progress
     if client.protocol_version < "2026":
         await client.set_logging_level("info")
@@ -138,7 +138,7 @@ async def cancel(client: Client) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: client.call_tool("hold", progress_callback=on_progress))
         await started.wait()
-        group.cancel_scope.cancel()  # it notifies the server itself
+        group.cancel_scope.cancel()  # the SDK sends notifications/cancelled
     seen["cancelled"] = (await client.call_tool("cancelled")).content[0].text
 
 
@@ -160,7 +160,7 @@ async def main() -> None:
             seen["revision"] = client.protocol_version
             info = client.server_info
             seen["server"] = [info.name, info.version, client.instructions] if info else None
-            if await look(client):
+            if await list_tools_and_echo(client):
                 await use(client)
                 await use_client_features(client)
                 await cancel(client)

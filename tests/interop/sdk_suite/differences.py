@@ -11,8 +11,7 @@ REASONS = {
     "refusal": "A request for a capability that the client did not declare is not forwarded; the proxy responds with "
     "-32601.",
     "list_changed": "The proxy declares `listChanged` for tools, resources and prompts, because a restarted server "
-    "may be "
-    "another version.",
+    "may be another version.",
     "params": "A notification without `params` arrives with an empty object.",
     "progress": "A progress report that arrives after the response to its call is dropped.",
     "subscribe": "A subscription to a resource is refused with -32601 where the server does not declare "
@@ -23,13 +22,12 @@ REASONS = {
     "level": "`logging/setLevel` is accepted for the client and filters its log messages, also where the server has no "
     "such method.",
     "identity": "A server that clients share sees the name and the capabilities of the proxy in its handshake, not "
-    "those "
-    "of a client.",
+    "those of a client.",
 }
 
 
 class Difference(NamedTuple):
-    """One test, and the key of the reason. `eras` are the runs in which it fails: see `through_proxy.py`."""
+    """One test, and the key of its reason. `eras` lists the runs in which it fails; see `through_proxy.py`."""
 
     test: str
     reason: str

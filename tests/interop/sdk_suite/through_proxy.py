@@ -1,4 +1,4 @@
-"""A pytest plugin for the official Python SDK's interaction tests: its client and server with our proxy between them.
+"""A pytest plugin for the official Python SDK's interaction tests, with our proxy between its client and server.
 
 It replaces the connection factory of the `streamable-http` leg. `JACKSTAY_SUITE_ERA=same` limits the proxy to the
 revision of the client, with `per_client`; `free` leaves the era to the proxy, with a shared server.
@@ -28,27 +28,27 @@ ERA = os.environ["JACKSTAY_SUITE_ERA"]
 
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
-    """Serve this app on a free port; its URL."""
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
+    """Serve the app on a free port, and yield its URL."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(app, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
-    task = asyncio.get_running_loop().create_task(server._serve([listening]))
+    task = asyncio.get_running_loop().create_task(server._serve([listener]))
     while not server.started:
         await asyncio.sleep(0.001)
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
     finally:
         server.should_exit = True
         await task
-        listening.close()
+        listener.close()
 
 
 @asynccontextmanager
 async def connect_through_proxy(
     server: Any, *, spec_version: str = LATEST_HANDSHAKE_VERSION, **options: Any
 ) -> AsyncIterator[Client]:
-    """As `connect_over_streamable_http` of the suite, with the proxy between the two."""
+    """Like `connect_over_streamable_http` of the suite, with the proxy between the client and the server."""
     app = server.streamable_http_app(transport_security=NO_DNS_REBINDING_PROTECTION)
     is_same = ERA == "same"
     settings = {"versions": (spec_version,)} if is_same else {}

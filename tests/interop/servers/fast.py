@@ -1,7 +1,7 @@
-"""A FastMCP server, run by the interpreter of FastMCP 3 or 4: the same features as its neighbours here.
+"""A FastMCP server, for FastMCP 3 and 4, with the same features as the other servers here.
 
-FastMCP 4 rejects imperative elicitation in the stateless era, and neither supports completion. Over stdio, or with a
-port as its argument over HTTP.
+FastMCP 4 rejects imperative elicitation in the stateless era, and neither version supports completion. Runs over stdio,
+or over HTTP if its argument is a port.
 """
 
 import sys
@@ -39,7 +39,7 @@ async def count(steps: int, ctx: Context) -> str:
 
 @server.tool
 async def hold(ctx: Context) -> str:
-    """Reports once, and never ends by itself."""
+    """Report progress once, then run until cancelled."""
     await ctx.report_progress(1, 2, "holding")
     await anyio.sleep_forever()
     return "never"

@@ -1,6 +1,6 @@
-"""A server on the official SDK 1.x, run by that peer's own interpreter: the same features as its neighbours here.
+"""A server on the official SDK 1.x, with the same features as the other servers here.
 
-Over stdio, or with a port as its argument over HTTP.
+Runs over stdio, or over HTTP if its argument is a port.
 """
 
 import sys
@@ -36,7 +36,7 @@ async def count(steps: int, ctx: Context) -> str:
 
 @server.tool()
 async def hold(ctx: Context) -> str:
-    """Reports once, and never ends by itself."""
+    """Report progress once, then run until cancelled."""
     await ctx.report_progress(1, 2, "holding")
     await anyio.sleep_forever()
     return "never"

@@ -1,7 +1,6 @@
-"""A server on the official SDK 2.x, run by that peer's own interpreter: the same features as its neighbours here.
+"""A server on the official SDK 2.x, with the same features as the other servers here.
 
-Requests to the client use resolvers, which work in both eras. Over stdio, or with a port as
-its argument over HTTP.
+Requests to the client use resolvers, which work in both eras. Runs over stdio, or over HTTP if its argument is a port.
 """
 
 import sys
@@ -38,7 +37,7 @@ async def count(steps: int, ctx: Context) -> str:
 
 @server.tool()
 async def hold(ctx: Context) -> str:
-    """Reports once, and never ends by itself."""
+    """Report progress once, then run until cancelled."""
     await ctx.report_progress(1, 2, "holding")
     await anyio.sleep_forever()
     return "never"
@@ -55,8 +54,8 @@ def person() -> Elicit[Name]:
 
 
 @server.tool()
-async def request_elicitation(who: Annotated[ElicitationResult[Name], Resolve(person)]) -> str:
-    return f"{who.action} {who.data.name if who.action == 'accept' else ''}".strip()
+async def request_elicitation(answer: Annotated[ElicitationResult[Name], Resolve(person)]) -> str:
+    return f"{answer.action} {answer.data.name if answer.action == 'accept' else ''}".strip()
 
 
 def model(question: str) -> Sample:
@@ -75,8 +74,8 @@ def roots() -> ListRoots:
 
 
 @server.tool()
-async def request_roots(known: Annotated[ListRootsResult, Resolve(roots)]) -> str:
-    return ", ".join(str(root.uri) for root in known.roots)
+async def request_roots(listed: Annotated[ListRootsResult, Resolve(roots)]) -> str:
+    return ", ".join(str(root.uri) for root in listed.roots)
 
 
 @server.tool()

@@ -1,8 +1,8 @@
-"""Runs a server for a client and writes down how it ended: `watched.py LEDGER COMMAND...`.
+"""Run a server for a client and record its exit code: `watched.py LEDGER COMMAND...`.
 
-A client that starts its server itself cannot report its exit code. This wrapper does: the server
-has the client's own pipes, and nothing is read or written here. If the client kills what it started, no ledger is
-written, which differs from a server that exited on its own. Standard library only.
+A client that starts its server cannot report the exit code of it. This wrapper can: the server inherits the pipes of
+the client, and the wrapper neither reads nor writes. If the client kills the wrapper, there is no ledger, so that case
+can be distinguished from a server that exited by itself. Standard library only.
 """
 
 import json
@@ -13,6 +13,6 @@ from pathlib import Path
 
 ledger, *command = sys.argv[1:]
 code = subprocess.run(command, check=False).returncode
-# The clock is the system's, the same for every process: the client writes down when it began to close.
+# This clock is the same for every process. The client records when it started to close.
 Path(ledger).write_text(json.dumps({"code": code, "ended": time.clock_gettime(time.CLOCK_MONOTONIC)}), encoding="utf-8")
 sys.exit(code)

@@ -1,4 +1,4 @@
-"""Writes: a note becomes a file in a folder of the demo's own."""
+"""A module that writes: it stores a note as a file in the folder of the demo."""
 
 import os
 import tempfile

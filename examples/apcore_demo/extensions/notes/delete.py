@@ -1,4 +1,4 @@
-"""Destructive; requires approval by a person before it runs."""
+"""A destructive module, which requires the approval of a person before it runs."""
 
 import os
 import tempfile
@@ -21,9 +21,9 @@ class Output(BaseModel):
 
 
 class Delete:
-    """Delete a note for good."""
+    """Delete a note permanently."""
 
-    description = "Delete a note for good. Asks for approval first."
+    description = "Delete a note permanently. Requires approval."
     input_schema = Input
     output_schema = Output
     tags: ClassVar = ["notes"]

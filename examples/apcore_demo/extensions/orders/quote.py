@@ -1,4 +1,4 @@
-"""Models inside models: lists, enumerations, optional parts, maps."""
+"""A module with nested models: lists, enumerations, optional fields, maps."""
 
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -53,7 +53,7 @@ class Quote:
     description = "What an order would cost, shipping and coupon included. Nothing is ordered."
     documentation = """# Quotes
 
-A quote adds up the items, takes off what a coupon gives, and adds the shipping:
+A quote is the sum of the items, minus the discount of a coupon, plus the shipping:
 
 | shipping | euros |
 |---|---|

@@ -1,4 +1,4 @@
-"""Fails, as payments do, with words in its exception that no client may read; and has a field that nobody may see."""
+"""A module that fails. Its exception contains details that must not reach a client, and it has a sensitive field."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""Streaming: each section is a chunk, which a client sees as progress; the whole report is the result."""
+"""A streaming module: each section is a chunk, which is sent as progress; the complete report is the result."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,8 +35,8 @@ class Build:
             if context.cancel_token is not None:
                 context.cancel_token.check()
             await asyncio.sleep(inputs["seconds_each"])
-            words = f"What happened in part {number} of {inputs['title']}."
-            yield {"done": number, "sections": {f"section {number}": words}}
+            text = f"What happened in part {number} of {inputs['title']}."
+            yield {"done": number, "sections": {f"section {number}": text}}
 
     async def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
         made: dict[str, Any] = {"sections": {}}

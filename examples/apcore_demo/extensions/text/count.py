@@ -1,4 +1,4 @@
-"""A plain function of its input: sync, read-only, quick."""
+"""A synchronous, read-only module."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""Async: it waits as if for a service, and gives the same weather for the same place every day."""
+"""An async module, which waits like for a remote service and returns the same weather for the same place."""
 
 import asyncio
 import hashlib
