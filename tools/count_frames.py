@@ -1,10 +1,7 @@
-"""Counts the Python frames of this package that one warm `tools/call` over stdio enters.
+"""Count the Python frames of jackstay that one warm `tools/call` over stdio enters; `--client` counts the client's.
 
-    python tools/count_frames.py             the server, in both eras
-    python tools/count_frames.py --client    the client
-
-A frame is one 'call' event of `sys.setprofile` in a file of `jackstay`: a call of a function, or a resumed coroutine.
-Each number is the difference between a run with many calls and one with few, per call: start and end cancel out.
+A frame is one 'call' event of `sys.setprofile`: a function call, or a resumed coroutine. The result is the difference
+between a run with many calls and one with few, per call.
 """
 
 import asyncio
