@@ -129,9 +129,11 @@ walk: ## run the README's commands in a fresh clone with an empty home
 test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
 	@SKIP="$(SKIP)" tools/test_all
 
-# Searches over states, pages, pictures and the import map do not depend on the Python that runs them.
+# Searches over states, pages, pictures and the import map do not depend on the Python that runs them. With LOOP=uvloop
+# whole programs and chaos run as well.
 test-bare: $(VENV)/.installed
-	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" $(foreach page,docs exports imports pictures layers site,--ignore=tests/test_$(page).py)
+	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" $(if $(filter uvloop,$(LOOP)),\
+		$(foreach page,docs exports imports pictures layers site words,--ignore=tests/test_$(page).py),--ignore=tests)
 
 format: $(VENV)/.installed ## format, and fix what ruff can fix
 	$(RUN) -m ruff check --fix $(CODE)

@@ -6,6 +6,7 @@ reproducibly. `JACKSTAY_LOOP=uvloop` runs everything on uvloop, also in child pr
 
 import asyncio
 import faulthandler
+import gc
 import importlib
 import inspect
 import os
@@ -15,6 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -23,6 +25,7 @@ from hypothesis import HealthCheck, settings
 
 import loops
 
+NOT_TRACED = Path(__file__).parent / "tests"
 GUARD_SECONDS = 60.0
 LONG_GUARD_SECONDS = 600.0  # searches over states on a busy machine
 FINAL_ITERATIONS = 100  # cancelled tasks need turns to end; nested generators of httpx need many on uvloop
@@ -59,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if profile not in ("quick", "soak"):
         raise pytest.UsageError(f"JACKSTAY_PROFILE is {profile!r}; it must be quick or soak")
     settings.load_profile(profile)
+    gc.set_threshold(50_000, 20, 100)  # fewer collections: the searches over states create millions of objects
     loop = os.environ.get("JACKSTAY_LOOP") or "asyncio"
     if loop not in loops.NAMES:
         raise pytest.UsageError(f"JACKSTAY_LOOP is {loop!r}; it must be asyncio or uvloop")
@@ -96,6 +100,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             files.setdefault(str(item.path), []).append(item)
         shuffled = chance.sample(list(files.values()), len(files))
         items[:] = [item for group in shuffled for item in chance.sample(group, len(group))]
+    # The tests of whole programs and pages repeat what unit tests cover; tracing them costs minutes.
+    for item in items:
+        if item.path.is_relative_to(NOT_TRACED):
+            item.add_marker(pytest.mark.no_cover)
     # With several processes (`make test`) the longest files begin first.
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 

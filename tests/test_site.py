@@ -336,7 +336,7 @@ def test_a_warning_fails_the_build_and_leaves_what_was_built_before(repository: 
 def test_a_folder_that_holds_something_else_is_not_replaced(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letters").write_text("x", encoding="utf-8")
-    with pytest.raises(make_site.SiteError, match="not replaced"):
+    with pytest.raises(make_site.SiteError, match="not a site; use another directory"):
         make_site.build(tmp_path / "home")
 
 
