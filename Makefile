@@ -129,11 +129,9 @@ walk: ## run the README's commands in a fresh clone with an empty home
 test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
 	@SKIP="$(SKIP)" tools/test_all
 
-# Searches over states, pages, pictures and the import map do not depend on the Python that runs them. With LOOP=uvloop
-# whole programs and chaos run as well.
+# The tests of the runtime without searches over states, and chaos: what depends on the event loop and on Python.
 test-bare: $(VENV)/.installed
-	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" $(if $(filter uvloop,$(LOOP)),\
-		$(foreach page,docs exports imports pictures layers site words,--ignore=tests/test_$(page).py),--ignore=tests)
+	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" packages/jackstay/tests tests/chaos
 
 format: $(VENV)/.installed ## format, and fix what ruff can fix
 	$(RUN) -m ruff check --fix $(CODE)

@@ -487,7 +487,7 @@ def test_skipped_module_is_shown_with_its_reason(
     expect(page.locator("#skipped summary")).to_have_text("1 module skipped")
     page.locator("#skipped summary").click()
     expect(page.locator("#skipped li")).to_contain_text("test.broken")
-    expect(page.locator("#skipped li")).to_contain_text("not an object")
+    expect(page.locator("#skipped li")).to_contain_text("must have type 'object'")
     demo.unregister("test.broken")
     expect(page.locator("#skipped")).to_be_hidden()
 
