@@ -14,7 +14,7 @@ FORMAT ?= table
 LEG ?=
 ORDER ?=
 LOOP ?=
-JOBS ?= 3
+JOBS ?= 4
 PORT ?= 8000
 SECONDS ?= 600
 FUZZ_SECONDS ?= 600
@@ -68,7 +68,7 @@ demo: $(VENV)/.installed ## watch a client reconnect to real servers, about a mi
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
 	@$(RUN) -m jackstay states --format $(FORMAT)
 
-# Tests wait more than they compute: three processes keep two cores busy. The tests of a file stay together.
+# Tests wait more than they compute: four processes keep two cores busy. The tests of a file stay together.
 PYTEST = JACKSTAY_LOOP="$(LOOP)" $(RUN) -m pytest --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
 
 test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop

@@ -104,8 +104,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(NOT_TRACED):
             item.add_marker(pytest.mark.no_cover)
-    # With several processes (`make test`) the longest files begin first.
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    # With several processes (`make test`) the longest files begin first: searches, and programs that mostly wait.
+    items.sort(key=lambda item: not (item.get_closest_marker("long") or item.path.is_relative_to(NOT_TRACED)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
