@@ -100,9 +100,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             files.setdefault(str(item.path), []).append(item)
         shuffled = chance.sample(list(files.values()), len(files))
         items[:] = [item for group in shuffled for item in chance.sample(group, len(group))]
-    # The tests of whole programs and pages repeat what unit tests cover; tracing them costs minutes.
+    # Property tests and the tests of whole programs and pages repeat what unit tests cover; tracing them costs minutes.
     for item in items:
-        if item.path.is_relative_to(NOT_TRACED):
+        if hasattr(getattr(item, "obj", None), "hypothesis") or item.path.is_relative_to(NOT_TRACED):
             item.add_marker(pytest.mark.no_cover)
     # With several processes (`make test`) the longest files begin first: searches, and programs that mostly wait.
     items.sort(key=lambda item: not (item.get_closest_marker("long") or item.path.is_relative_to(NOT_TRACED)))
