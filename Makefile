@@ -129,9 +129,9 @@ walk: ## run the README's commands in a fresh clone with an empty home
 test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
 	@SKIP="$(SKIP)" tools/test_all
 
-# The tests of the runtime without searches over states, and chaos: what depends on the event loop and on Python.
+# The tests of the runtime without searches over states: what depends on the event loop and on Python.
 test-bare: $(VENV)/.installed
-	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" packages/jackstay/tests tests/chaos
+	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" packages/jackstay/tests
 
 format: $(VENV)/.installed ## format, and fix what ruff can fix
 	$(RUN) -m ruff check --fix $(CODE)
