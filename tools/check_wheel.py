@@ -47,7 +47,7 @@ ECHO = str(ROOT / "examples" / "echo.py")
 MODULES = str(ROOT / "examples" / "apcore_demo" / "extensions")
 USES_WITH_EVERYTHING = (
     Use(("jackstay", "call", "echo", "text=hello", "--", "python", ECHO), 0, "hello"),
-    Use(("apcore-mcp", "--extensions-dir", MODULES, "--check"), 0, " offered, 0 skipped"),
+    Use(("apcore-mcp", "--extensions-dir", MODULES, "--check"), 0, " served, 0 skipped"),
     Use(("apcore-mcp", "--extensions-dir", MODULES, "--export", "openai"), 0, '"function"'),
     Use(("procontext", "resolve", "beautifulsoup4"), 0, "beautifulsoup4"),
     Use(("procontext", "--version"), 0, "procontext "),
