@@ -53,7 +53,7 @@ class FaultProxy:
         self.port = 0
         self._to = port
         self._server: asyncio.Server | None = None
-        self._open: dict[asyncio.Task[None], socket.socket] = {}
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def __aenter__(self) -> Self:
         await self.listen()
@@ -95,11 +95,13 @@ class FaultProxy:
         fault = self.faults()
         self.history.append(fault)
         task = asyncio.get_running_loop().create_task(self._forward(fault, reader, writer))
-        self._open[task] = writer.get_extra_info("socket")
+        self._open[task] = writer
         task.add_done_callback(self._forget)
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
-        self._open.pop(task, None)
+        transport = self._open.pop(task).transport
+        if not transport.is_closing():  # the task was cancelled before its first step
+            transport.abort()
         if not task.cancelled() and task.exception() is not None:
             raise task.exception() or AssertionError
 
