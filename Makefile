@@ -68,8 +68,8 @@ demo: $(VENV)/.installed ## watch a client reconnect to real servers, about a mi
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
 	@$(RUN) -m jackstay states --format $(FORMAT)
 
-# Tests wait more than they compute: four processes keep two cores busy. The tests of a file stay together.
-PYTEST = JACKSTAY_LOOP="$(LOOP)" $(RUN) -m pytest --numprocesses=$(JOBS) --dist=loadfile --no-loadscope-reorder
+# Tests wait more than they compute: four processes keep two cores busy.
+PYTEST = JACKSTAY_LOOP="$(LOOP)" $(RUN) -m pytest --numprocesses=$(JOBS) --dist=loadgroup --no-loadscope-reorder
 
 test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
 	$(PYTEST) --cov --cov-report=

@@ -26,8 +26,9 @@ from hypothesis import HealthCheck, settings
 import loops
 
 NOT_TRACED = Path(__file__).parent / "tests"
-GUARD_SECONDS = 60.0
-LONG_GUARD_SECONDS = 600.0  # searches over states on a busy machine
+GUARD_SECONDS = 300.0  # far beyond what a busy machine makes of a test
+LONG_GUARD_SECONDS = 900.0  # searches over states
+REPEAT_SECONDS = 30.0  # until the next interrupt, should code swallow the first; reporting must fit in
 FINAL_ITERATIONS = 100  # cancelled tasks need turns to end; nested generators of httpx need many on uvloop
 MAX_SHOWN = 20  # failed tests in the command at the end
 SOAK_FACTOR = 60  # a soak runs about fifty times the examples
@@ -104,7 +105,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if hasattr(getattr(item, "obj", None), "hypothesis") or item.path.is_relative_to(NOT_TRACED):
             item.add_marker(pytest.mark.no_cover)
-    # With several processes (`make test`) the longest files begin first: searches, and programs that mostly wait.
+    # With several processes (`make test`) the tests of a file stay together, except searches, which take long alone.
+    for item in items:
+        if not item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    # The longest begin first: searches, and programs that mostly wait.
     items.sort(key=lambda item: not (item.get_closest_marker("long") or item.path.is_relative_to(NOT_TRACED)))
 
 
@@ -143,7 +148,7 @@ def guard_seconds(item: pytest.Item) -> float:
 
 
 def _guarded(item: pytest.Item, phase: str) -> Iterator[None]:
-    """Interrupt the main thread when the phase takes too long, and again every second until it has ended."""
+    """Interrupt the main thread when the phase takes too long, and again until it has ended."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield  # Windows: pytest's own faulthandler_timeout is the only guard
         return
@@ -154,7 +159,7 @@ def _guarded(item: pytest.Item, phase: str) -> Iterator[None]:
         raise TestHungError(f"{phase} of {item.nodeid} took more than {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, seconds, REPEAT_SECONDS)
     try:
         yield
     finally:
@@ -187,9 +192,16 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     return (yield from _guarded(item, "setup"))
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    return (yield from _guarded(item, "call"))
+    # In a process of pytest-xdist coverage traces twice, and the marker alone stops one of the tracers.
+    tracer = sys.gettrace()
+    if item.get_closest_marker("no_cover"):
+        sys.settrace(None)
+    try:
+        return (yield from _guarded(item, "call"))
+    finally:
+        sys.settrace(tracer)
 
 
 @pytest.hookimpl(wrapper=True)

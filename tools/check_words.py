@@ -11,6 +11,7 @@ import tokenize
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +31,7 @@ _PAGES = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
 _GUARANTEES = re.compile(r"docs/guarantees\.md (G\d+)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Word:
     """One row of the table."""
 
@@ -70,10 +71,10 @@ def load(table: Path = TABLE) -> list[Word]:
 def check(path: str, text: str, words: Iterable[Word]) -> Iterator[Finding]:
     """Yield the findings in one file."""
     lines = text.splitlines()
-    words = list(words)
+    words = tuple(words)
     python = path.endswith(".py")
     for number, kind, value in _pieces(text) if python else ((i, "text", line) for i, line in enumerate(lines, 1)):
-        for word in words:
+        for word in _candidates(words, kind, value):
             found = _find(word, kind, value)
             if found is not None:
                 line = number + value[: found[1]].count("\n")
@@ -88,6 +89,23 @@ def check(path: str, text: str, words: Iterable[Word]) -> Iterator[Finding]:
             yield Finding(path, 1, guarantee, "the number of a guarantee in docs/guarantees.md")
     if python:
         yield from _docstring(path, text)
+
+
+@cache
+def _any_prose(words: tuple[Word, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern.pattern})" for word in words for pattern in word.prose))
+
+
+@cache
+def _candidates_for_name(words: tuple[Word, ...], name: str) -> tuple[Word, ...]:
+    return tuple(word for word in words if _find(word, "name", name))
+
+
+def _candidates(words: tuple[Word, ...], kind: str, value: str) -> tuple[Word, ...]:
+    """The words that may be in this piece: almost always none, which one search finds out."""
+    if kind == "name":
+        return _candidates_for_name(words, value)
+    return words if _any_prose(words).search(value) else ()
 
 
 def _find(word: Word, kind: str, value: str) -> tuple[str, int] | None:
