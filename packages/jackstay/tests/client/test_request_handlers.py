@@ -1,12 +1,14 @@
 """Requests of the server: the same handlers in both eras, and requests without a handler."""
 
 import asyncio
+import json
 import logging
 from typing import Any
 
 import pytest
 
 from jackstay.client import Client
+from jackstay.client._request_handlers import encode_error
 from jackstay.errors import CapabilityError, JsonRpcError, ProtocolError, UsageError
 from jackstay.testing import ScriptedPeer, on_fake_clock
 from jackstay.types import CreateMessageRequestParams, CreateMessageResult, ElicitResult, TextContent
@@ -259,3 +261,17 @@ async def test_a_handler_may_refuse_with_a_code_and_data() -> None:
             peer.request(id, "elicitation/create", FORM)
             error = (await peer.response_to(id))["error"]
             assert (error["code"], error["message"], error.get("data")) == (-1, "the user declined", sent)
+
+
+def test_code_message_and_data_are_encoded() -> None:
+    assert json.loads(encode_error(-32601, "no such method")) == {"code": -32601, "message": "no such method"}
+    assert json.loads(encode_error(7, "no", {"why": [1]})) == {
+        "code": 7,
+        "message": "no",
+        "data": {"why": [1]},
+    }
+
+
+def test_data_that_is_not_json_is_logged_and_omitted(caplog: pytest.LogCaptureFixture) -> None:
+    assert json.loads(encode_error(7, "no", {"why": float("nan")})) == {"code": 7, "message": "no"}
+    assert "cannot be encoded" in caplog.text

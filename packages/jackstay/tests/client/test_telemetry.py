@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jackstay.client import EVENTS
+from jackstay.client import EVENTS, log_events
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import ResetError, SessionLostError, ShutdownError, TransportError
 from scripted.places import ROOT
@@ -82,3 +82,27 @@ def test_a_loss_is_a_warning_with_its_cause(caplog: pytest.LogCaptureFixture) ->
         assert (record.levelname == "WARNING") is is_warning
         assert (str(reason) in record.getMessage()) is is_warning
         assert hasattr(record, "transition") is is_warning
+
+
+def test_each_event_is_a_line_with_its_fields(caplog: pytest.LogCaptureFixture) -> None:
+    listen = log_events()
+    with caplog.at_level(logging.DEBUG, "jackstay.telemetry"):
+        listen("jackstay.connection.transition", {"client": "c", "from": "starting", "to": "ready"})
+        listen("jackstay.request.exception", {"client": "c", "method": "ping"})
+        listen("jackstay.request.start", {"client": "c", "method": "ping"})
+    levels = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert levels == [
+        ("INFO", "jackstay.connection.transition client=c from=starting to=ready"),
+        ("WARNING", "jackstay.request.exception client=c method=ping"),
+        ("DEBUG", "jackstay.request.start client=c method=ping"),
+    ]
+    assert caplog.records[0].jackstay["to"] == "ready"  # type: ignore[attr-defined]
+
+
+def test_a_given_logger_and_its_level_are_used(caplog: pytest.LogCaptureFixture) -> None:
+    own_logger = logging.getLogger("own")
+    listen = log_events(own_logger)
+    with caplog.at_level(logging.INFO, "own"):
+        listen("jackstay.request.start", {"client": "c"})
+        listen("jackstay.protocol.violation", {"client": "c"})
+    assert [record.name for record in caplog.records] == ["own"]

@@ -11,24 +11,18 @@ from jackstay._lazy import lazy
 if TYPE_CHECKING:
     from jackstay.client._call import Call
     from jackstay.client._client import Client, Notification, NotificationHandler
-    from jackstay.client._completion import Completions
     from jackstay.client._config import Config, read_config
     from jackstay.client._connect import connect
-    from jackstay.client._elicitation import Elicitation
+    from jackstay.client._features import Completions, Elicitation, Logging, Prompts, Roots, Sampling
     from jackstay.client._fleet import Fleet
     from jackstay.client._lists import Cache
-    from jackstay.client._log_events import log_events
-    from jackstay.client._logging import Logging
     from jackstay.client._otel import opentelemetry
     from jackstay.client._prometheus import prometheus
-    from jackstay.client._prompts import Prompts
     from jackstay.client._request_handlers import ElicitationHandler, SamplingHandler
     from jackstay.client._requests import CallOptions, ProgressHandler
     from jackstay.client._resources import Resources
-    from jackstay.client._roots import Roots
-    from jackstay.client._sampling import Sampling
     from jackstay.client._subscriptions import EndHandler, UpdateHandler
-    from jackstay.client._telemetry import EVENTS, Fields, Listener, Span, Trace
+    from jackstay.client._telemetry import EVENTS, Fields, Listener, Span, Trace, log_events
     from jackstay.client._tools import ToolOptions, Tools
     from jackstay.client._wire import RequestHandler, Wire
 
@@ -77,24 +71,24 @@ if not TYPE_CHECKING:
             "Call": "_call",
             "CallOptions": "_requests",
             "Client": "_client",
-            "Completions": "_completion",
+            "Completions": "_features",
             "Config": "_config",
             "EVENTS": "_telemetry",
-            "Elicitation": "_elicitation",
+            "Elicitation": "_features",
             "ElicitationHandler": "_request_handlers",
             "EndHandler": "_subscriptions",
             "Fields": "_telemetry",
             "Fleet": "_fleet",
             "Listener": "_telemetry",
-            "Logging": "_logging",
+            "Logging": "_features",
             "Notification": "_client",
             "NotificationHandler": "_client",
             "ProgressHandler": "_requests",
-            "Prompts": "_prompts",
+            "Prompts": "_features",
             "RequestHandler": "_wire",
             "Resources": "_resources",
-            "Roots": "_roots",
-            "Sampling": "_sampling",
+            "Roots": "_features",
+            "Sampling": "_features",
             "SamplingHandler": "_request_handlers",
             "Span": "_telemetry",
             "ToolOptions": "_tools",
@@ -103,7 +97,7 @@ if not TYPE_CHECKING:
             "UpdateHandler": "_subscriptions",
             "Wire": "_wire",
             "connect": "_connect",
-            "log_events": "_log_events",
+            "log_events": "_telemetry",
             "opentelemetry": "_otel",
             "prometheus": "_prometheus",
             "read_config": "_config",

@@ -16,17 +16,12 @@ from typing import Any, Self, TypeAlias, Unpack
 import msgspec
 
 from jackstay.client._call import Call
-from jackstay.client._completion import Completions
 from jackstay.client._connection import Connection
-from jackstay.client._elicitation import Elicitation
+from jackstay.client._features import Completions, Elicitation, Logging, Prompts, Roots, Sampling
 from jackstay.client._lists import Cache
-from jackstay.client._logging import Logging
-from jackstay.client._prompts import Prompts
 from jackstay.client._request_handlers import ClientRequestHandlers, check_callable
 from jackstay.client._requests import CallOptions, ProgressHandler, Requests
 from jackstay.client._resources import Resources
-from jackstay.client._roots import Roots
-from jackstay.client._sampling import Sampling
 from jackstay.client._subscriptions import Subscriptions
 from jackstay.client._telemetry import Listener, Telemetry, Trace
 from jackstay.client._tools import Tools

@@ -18,8 +18,8 @@ import msgspec
 
 from jackstay.client._call import Call
 from jackstay.client._epoch_handler import EpochHandler
-from jackstay.client._error import encode_error
 from jackstay.client._messages import REQUEST_SOURCE, source_of
+from jackstay.client._request_handlers import encode_error
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import (
     FrameTooLargeError,

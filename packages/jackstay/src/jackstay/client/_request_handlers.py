@@ -5,6 +5,7 @@ the same handlers. A method without a handler is refused with -32601 and is not 
 """
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -27,6 +28,8 @@ from jackstay.types import (
     decode,
     encode_json,
 )
+
+logger = logging.getLogger("jackstay.client")
 
 P = TypeVar("P")
 A = TypeVar("A")
@@ -119,3 +122,17 @@ async def _call_handler(handler: Callable[[P], A | Awaitable[A]], params: P, res
     if not isinstance(result, result_type):
         raise UsageError(f"a handler must return {result_type.__name__}, got {type(result).__name__}")
     return result
+
+
+def encode_error(code: int, message: str, data: Json = None) -> bytes:
+    """Encode the `error` member.
+
+    Data that cannot be encoded is logged and omitted, so that the server gets a response.
+    """
+    error: dict[str, Json] = {"code": code, "message": message}
+    if data is not None:
+        try:
+            return encode_json({**error, "data": data})
+        except UsageError:
+            logger.exception("the data of an error response cannot be encoded; it was omitted")
+    return encode_json(error)

@@ -1,7 +1,7 @@
 """Telemetry events of a client, with stable names and fields.
 
 Every event has `client`, the name of the connection. Without listeners an event costs one attribute test. The adapters
-`_log_events`, `_otel` and `_prometheus` build on this module.
+`_otel` and `_prometheus` build on this module.
 """
 
 import logging
@@ -94,3 +94,29 @@ class Telemetry:
                     logger.exception(
                         "a telemetry listener raised an exception; further exceptions of it are not logged"
                     )
+
+
+# --- the adapter for `logging` ----------------------------------------------------------------------------------------
+
+# The level of each event; the default is DEBUG.
+LEVELS = {
+    "jackstay.connection.transition": logging.INFO,
+    "jackstay.request.exception": logging.WARNING,
+    "jackstay.protocol.violation": logging.WARNING,
+}
+
+
+def log_events(logger: logging.Logger | None = None) -> Listener:
+    """Return a listener for `client.on_event()` that logs every event; the default logger is `jackstay.telemetry`.
+
+    A line is `NAME key=value ...`. The record also has the fields as the attribute `jackstay`, for formatters.
+    """
+    target = logging.getLogger("jackstay.telemetry") if logger is None else logger
+
+    def listen(name: str, fields: Fields) -> None:
+        level = LEVELS.get(name, logging.DEBUG)
+        if target.isEnabledFor(level):
+            pairs = " ".join(f"{key}={value}" for key, value in fields.items())
+            target.log(level, "%s %s", name, pairs, extra={"jackstay": {"event": name, **fields}})
+
+    return listen
