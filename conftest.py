@@ -28,7 +28,7 @@ import loops
 NOT_TRACED = Path(__file__).parent / "tests"
 GUARD_SECONDS = 300.0  # far beyond what a busy machine makes of a test
 LONG_GUARD_SECONDS = 900.0  # searches over states
-REPEAT_SECONDS = 30.0  # until the next interrupt, should code swallow the first; reporting must fit in
+REPEAT_SECONDS = 3.0  # until the next interrupt, should code swallow the first; reporting fits in
 FINAL_ITERATIONS = 100  # cancelled tasks need turns to end; nested generators of httpx need many on uvloop
 MAX_SHOWN = 20  # failed tests in the command at the end
 SOAK_FACTOR = 60  # a soak runs about fifty times the examples
