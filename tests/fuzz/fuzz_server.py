@@ -24,7 +24,7 @@ CORPUS = [
 def fuzz(data: bytes) -> None:
     for connection in CONNECTIONS:
         core = connection.copy()
-        effects = core.receive(data, 0.0)
+        effects = core.receive(data)
         assert all(isinstance(effect, e.Effect) for effect in effects)
         for effect in effects:
             if isinstance(effect, e.Send):

@@ -76,15 +76,15 @@ def connect(
     """Return a connection brought to that state by real messages; draining has request 90 in flight."""
     core = kind(server_config, is_strict=True)
     if state is S.STATELESS:
-        (served, *_) = core.receive(stateless(90), 0.0)
+        (served, *_) = core.receive(stateless(90))
         assert isinstance(served, e.Serve)
-        core.finish(90, served.serial, b"{}", 0.0)
+        core.finish(90, served.serial, b"{}")
     elif state is not S.FRESH:
-        core.receive(initialize(version=version), 0.0)
+        core.receive(initialize(version=version))
         if state is not S.HANDSHAKE:
-            core.receive(INITIALIZED, 0.0)
+            core.receive(INITIALIZED)
         if state is S.DRAINING:
-            core.receive(call(90), 0.0)
+            core.receive(call(90))
             core.step(e.DrainRequested(), 0.0)
         if state is S.CLOSED:
             core.step(e.StopRequested(), 0.0)
@@ -97,11 +97,11 @@ class SlowConnection(ServerConnection):
 
     __slots__ = ()
 
-    def receive(self, frame: bytes, now: float) -> e.Effects:
-        return self.process(decode(frame), len(frame), now)
+    def receive(self, frame: bytes) -> e.Effects:
+        return self.process(decode(frame), len(frame))
 
-    def finish(self, id: int | str, serial: int, result: bytes, now: float) -> e.Effects:
-        return self.step(e.Finished(id, serial, result), now)
+    def finish(self, id: int | str, serial: int, result: bytes) -> e.Effects:
+        return self.step(e.Finished(id, serial, result), 0.0)
 
 
 @lru_cache(maxsize=4096)

@@ -114,7 +114,7 @@ OPERATES = effect(e.Transition, to=S.OPERATING)
 
 
 def deliver(core: ServerConnection, message: bytes | e.Event) -> e.Effects:
-    return core.receive(message, NOW) if isinstance(message, bytes) else core.step(message, NOW)
+    return core.receive(message) if isinstance(message, bytes) else core.step(message, NOW)
 
 
 def put_in_flight(core: ServerConnection, id: int | str) -> int:
@@ -125,6 +125,6 @@ def put_in_flight(core: ServerConnection, id: int | str) -> int:
         request = decode(call(id))
         core._exchanges.serve(request, core._config.known_in_any_version["tools/call"], "2025-11-25", None)
         return core.in_flight[id]
-    (serve,) = core.receive(stateless(id) if core.state is S.STATELESS else call(id), NOW)
+    (serve,) = core.receive(stateless(id) if core.state is S.STATELESS else call(id))
     assert isinstance(serve, e.Serve)
     return serve.serial

@@ -152,7 +152,7 @@ class Joined:
     def deliver(self) -> None:
         if self.is_open:
             for frame in self.to_server.arrive(self.rng):
-                self._perform_server(self.server.receive(frame, self.now))
+                self._perform_server(self.server.receive(frame))
             for frame in self.to_client.arrive(self.rng):
                 self._perform(self.client.receive(frame, self.epoch, self.now, self.rng.random()))
 
@@ -160,7 +160,7 @@ class Joined:
         if self.is_open and self.running:
             serve = self.running.pop(self.rng.randrange(len(self.running)))
             result = b'{"call":%d}' % msgspec.json.decode(serve.params or b"{}").get("call", 0)
-            self._perform_server(self.server.finish(serve.id, serve.serial, result, self.now))
+            self._perform_server(self.server.finish(serve.id, serve.serial, result))
 
     def cut(self) -> None:
         if self.is_open:

@@ -147,7 +147,7 @@ class Connection(Driver):
     def _receive(self, frame: bytes | McpError) -> None:
         if isinstance(frame, bytes):
             try:
-                self._apply(self.core.receive(frame, self._loop.time()))
+                self._apply(self.core.receive(frame))
             except Exception:  # a defect in this package must not leave the client without a response
                 logger.exception("connection %d: internal error while handling a frame; closing", self.number)
                 self.stop()

@@ -296,9 +296,9 @@ class Driver:
         if self._queued_events:  # only during a step: notifications of the handler come first
             self._queued_events.append(e.Finished(request.id, request.serial, result))
         elif self._is_stepping:
-            self._perform(self.core.finish(request.id, request.serial, result, self._loop.time()))
+            self._perform(self.core.finish(request.id, request.serial, result))
         else:
-            self._apply(self.core.finish(request.id, request.serial, result, self._loop.time()))
+            self._apply(self.core.finish(request.id, request.serial, result))
 
     def fail(self, request: e.Serve, error: McpError) -> None:
         """Send the error response of a request."""

@@ -144,9 +144,9 @@ def test_the_table_covers_every_event_that_a_client_can_cause() -> None:
 
 def test_a_batch_is_processed_in_order() -> None:
     core = connect(S.OPERATING, "2025-03-26")
-    effects = core.receive(array(call(1), CHANGED, frame(id=7, method="ping")), NOW)
+    effects = core.receive(array(call(1), CHANGED, frame(id=7, method="ping")))
     assert [type(effect) for effect in effects] == [e.Serve, e.Deliver]
-    (response,) = sent(core.finish(1, core.in_flight[1], b"{}", NOW))
+    (response,) = sent(core.finish(1, core.in_flight[1], b"{}"))
     assert [member["id"] for member in response] == [1, 7]
 
 
@@ -162,12 +162,12 @@ def test_a_post_of_the_handshake_era_starts_in_operating_and_stores_no_handshake
         with subtests.test(version=version):
             core = post(version)
             assert (core.state, core.version) == (S.OPERATING, version)
-            (response,) = responses(core.receive(initialize(7, "2025-06-18"), NOW))
+            (response,) = responses(core.receive(initialize(7, "2025-06-18")))
             assert response["result"]["protocolVersion"] == "2025-06-18"
             assert (core.state, core.version, core.client) == (S.OPERATING, version, None)
-            bad = core.receive(initialize(7, 1), NOW)
+            bad = core.receive(initialize(7, 1))
             refuses(-32602, GuardRefusedError)(core, S.OPERATING, bad)
-            served()(core, S.OPERATING, core.receive(call(7), NOW))
+            served()(core, S.OPERATING, core.receive(call(7)))
 
 
 def test_no_request_can_be_sent_to_the_client_of_a_post() -> None:
@@ -180,8 +180,8 @@ def test_no_request_can_be_sent_to_the_client_of_a_post() -> None:
 
 def test_closing_a_stateless_post_cancels_it_but_a_notification_does_not() -> None:
     core = post("2026-07-28")
-    (serve,) = core.receive(stateless(1), NOW)
-    dropped(core, S.STATELESS, core.receive(cancel(1), NOW))
+    (serve,) = core.receive(stateless(1))
+    dropped(core, S.STATELESS, core.receive(cancel(1)))
     effects = core.step(e.ClientDisconnected(), NOW)
     assert effects[0] == e.StopServing(1, serve.serial, "client disconnected")
     assert [type(effect) for effect in effects[1:]] == [e.Transition, e.Transition, e.Close]
@@ -190,11 +190,11 @@ def test_closing_a_stateless_post_cancels_it_but_a_notification_does_not() -> No
 
 def test_closing_a_post_of_the_handshake_era_drains_it() -> None:
     core = post("2025-11-25")
-    (serve,) = core.receive(call(1), NOW)
+    (serve,) = core.receive(call(1))
     effects = core.step(e.ClientDisconnected(), NOW)
     assert effects == [e.Transition("operating", "draining", "client disconnected")]
     assert core.wake_at == NOW + 1.0
-    assert sent(core.finish(1, serve.serial, b"{}", NOW))[0]["id"] == 1
+    assert sent(core.finish(1, serve.serial, b"{}"))[0]["id"] == 1
 
 
 def test_an_unsupported_version_is_refused() -> None:
@@ -206,7 +206,7 @@ def test_an_unsupported_version_is_refused() -> None:
 def test_a_session_can_be_restored_with_the_client_params() -> None:
     client = e.ClientParams("2025-11-25", b"{}", b'{"roots":{}}')
     core = ServerConnection(DEFAULT_CONFIG, version="2025-11-25", client=client)
-    SEQUENCE(core, S.OPERATING, core.receive(initialize(7), NOW))
+    SEQUENCE(core, S.OPERATING, core.receive(initialize(7)))
     assert isinstance(core.step(e.OutgoingRequested("k", "roots/list"), NOW)[0], e.Send)
 
 
@@ -218,12 +218,12 @@ def test_a_result_and_a_failure_are_sent_once(subtests: pytest.Subtests) -> None
         with subtests.test(state=state):
             core = connect(state)
             first, second = put_in_flight(core, 1), put_in_flight(core, "1")
-            assert sent(core.finish(1, first, b'{"a":1}', NOW)) == [{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}]
+            assert sent(core.finish(1, first, b'{"a":1}')) == [{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}]
             (send, *_) = core.step(e.Failed("1", second, -32000, "no", {"why": None}), NOW)
             error = {"code": -32000, "message": "no", "data": {"why": None}}
             assert parse(send.frame) == {"jsonrpc": "2.0", "id": "1", "error": error}
             assert send.related_request_id == "1"
-            for again in (core.finish(1, first, b"{}", NOW), core.step(e.Failed("1", second, 1, ""), NOW)):
+            for again in (core.finish(1, first, b"{}"), core.step(e.Failed("1", second, 1, ""), NOW)):
                 assert again == []
             assert core.counts["late result"] == 2
 
@@ -233,12 +233,12 @@ def test_a_late_result_is_not_the_response_to_a_later_request_with_the_same_id(s
         with subtests.test(state=state):
             core = connect(state)
             old = put_in_flight(core, 1)
-            assert core.receive(cancel(1, reason="timeout"), NOW) == [e.StopServing(1, old, "timeout")]
+            assert core.receive(cancel(1, reason="timeout")) == [e.StopServing(1, old, "timeout")]
             new = put_in_flight(core, 1)
-            assert core.finish(1, old, b"{}", NOW) == []
+            assert core.finish(1, old, b"{}") == []
             assert core.step(e.Failed(1, old, 1, ""), NOW) == []
             assert core.in_flight[1] == new
-            assert len(sent(core.finish(1, new, b"{}", NOW))) == 1
+            assert len(sent(core.finish(1, new, b"{}"))) == 1
 
 
 def test_a_cancel_without_a_request_in_flight_is_dropped(subtests: pytest.Subtests) -> None:
@@ -253,20 +253,20 @@ def test_a_cancel_without_a_request_in_flight_is_dropped(subtests: pytest.Subtes
         with subtests.test(params=params):
             core = connect(S.OPERATING)
             put_in_flight(core, 8)
-            dropped(core, S.OPERATING, core.receive(frame(method="notifications/cancelled", params=params), NOW))
-            dropped(core, S.OPERATING, core.receive(frame(method="notifications/cancelled"), NOW))
+            dropped(core, S.OPERATING, core.receive(frame(method="notifications/cancelled", params=params)))
+            dropped(core, S.OPERATING, core.receive(frame(method="notifications/cancelled")))
             assert core.counts["ignored CancelReceived"] == 2
 
 
 def test_a_cancel_with_an_invalid_reason_still_cancels() -> None:
     core = connect(S.OPERATING)
     serial = put_in_flight(core, 8)
-    assert core.receive(cancel(8, reason=5), NOW) == [e.StopServing(8, serial)]
+    assert core.receive(cancel(8, reason=5)) == [e.StopServing(8, serial)]
 
 
 def test_a_response_over_the_frame_limit_becomes_an_error() -> None:
     core = connect(S.OPERATING, server_config=server_config(max_frame_bytes=1024))
-    (response,) = sent(core.finish(1, put_in_flight(core, 1), b'{"a":"%b"}' % (b"x" * 1024), NOW))
+    (response,) = sent(core.finish(1, put_in_flight(core, 1), b'{"a":"%b"}' % (b"x" * 1024)))
     assert (response["id"], response["error"]["code"], response["error"]["data"]["limit"]) == (1, -32603, 1024)
     assert core.counts["response too large"] == 1
 
@@ -293,7 +293,7 @@ def test_progress_is_sent_while_it_increases_and_the_request_is_in_flight() -> N
         assert report(value) == []
     assert report(0.75)[0]["params"] == {"progressToken": "t", "progress": 0.75}
     assert core.counts["progress dropped"] == 6
-    core.finish(1, serial, b"{}", NOW)
+    core.finish(1, serial, b"{}")
     assert report(1.0) == []
     again = put_in_flight(core, 1)
     assert len(core.step(e.Progressed(1, again, "t", 0.1), NOW)) == 1
@@ -347,7 +347,7 @@ def test_the_queue_is_sent_in_order_after_the_handshake() -> None:
     ):
         core.step(event, NOW)
     core.step(e.OutgoingCancelled("b"), NOW)
-    transition, notification, request = core.receive(INITIALIZED, NOW)
+    transition, notification, request = core.receive(INITIALIZED)
     assert transition == e.Transition("handshake", "operating", "initialized received")
     assert parse(notification.frame)["method"] == LISTS.method
     assert (parse(request.frame)["id"], parse(request.frame)["method"]) == (2, "roots/list")
@@ -404,7 +404,7 @@ def test_a_notification_that_cannot_be_sent_raises(subtests: pytest.Subtests) ->
                 with pytest.raises((UsageError, FrameTooLargeError)):
                     core.step(e.Notified(method, params), NOW)
                 assert core.snapshot() == before
-                answered(core, state, core.receive(frame(id=7, method="ping"), NOW))
+                answered(core, state, core.receive(frame(id=7, method="ping")))
 
 
 def test_requests_are_sent_to_the_client_if_the_state_allows(subtests: pytest.Subtests) -> None:
@@ -441,16 +441,16 @@ def test_responses_complete_their_requests_and_strays_are_classified() -> None:
     core = connect(S.OPERATING)
     core.step(e.OutgoingRequested("a", "roots/list"), NOW)
     core.step(e.OutgoingRequested("b", "ping"), NOW)
-    (complete,) = core.receive(frame(id=2, result={"x": 1}), NOW)
+    (complete,) = core.receive(frame(id=2, result={"x": 1}))
     assert isinstance(complete, e.Complete)
     assert (complete.key, bytes(complete.result)) == ("b", b'{"x": 1}')
-    (fail,) = core.receive(frame(id=1, error={"code": -1, "message": "no", "data": [1]}), NOW)
+    (fail,) = core.receive(frame(id=1, error={"code": -1, "message": "no", "data": [1]}))
     assert isinstance(fail.error, JsonRpcError)
     assert (fail.key, fail.error.code, fail.error.data) == ("a", -1, [1])
     assert (fail.error.method, fail.error.request_id) == ("roots/list", 1)
-    assert core.receive(frame(id=2, result={}), NOW) == [e.Stray("late", 1)]
+    assert core.receive(frame(id=2, result={})) == [e.Stray("late", 1)]
     for unknown in (3, 0, -1, "1", "x"):
-        (stray,) = core.receive(frame(id=unknown, result={}), NOW)
+        (stray,) = core.receive(frame(id=unknown, result={}))
         assert stray.kind == "unknown"
     assert core.counts["unknown response"] == 5
 
@@ -458,7 +458,7 @@ def test_responses_complete_their_requests_and_strays_are_classified() -> None:
 def test_a_malformed_response_fails_its_request() -> None:
     core = connect(S.OPERATING)
     core.step(e.OutgoingRequested("a", "roots/list"), NOW)
-    send, fail, violation = core.receive(frame(id=1, error={"code": "x"}), NOW)
+    send, fail, violation = core.receive(frame(id=1, error={"code": "x"}))
     assert parse(send.frame)["error"]["code"] == -32600
     assert "id" not in parse(send.frame)
     assert isinstance(fail.error, ProtocolError)
@@ -477,7 +477,7 @@ def test_a_cancelled_request_is_cancelled_at_the_client_and_its_response_is_late
             params = {"requestId": 1, "reason": "timeout"} if reason == "timeout" else {"requestId": 1}
             assert parse(send.frame) == {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
             assert core.step(e.OutgoingCancelled("a"), NOW) == []
-            assert core.receive(frame(id=1, result={}), NOW) == [e.Stray("late", 1)]
+            assert core.receive(frame(id=1, result={})) == [e.Stray("late", 1)]
 
 
 def test_a_request_that_cannot_be_sent_fails() -> None:
@@ -505,7 +505,7 @@ def test_draining_waits_for_handlers_until_the_deadline(subtests: pytest.Subtest
             assert core.wake_at is None
             assert core.step(e.DrainRequested(), NOW) == [e.Transition(state.value, "draining", "drain requested")]
             assert core.wake_at == NOW + 1.0
-            assert len(sent(core.finish(1, first, b"{}", NOW + 0.9))) == 1
+            assert len(sent(core.finish(1, first, b"{}"))) == 1
             assert core.due(NOW + 0.999) == []
             (expired,) = core.due(NOW + 1.0)
             assert core.step(expired, NOW + 1.0) == [
@@ -514,19 +514,19 @@ def test_draining_waits_for_handlers_until_the_deadline(subtests: pytest.Subtest
                 e.Close(),
             ]
             assert (core.wake_at, core.due(NOW + 9)) == (None, [])
-            assert core.finish(2, second, b"{}", NOW + 9) == []
+            assert core.finish(2, second, b"{}") == []
 
 
 def test_draining_ends_with_its_last_handler() -> None:
     core = connect(S.DRAINING)
-    send, transition, close = core.finish(90, core.in_flight[90], b"{}", 0.5)
+    send, transition, close = core.finish(90, core.in_flight[90], b"{}")
     assert parse(send.frame)["id"] == 90
     assert (transition, close) == (e.Transition("draining", "closed", "drained"), e.Close())
 
 
 def test_draining_ends_when_its_last_handler_is_cancelled() -> None:
     core = connect(S.DRAINING)
-    assert [type(effect) for effect in core.receive(cancel(90), 0.5)] == [
+    assert [type(effect) for effect in core.receive(cancel(90))] == [
         e.StopServing,
         e.Transition,
         e.Close,
@@ -542,7 +542,7 @@ def test_requests_to_the_client_fail_on_disconnect_but_not_on_drain() -> None:
     assert isinstance(fail.error, ShutdownError)
     assert (fail.key, fail.error.may_have_run) == ("a", True)
     assert [type(effect) for effect in drained.step(e.DrainRequested(), NOW)] == [e.Transition]
-    (complete,) = drained.receive(frame(id=1, result={}), NOW)
+    (complete,) = drained.receive(frame(id=1, result={}))
     assert isinstance(complete, e.Complete)
 
 

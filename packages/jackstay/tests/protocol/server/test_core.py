@@ -40,7 +40,7 @@ def test_two_connections_do_not_affect_each_other() -> None:
     bad = (call(1), b"[", stateless(1), stateless(2), cancel(1), stateless(1), initialize())
 
     def run(core: ServerConnection, frames: tuple[bytes, ...]) -> list[Any]:
-        return [plain(effect) for frame in frames for effect in core.receive(frame, NOW)]
+        return [plain(effect) for frame in frames for effect in core.receive(frame)]
 
     alone = run(ServerConnection(DEFAULT_CONFIG), good), run(ServerConnection(DEFAULT_CONFIG), bad)
     for pattern in itertools.product((0, 1), repeat=4):
@@ -57,7 +57,7 @@ def test_two_connections_do_not_affect_each_other() -> None:
 
 def test_a_copy_is_independent() -> None:
     core = connect(S.OPERATING, "2025-03-26")
-    core.receive(array(call(1), call(2)), NOW)
+    core.receive(array(call(1), call(2)))
     core.step(e.OutgoingRequested("a", "roots/list"), NOW)
     core.step(e.Progressed(1, core.in_flight[1], "t", 1.0), NOW)
     clone = core.copy()
@@ -81,7 +81,7 @@ def test_repr_shows_the_state() -> None:
 
 def test_a_request_in_flight_does_not_keep_its_frame() -> None:
     core = connect(S.OPERATING)
-    (serve,) = core.receive(call(1, text="x" * 1000), NOW)
+    (serve,) = core.receive(call(1, text="x" * 1000))
     assert isinstance(serve, e.Serve)
     raw = serve.params
     alone = e.Serve(1, 1, serve.method, msgspec.Raw(b"{}"), "2025-11-25")
@@ -90,7 +90,7 @@ def test_a_request_in_flight_does_not_keep_its_frame() -> None:
     assert sys.getrefcount(raw) == sys.getrefcount(raw_of_alone)
     assert core.in_flight == {1: serve.serial}
     slow = connect(S.OPERATING, kind=SlowConnection)
-    slow.receive(call(1, text="x" * 1000), NOW)
+    slow.receive(call(1, text="x" * 1000))
     assert slow._out == []
 
 
@@ -98,7 +98,7 @@ def test_the_properties_for_drivers() -> None:
     core = connect(S.OPERATING)
     assert (core.version, core.wake_at, dict(core.counts)) == ("2025-11-25", None, {})
     core.step(e.OutgoingRequested("k", "roots/list", related_request_id=5), NOW)
-    core.receive(call(5), NOW)
+    core.receive(call(5))
     core.step(e.ClientDisconnected(), NOW)
     assert (core.state, core.wake_at) == (S.DRAINING, NOW + 1.0)
     assert core.in_flight.keys() == {5}

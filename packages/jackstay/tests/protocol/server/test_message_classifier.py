@@ -128,7 +128,7 @@ def test_initialize_keeps_the_params_and_not_the_frame() -> None:
 
 
 def test_a_notification_is_delivered_with_its_params() -> None:
-    (deliver,) = connect(S.OPERATING).receive(frame(method="notifications/x", params={"a": 1}), NOW)
+    (deliver,) = connect(S.OPERATING).receive(frame(method="notifications/x", params={"a": 1}))
     assert isinstance(deliver, e.Deliver)
     assert deliver.params is not None
     assert (deliver.method, bytes(deliver.params)) == ("notifications/x", b'{"a": 1}')
@@ -137,18 +137,18 @@ def test_a_notification_is_delivered_with_its_params() -> None:
 def test_a_response_is_a_violation_in_the_stateless_era() -> None:
     core = connect(S.OPERATING)
     core.step(e.OutgoingRequested("k", "ping"), NOW)
-    (complete,) = core.receive(frame(id=1, result={}), NOW)
+    (complete,) = core.receive(frame(id=1, result={}))
     assert isinstance(complete, e.Complete)
-    STRAY(core, S.OPERATING, core.receive(frame(id=1, result={}), NOW))
+    STRAY(core, S.OPERATING, core.receive(frame(id=1, result={})))
     core = connect(S.STATELESS)
-    assert core.receive(frame(id=1, result={}), NOW) == [e.Violation("response in the stateless era", 41, 1)]
+    assert core.receive(frame(id=1, result={})) == [e.Violation("response in the stateless era", 41, 1)]
 
 
 def test_a_malformed_response_fails_its_request_only() -> None:
     core = connect(S.OPERATING)
     core.step(e.OutgoingRequested("k", "ping"), NOW)
     for id, keys in ((2, []), (1, ["k"])):
-        effects = core.receive(frame(id=id, error=[]), NOW)
+        effects = core.receive(frame(id=id, error=[]))
         assert [effect.key for effect in effects if isinstance(effect, e.Fail)] == keys
 
 
@@ -173,15 +173,15 @@ def test_an_unreadable_id_is_null_and_from_2025_11_25_on_absent(subtests: pytest
 
 def test_an_unreadable_id_is_null_before_the_handshake() -> None:
     core = connect(S.FRESH)
-    assert responses(core.receive(b"{", NOW))[0]["id"] is None
+    assert responses(core.receive(b"{"))[0]["id"] is None
 
 
 def test_the_error_of_a_malformed_message_has_its_id_unless_it_is_in_flight() -> None:
     core = connect(S.OPERATING)
-    (response,) = responses(core.receive(frame(id=1, method=5), NOW))
+    (response,) = responses(core.receive(frame(id=1, method=5)))
     assert response["id"] == 1
     put_in_flight(core, 1)
-    (response,) = responses(core.receive(frame(id=1, method=5), NOW))
+    (response,) = responses(core.receive(frame(id=1, method=5)))
     assert "id" not in response
 
 
@@ -197,7 +197,7 @@ def test_the_error_of_an_oversize_frame_has_size_and_limit() -> None:
 def test_invalid_frames_are_counted_and_never_close_the_connection() -> None:
     core = connect(S.OPERATING)
     for count in range(1, 101):
-        *_, violation = core.receive(b"garbage", NOW)
+        *_, violation = core.receive(b"garbage")
         assert violation == e.Violation("unreadable received", 7, count)
     assert core.state is S.OPERATING
 
@@ -213,7 +213,7 @@ def test_other_revisions_refuse_a_batch(subtests: pytest.Subtests) -> None:
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"]:
         with subtests.test(version=version):
             core = connect(S.OPERATING, version)
-            errs(-32600)(core, S.OPERATING, core.receive(array(call(1), call(2)), NOW))
+            errs(-32600)(core, S.OPERATING, core.receive(array(call(1), call(2))))
             assert not core.in_flight
 
 
@@ -228,24 +228,24 @@ def test_an_invalid_batch_is_refused_as_a_whole(subtests: pytest.Subtests) -> No
             with subtests.test(message=message, state=state):
                 core = batching(state)
                 in_flight = dict(core.in_flight)
-                errs(-32600)(core, state, core.receive(message, NOW))
+                errs(-32600)(core, state, core.receive(message))
                 assert core.in_flight == in_flight
 
 
 def test_a_batch_may_have_100_members() -> None:
     core = batching()
-    effects = core.receive(array(*[frame(id=id, method="ping") for id in range(100)]), NOW)
+    effects = core.receive(array(*[frame(id=id, method="ping") for id in range(100)]))
     assert [response["id"] for response in sent(effects)[0]] == list(range(100))
 
 
 def test_responses_are_sent_as_one_batch_in_the_order_of_the_requests() -> None:
     core = batching()
     requests = (call(1), frame(id=2, method="ping"), CHANGED, call(3), b"1", call(4, "no/such"), call(1))
-    effects = core.receive(array(*requests), NOW)
+    effects = core.receive(array(*requests))
     assert [type(effect) for effect in effects] == [e.Serve, e.Deliver, e.Serve, e.Violation, e.Violation]
     serials = {effect.id: effect.serial for effect in effects if isinstance(effect, e.Serve)}
-    assert core.finish(3, serials[3], b'{"late":false}', NOW) == []
-    (send,) = core.finish(1, serials[1], b"{}", NOW)
+    assert core.finish(3, serials[3], b'{"late":false}') == []
+    (send,) = core.finish(1, serials[1], b"{}")
     assert isinstance(send, e.Send)
     assert send.related_request_id == 1
     members = parse(send.frame)
@@ -262,39 +262,39 @@ def test_responses_are_sent_as_one_batch_in_the_order_of_the_requests() -> None:
 
 def test_a_batch_of_notifications_gets_no_response() -> None:
     core = batching()
-    effects = core.receive(array(CHANGED, CHANGED, frame(id=5, result={})), NOW)
+    effects = core.receive(array(CHANGED, CHANGED, frame(id=5, result={})))
     assert [type(effect) for effect in effects] == [e.Deliver, e.Deliver, e.Stray]
-    assert core.receive(array(CHANGED, cancel(1)), NOW)[1:] == []
+    assert core.receive(array(CHANGED, cancel(1)))[1:] == []
 
 
 def test_a_cancelled_member_does_not_delay_the_others() -> None:
     core = batching()
-    serve, _ = core.receive(array(call(1), call(2)), NOW)
-    stop = core.receive(cancel(2), NOW)
+    serve, _ = core.receive(array(call(1), call(2)))
+    stop = core.receive(cancel(2))
     assert [type(effect) for effect in stop] == [e.StopServing]
-    (response,) = sent(core.finish(1, serve.serial, b"{}", NOW))
+    (response,) = sent(core.finish(1, serve.serial, b"{}"))
     assert [member["id"] for member in response] == [1]
 
 
 def test_cancelling_the_last_member_sends_the_others() -> None:
     core = batching()
-    stop, send = core.receive(array(call(1), frame(id=2, method="ping"), cancel(1)), NOW)[1:]
+    stop, send = core.receive(array(call(1), frame(id=2, method="ping"), cancel(1)))[1:]
     assert isinstance(stop, e.StopServing)
     assert isinstance(send, e.Send)
     assert [member["id"] for member in parse(send.frame)] == [2]
-    core.receive(array(call(1)), NOW)
-    assert [type(effect) for effect in core.receive(cancel(1), NOW)] == [e.StopServing]
+    core.receive(array(call(1)))
+    assert [type(effect) for effect in core.receive(cancel(1))] == [e.StopServing]
 
 
 def test_members_are_refused_while_draining() -> None:
     core = batching(S.DRAINING)
-    (response,) = sent(core.receive(array(call(1), frame(id=2, method="ping")), NOW))
+    (response,) = sent(core.receive(array(call(1), frame(id=2, method="ping"))))
     assert [member.get("error", {}).get("code") for member in response] == [-32603, None]
 
 
 def test_the_deadline_sends_the_available_responses() -> None:
     core = batching()
-    core.receive(array(call(1), frame(id=2, method="ping")), NOW)
+    core.receive(array(call(1), frame(id=2, method="ping")))
     core.step(e.DrainRequested(), NOW)
     stop, send, *_ = core.step(e.DrainExpired(), NOW + 1)
     assert isinstance(stop, e.StopServing)
@@ -303,7 +303,7 @@ def test_the_deadline_sends_the_available_responses() -> None:
 
 def test_a_batch_over_the_frame_limit_is_sent_as_single_responses() -> None:
     core = connect(S.OPERATING, "2025-03-26", server_config=server_config(max_frame_bytes=1024))
-    first, second = core.receive(array(call(1), call(2)), NOW)
-    core.finish(1, first.serial, b'{"a":"%b"}' % (b"x" * 600), NOW)
-    effects = core.finish(2, second.serial, b'{"a":"%b"}' % (b"y" * 600), NOW)
+    first, second = core.receive(array(call(1), call(2)))
+    core.finish(1, first.serial, b'{"a":"%b"}' % (b"x" * 600))
+    effects = core.finish(2, second.serial, b'{"a":"%b"}' % (b"y" * 600))
     assert [response["id"] for response in sent(effects)] == [1, 2]

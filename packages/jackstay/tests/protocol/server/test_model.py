@@ -79,7 +79,7 @@ def now(core: ServerConnection) -> float:
 
 
 def received(name: str, data: bytes, **expectations: Any) -> Input:
-    return Input(name, lambda core: core.receive(data, now(core)), **expectations)
+    return Input(name, lambda core: core.receive(data), **expectations)
 
 
 def stepped(name: str, event: e.Event, **expectations: Any) -> Input:
@@ -87,7 +87,7 @@ def stepped(name: str, event: e.Event, **expectations: Any) -> Input:
 
 
 def finished(id: int | str, serial: int) -> Input:
-    return Input(f"finish {id!r}", lambda core: core.finish(id, serial, b"{}", now(core)), finished=(id, serial))
+    return Input(f"finish {id!r}", lambda core: core.finish(id, serial, b"{}"), finished=(id, serial))
 
 
 def expire(core: ServerConnection) -> e.Effects:
@@ -182,8 +182,8 @@ class Search:
         self.fixed = fixed_inputs(scenario)
         self.batches = batch_inputs(scenario)
         self.other = self.start()
-        self.other.receive(initialize(5), NOW)
-        self.other.receive(call(5), NOW)
+        self.other.receive(initialize(5))
+        self.other.receive(call(5))
         self.unchanged = self.other.snapshot()
 
     def start(self) -> ServerConnection:
@@ -317,8 +317,8 @@ def late_results_are_matched_by_id_alone(patch: Patch) -> type[ServerConnection]
             Guard.IS_CURRENT: lambda self, event: event.id in self._in_flight,
         }
 
-        def finish(self, id: int | str, serial: int, result: bytes, now: float) -> e.Effects:
-            return self.step(e.Finished(id, serial, result), now)
+        def finish(self, id: int | str, serial: int, result: bytes) -> e.Effects:
+            return self.step(e.Finished(id, serial, result), NOW)
 
     return Defective
 
@@ -361,9 +361,9 @@ def integers_and_strings_are_the_same_id(patch: Patch) -> type[ServerConnection]
                 self._exchanges.in_flight.pop(next(i for i in self._in_flight if str(i) == str(request.id)))
             return super()._classify_request(request)
 
-        def receive(self, frame: bytes, now: float) -> e.Effects:
+        def receive(self, frame: bytes) -> e.Effects:
             self._rows = {}
-            return super().receive(frame, now)
+            return super().receive(frame)
 
     return Defective
 

@@ -31,7 +31,6 @@ from model.server_checks import (
     LATE_ERA,
     NO_HANDSHAKE,
     NO_META,
-    NOW,
     SEQUENCE,
     SHUTDOWN,
     STOP,
@@ -51,10 +50,10 @@ def test_strict_refuses_pipelined_requests(subtests: pytest.Subtests) -> None:
                 connect(S.HANDSHAKE, server_config=server_config(strict=is_strict), kind=kind)
                 for is_strict in (False, True)
             )
-            served()(lenient, S.HANDSHAKE, lenient.receive(call(7), NOW))
-            SEQUENCE(strict, S.HANDSHAKE, strict.receive(call(7), NOW))
-            strict.receive(INITIALIZED, NOW)
-            served()(strict, S.OPERATING, strict.receive(call(7), NOW))
+            served()(lenient, S.HANDSHAKE, lenient.receive(call(7)))
+            SEQUENCE(strict, S.HANDSHAKE, strict.receive(call(7)))
+            strict.receive(INITIALIZED)
+            served()(strict, S.OPERATING, strict.receive(call(7)))
 
 
 def test_requests_over_the_limit_are_refused_as_busy(subtests: pytest.Subtests) -> None:
@@ -63,10 +62,10 @@ def test_requests_over_the_limit_are_refused_as_busy(subtests: pytest.Subtests) 
             core = connect(state, server_config=server_config(max_concurrent=1))
             serial = put_in_flight(core, 1)
             message = stateless(7) if state is S.STATELESS else call(7)
-            refuses(-32603, GuardRefusedError, retryable=True, reason="busy")(core, state, core.receive(message, NOW))
+            refuses(-32603, GuardRefusedError, retryable=True, reason="busy")(core, state, core.receive(message))
             assert 7 not in core.in_flight
-            core.finish(1, serial, b"{}", NOW)
-            served()(core, state, core.receive(message, NOW))
+            core.finish(1, serial, b"{}")
+            served()(core, state, core.receive(message))
 
 
 def test_ping_and_cancel_are_never_busy(subtests: pytest.Subtests) -> None:
@@ -74,8 +73,8 @@ def test_ping_and_cancel_are_never_busy(subtests: pytest.Subtests) -> None:
         with subtests.test(state=state):
             core = connect(state, server_config=server_config(max_concurrent=1))
             put_in_flight(core, 8)
-            answered(core, state, core.receive(frame(id=7, method="ping"), NOW))
-            STOP(core, state, core.receive(cancel(8), NOW))
+            answered(core, state, core.receive(frame(id=7, method="ping")))
+            STOP(core, state, core.receive(cancel(8)))
 
 
 BAD_META = {
@@ -96,7 +95,7 @@ def test_stateless_meta_is_validated_with_every_request(subtests: pytest.Subtest
             for method in ["tools/call", "server/discover"]:
                 with subtests.test(state=state, key=key):
                     core = connect(state)
-                    effects = core.receive(stateless(7, method, meta), NOW)
+                    effects = core.receive(stateless(7, method, meta))
                     refuses(-32602, GuardRefusedError, key=key)(core, state, effects)
                     assert core.version == (None if state is S.FRESH else "2026-07-28")
 
@@ -104,7 +103,7 @@ def test_stateless_meta_is_validated_with_every_request(subtests: pytest.Subtest
 def test_handlers_get_the_meta_of_stateless_requests() -> None:
     core = connect(S.STATELESS)
     meta = {**META, "progressToken": "p", "io.modelcontextprotocol/logLevel": "debug"}
-    (serve,) = core.receive(stateless(7, meta=meta), NOW)
+    (serve,) = core.receive(stateless(7, meta=meta))
     assert isinstance(serve, e.Serve)
     assert serve.meta is not None
     assert (serve.version, serve.meta.version) == ("2026-07-28", "2026-07-28")
@@ -127,15 +126,15 @@ def test_initialize_with_invalid_params_changes_nothing(subtests: pytest.Subtest
         with subtests.test(params=params):
             core = connect(S.FRESH)
             version = params.pop("protocolVersion", "2025-11-25")
-            effects = core.receive(initialize(7, version, **params), NOW)
+            effects = core.receive(initialize(7, version, **params))
             refuses(-32602, GuardRefusedError)(core, S.FRESH, effects)
             assert (core.client, core.version) == (None, None)
-            agreed(core, S.FRESH, core.receive(initialize(7), NOW))
+            agreed(core, S.FRESH, core.receive(initialize(7)))
 
 
 def test_initialize_without_params_changes_nothing() -> None:
     core = connect(S.FRESH)
-    effects = core.receive(frame(id=7, method="initialize"), NOW)
+    effects = core.receive(frame(id=7, method="initialize"))
     refuses(-32602, GuardRefusedError, method="initialize")(core, S.FRESH, effects)
 
 
@@ -148,7 +147,7 @@ def test_initialize_negotiates_the_requested_version_or_the_newest_with_a_handsh
     ]:
         with subtests.test(versions=versions, requested=requested, negotiated=negotiated):
             core = ServerConnection(server_config(versions=versions, instructions="Say hello."))
-            (response,) = responses(core.receive(initialize(7, requested), NOW))
+            (response,) = responses(core.receive(initialize(7, requested)))
             assert response["result"] == {
                 "protocolVersion": negotiated,
                 "capabilities": {"tools": {}},
@@ -162,22 +161,22 @@ def test_initialize_negotiates_the_requested_version_or_the_newest_with_a_handsh
 
 def test_a_server_without_handshakes_sends_its_versions() -> None:
     core = connect(S.FRESH, server_config=server_config(versions=("2026-07-28",)))
-    NO_HANDSHAKE(core, S.FRESH, core.receive(initialize(7), NOW))
-    unreadable = core.receive(initialize(7, 1), NOW)
+    NO_HANDSHAKE(core, S.FRESH, core.receive(initialize(7)))
+    unreadable = core.receive(initialize(7, 1))
     refuses(-32022, GuardRefusedError, requested="")(core, S.FRESH, unreadable)
 
 
 def test_a_server_without_the_stateless_era_responds_as_older_servers_do() -> None:
     core = connect(S.FRESH, server_config=server_config(versions=("2025-06-18",)))
-    UNKNOWN(core, S.FRESH, core.receive(stateless(7, "server/discover"), NOW))
-    SEQUENCE(core, S.FRESH, core.receive(stateless(7), NOW))
-    core.receive(initialize(), NOW)
-    served()(core, S.HANDSHAKE, core.receive(stateless(7), NOW))
+    UNKNOWN(core, S.FRESH, core.receive(stateless(7, "server/discover")))
+    SEQUENCE(core, S.FRESH, core.receive(stateless(7)))
+    core.receive(initialize())
+    served()(core, S.HANDSHAKE, core.receive(stateless(7)))
 
 
 def test_the_quote_of_a_version_is_truncated() -> None:
     core = connect(S.FRESH)
-    error = refusal(core.receive(stateless(7, meta={VERSION_KEY: "9" * 5000}), NOW))
+    error = refusal(core.receive(stateless(7, meta={VERSION_KEY: "9" * 5000})))
     assert len(str(error.data()["requested"])) == 64
 
 
@@ -188,12 +187,12 @@ def test_an_escaped_version_key_makes_a_stateless_request() -> None:
         b"\\u0069o.modelcontextprotocol/protocolVersion",
     ):
         message = stateless(7).replace(VERSION_KEY.encode(), escaped)
-        LATE_ERA(core, S.OPERATING, core.receive(message, NOW))
+        LATE_ERA(core, S.OPERATING, core.receive(message))
 
 
 def test_a_version_outside_meta_is_ignored() -> None:
     core = connect(S.OPERATING)
-    served()(core, S.OPERATING, core.receive(call(7, arguments={"_meta": META, "text": "a\\b\u2028"}), NOW))
+    served()(core, S.OPERATING, core.receive(call(7, arguments={"_meta": META, "text": "a\\b\u2028"})))
 
 
 # --- other responses ---
@@ -201,8 +200,8 @@ def test_a_version_outside_meta_is_ignored() -> None:
 
 def test_discover_and_ping_need_no_handler() -> None:
     core = connect(S.OPERATING)
-    answered(core, S.OPERATING, core.receive(stateless(7, "server/discover"), NOW))
-    answered(core, S.OPERATING, core.receive(frame(id=7, method="ping"), NOW))
+    answered(core, S.OPERATING, core.receive(stateless(7, "server/discover")))
+    answered(core, S.OPERATING, core.receive(frame(id=7, method="ping")))
     assert core.version == "2025-11-25"
 
 
@@ -210,17 +209,17 @@ def test_the_first_stateless_request_determines_the_era(subtests: pytest.Subtest
     for kind in [ServerConnection, SlowConnection]:
         with subtests.test(kind=kind):
             core = connect(S.FRESH, kind=kind)
-            served(S.STATELESS)(core, S.FRESH, core.receive(stateless(7), NOW))
-            (serve,) = core.receive(stateless(8), NOW)
+            served(S.STATELESS)(core, S.FRESH, core.receive(stateless(7)))
+            (serve,) = core.receive(stateless(8))
             assert isinstance(serve, e.Serve)
             assert (core.version, serve.version) == ("2026-07-28", "2026-07-28")
-            NO_META(core, S.STATELESS, core.receive(call(9), NOW))
+            NO_META(core, S.STATELESS, core.receive(call(9)))
 
 
 def test_a_duplicate_is_refused_and_counted() -> None:
     core = connect(S.OPERATING)
     serial = put_in_flight(core, 7)
-    effects = core.receive(call(7), NOW)
+    effects = core.receive(call(7))
     DUPLICATE(core, S.OPERATING, effects)
     assert effects[1] == e.Violation("duplicate requested", 0, 1)
     assert core.in_flight == {7: serial}
@@ -229,7 +228,7 @@ def test_a_duplicate_is_refused_and_counted() -> None:
 def test_a_known_method_in_the_wrong_state_is_a_sequence_error() -> None:
     for kind in (ServerConnection, SlowConnection):
         core = connect(S.FRESH, kind=kind)
-        error = refusal(core.receive(call(7, "tools/list"), NOW))
+        error = refusal(core.receive(call(7, "tools/list")))
         assert isinstance(error, InvalidEventError)
         assert error.data() == {
             "fsmError": "InvalidEventError",
@@ -242,18 +241,18 @@ def test_a_known_method_in_the_wrong_state_is_a_sequence_error() -> None:
 def test_a_draining_server_refuses_requests_as_retryable() -> None:
     core = connect(S.DRAINING)
     for message in (call(7), stateless(7), initialize(7), stateless(7, "server/discover")):
-        SHUTDOWN(core, S.DRAINING, core.receive(message, NOW))
+        SHUTDOWN(core, S.DRAINING, core.receive(message))
 
 
 def test_only_a_post_accepts_initialize_again() -> None:
     post = ServerConnection(DEFAULT_CONFIG, version="2025-11-25", is_post=True)
     for _ in range(2):
-        (response,) = responses(post.receive(initialize(7, "2024-11-05"), NOW))
+        (response,) = responses(post.receive(initialize(7, "2024-11-05")))
         assert response["result"]["protocolVersion"] == "2024-11-05"
     assert post.client is None
     session = connect(S.OPERATING)
-    SEQUENCE(session, S.OPERATING, session.receive(initialize(7), NOW))
-    SEQUENCE(session, S.OPERATING, session.receive(initialize(7, 5), NOW))
+    SEQUENCE(session, S.OPERATING, session.receive(initialize(7)))
+    SEQUENCE(session, S.OPERATING, session.receive(initialize(7, 5)))
 
 
 # --- stored client params ---
@@ -263,11 +262,11 @@ def test_only_name_and_version_of_a_large_client_info_are_kept() -> None:
     """Icons may be data URIs; a session stores little."""
     core = connect(S.FRESH)
     info = {"name": "x", "version": "1", "icons": [{"src": "data:image/png;base64," + "A" * 100_000}]}
-    core.receive(initialize(1, clientInfo=info), NOW)
+    core.receive(initialize(1, clientInfo=info))
     assert core.client is not None
     assert core.client.info == b'{"name":"x","version":"1"}'
     small = {"name": "x", "version": "1", "title": "T"}
     core = connect(S.FRESH)
-    core.receive(initialize(1, clientInfo=small), NOW)
+    core.receive(initialize(1, clientInfo=small))
     assert core.client is not None
     assert b'"title"' in core.client.info

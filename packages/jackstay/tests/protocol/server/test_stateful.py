@@ -131,7 +131,7 @@ class ServerMachine(RuleBasedStateMachine):
     @rule(data=members | handshakes | batches)
     def client_sends(self, data: bytes) -> None:
         expectations = {"name": "frame", **self.expectations(data)}
-        self.apply(Input(act=lambda core: core.receive(data, self.now), **expectations))
+        self.apply(Input(act=lambda core: core.receive(data), **expectations))
 
     @rule(id=IDS)
     def client_calls(self, id: int | str) -> None:
@@ -167,7 +167,7 @@ class ServerMachine(RuleBasedStateMachine):
         id, serial = self.handler(data)
         if outcome.endswith("result"):
             result = b"{}" if outcome == "result" else b'{"x":"%b"}' % (b"x" * 5000)
-            input = Input("finish", lambda core: core.finish(id, serial, result, self.now), finished=(id, serial))
+            input = Input("finish", lambda core: core.finish(id, serial, result), finished=(id, serial))
             self.apply(input)
         else:
             reason = {"x": float("nan")} if outcome == "invalid error" else {"x": 1}

@@ -53,7 +53,7 @@ class ServerConnection(MessageClassifier, RequestActions):
     """One connection of a server. Pass it what happens and execute the effects it returns, in order.
 
     Pass frames to `receive`, results to `finish` and every other event to `step`. Sleep until `wake_at`, then step the
-    events that are `due`.
+    events that are `due`. Only `step` needs the time: no frame and no result sets a deadline.
 
     `version` is the revision of an HTTP request: the connection then starts in `operating` or `stateless`; without it
     in `fresh`. `is_post` means that the connection is a single POST: no requests can be sent to its client, and in the
@@ -65,7 +65,7 @@ class ServerConnection(MessageClassifier, RequestActions):
 
     __slots__ = ()
 
-    def receive(self, frame: bytes, now: float, message: Message | None = None) -> e.Effects:
+    def receive(self, frame: bytes, message: Message | None = None) -> e.Effects:
         """Process a frame. The effects contain views of it: decode what is needed before reading the next frame.
 
         `message` is the decoded frame if the caller has it: over HTTP it is needed for routing.
@@ -92,20 +92,20 @@ class ServerConnection(MessageClassifier, RequestActions):
                     in_flight[id] = serial
                     # `meta` is never InvalidMeta here.
                     return [Serve(id, serial, row, message.params, version, meta)]  # type: ignore[arg-type]
-        return self.process(message, len(frame), now)
+        return self.process(message, len(frame))
 
-    def finish(self, id: RequestId, serial: int, result: bytes, now: float) -> e.Effects:
+    def finish(self, id: RequestId, serial: int, result: bytes) -> e.Effects:
         """Process the encoded result of a handler; equivalent to stepping `Finished`."""
         if self._rows and self._in_flight.get(id) == serial and self._exchanges.is_plain:
             frame = encode_result(id, result)
             if len(frame) <= self._config.options.max_frame_bytes:
                 del self._in_flight[id]
                 return [Send(frame, id)]
-        return self.step(e.Finished(id, serial, result), now)
+        return self._process(e.Finished(id, serial, result))
 
-    def process(self, message: Message, size: int, now: float) -> e.Effects:
+    def process(self, message: Message, size: int) -> e.Effects:
         """Process a decoded message by the table alone; `size` is reported with violations."""
-        return self.step(self._classify(message, size), now)
+        return self._process(self._classify(message, size))
 
     def due(self, now: float) -> list[e.Event]:
         """Return the expired timers as events to step."""
@@ -121,6 +121,9 @@ class ServerConnection(MessageClassifier, RequestActions):
             UsageError, FrameTooLargeError: a notification or progress cannot be sent; the state is unchanged.
         """
         self._now = now
+        return self._process(event)
+
+    def _process(self, event: e.Event) -> e.Effects:
         self._out.clear()
         self._fire(event)
         if type(event) is e.BatchReceived and self._exchanges.is_in_batch:

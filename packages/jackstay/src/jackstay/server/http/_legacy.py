@@ -50,7 +50,7 @@ class LegacyConnection(Driver):
     def receive(self, frame: bytes, principal: Principal) -> None:
         """Process the body of a POST by this principal. A response is sent on the stream."""
         set_principal(self, principal)
-        self._apply(self.core.receive(frame, self._loop.time()))
+        self._apply(self.core.receive(frame))
 
     async def _watch(self, receive: Receive) -> None:
         await wait_for_disconnect(receive)

@@ -156,7 +156,7 @@ class Post(Driver):
     async def serve(self, message: Message, frame: bytes, receive: Receive, send: Send) -> None:
         """Serve the message and respond to the POST."""
         self._receive, self._respond = receive, send
-        self._apply(self.core.receive(frame, self._loop.time(), message))
+        self._apply(self.core.receive(frame, message))
         if self._work is not None or self.core.in_flight:
             await self._finish_work()
         stream = self._stream

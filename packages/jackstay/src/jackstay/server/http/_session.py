@@ -183,7 +183,7 @@ class Session(Driver):
             self._by_id[id] = channel
         self._receiving = channel
         try:
-            self._apply(self.core.receive(frame, self._loop.time(), message))
+            self._apply(self.core.receive(frame, message))
         finally:
             self._receiving = None
         if self.core.client is None:
