@@ -138,6 +138,7 @@ format: $(VENV)/.installed ## format, and fix what ruff can fix
 	$(RUN) -m ruff format $(CODE)
 
 docs: $(VENV)/.installed ## write the generated pages again, and build the site into build/site
+	$(RUN) tools/make_sync_stub.py
 	$(RUN) tools/make_docs.py
 	$(RUN) tools/make_procontext_docs.py
 	$(RUN) tools/make_pictures.py

@@ -59,13 +59,14 @@ class Name(NamedTuple):
 
 @functools.cache
 def source(module: str) -> Source | None:
-    """Return the parsed source of a module of our packages; None for any other module."""
+    """Return the parsed source of a module of our packages, or its stub; None for any other module."""
     if module.partition(".")[0] not in packages():
         return None
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         return None
-    text = Path(spec.origin).read_text(encoding="utf-8")
+    stub = Path(spec.origin).with_suffix(".pyi")
+    text = (stub if stub.exists() else Path(spec.origin)).read_text(encoding="utf-8")
     found = Source(text.splitlines(), {}, {})
     _index(ast.parse(text).body, found)
     return found

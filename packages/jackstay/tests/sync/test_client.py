@@ -234,7 +234,7 @@ def test_a_call_whose_task_is_cancelled_on_the_loop_may_have_run() -> None:
 
         async def call() -> None:
             asyncio.get_running_loop().call_soon(_current_task().cancel)
-            await client._client.tools.call("t")
+            await client._async.tools.call("t")
 
         with pytest.raises(ShutdownError) as raised:
             client._portal.wait(call)

@@ -1,6 +1,5 @@
 """The blocking toolbox."""
 
-import inspect
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from jackstay.client import connect as connect_async
 from jackstay.errors import ClosedError, UsageError
 from jackstay.models import ModelCall
-from jackstay.models import Toolbox as AsyncToolbox
 from jackstay.sync import Fleet, Toolbox, connect
 from peers.in_memory_server import with_tools
 
@@ -35,19 +33,6 @@ def test_a_fleet_is_one_toolbox() -> None:
         toolbox = Toolbox(fleet, "anthropic", only=lambda tool: tool.name.startswith("two"))
         assert [tool["name"] for tool in toolbox.definitions(timeout=5)] == ["two__t"]
         assert "two.t" in str(toolbox.answer([call("two__t")]))
-
-
-def public(cls: type) -> dict[str, Any]:
-    """Return the public members with their parameters and types."""
-    return {
-        name: inspect.signature(member.fget if isinstance(member, property) else member)
-        for name, member in vars(cls).items()
-        if not name.startswith("_")
-    }
-
-
-def test_the_two_apis_have_the_same_signatures() -> None:
-    assert public(Toolbox) == public(AsyncToolbox)
 
 
 def test_an_async_client_is_refused() -> None:

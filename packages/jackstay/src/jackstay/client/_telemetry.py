@@ -5,6 +5,7 @@ Every event has `client`, the name of the connection. Without listeners an event
 """
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
@@ -51,19 +52,22 @@ Trace: TypeAlias = Callable[[str, str], Span]
 class Telemetry:
     """The listeners of one client. Test `listeners` before building an event."""
 
-    __slots__ = ("_logged", "client", "listeners")
+    __slots__ = ("_lock", "_logged", "client", "listeners")
 
     def __init__(self, client: str) -> None:
         self.client = client
         self.listeners: tuple[Listener, ...] = ()
         self._logged: list[Listener] = []
+        self._lock = threading.Lock()  # listeners of the blocking client come from any thread
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(name, fields)` for every event. Returns a function that removes the listener."""
-        self.listeners = (*self.listeners, listener)
+        with self._lock:
+            self.listeners = (*self.listeners, listener)
 
         def unsubscribe() -> None:
-            self.listeners = tuple(other for other in self.listeners if other is not listener)
+            with self._lock:
+                self.listeners = tuple(other for other in self.listeners if other is not listener)
 
         return unsubscribe
 

@@ -4,33 +4,31 @@ Open a client with `with connect(stdio("uvx", "mcp-server-git")) as client:`. Al
 API.
 """
 
-from jackstay._lazy import TYPE_CHECKING
-from jackstay.sync._client import Call, Client, connect
-from jackstay.sync._features import (
+from jackstay.sync._client import (
+    Call,
+    Client,
     Completions,
     Elicitation,
+    Fleet,
     Logging,
     Prompts,
     Resources,
     Roots,
     Sampling,
+    Toolbox,
     Tools,
+    connect,
 )
-from jackstay.sync._fleet import Fleet
-from jackstay.sync._toolbox import Toolbox
 from jackstay.transport import stdio
 
-if TYPE_CHECKING:
-    from jackstay.transport.http import http
-else:
 
-    def __getattr__(name: str) -> object:
-        """Import `http` on first use; most blocking programs start a command."""
-        if name != "http":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from jackstay.transport.http import http  # noqa: PLC0415
+def __getattr__(name: str) -> object:
+    """Import `http` on first use; most blocking programs start a command."""
+    if name != "http":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from jackstay.transport.http import http  # noqa: PLC0415
 
-        return http
+    return http
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The blocking `Client`: wraps `jackstay.client.Client` and runs its coroutines on the event loop of `_portal`.
+"""The blocking API: derived from the async classes; only what differs is written here.
 
 Any number of threads may use it. Handlers run on the thread of the event loop and must not block; blocking calls of
 this API raise StateError there.
@@ -7,46 +7,49 @@ this API raise StateError there.
 import asyncio
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
-from jackstay.client import Cache, CallOptions, Listener, NotificationHandler, ProgressHandler, Trace
-from jackstay.client import Call as AsyncCall
-from jackstay.client import Client as AsyncClient
-from jackstay.client import connect as connect_async
-from jackstay.errors import ClosedError, Json, McpError, ShutdownError
-from jackstay.protocol.client import ClientKeywords, Settings
-from jackstay.sync._features import (
-    Completions,
-    Elicitation,
-    Logging,
-    Prompts,
-    Resources,
-    Roots,
-    Sampling,
-    Tools,
-)
+from jackstay import client as async_api
+from jackstay import models
+from jackstay.client import CallOptions
+from jackstay.errors import ClosedError, Json, McpError, ShutdownError, UsageError
+from jackstay.protocol.client import ClientKeywords
+from jackstay.sync._derive import Blocking, like
 from jackstay.sync._portal import ClientPortal
 from jackstay.transport import Target
-from jackstay.types import Implementation, ServerCapabilities
+from jackstay.types import Tool
 
 R = TypeVar("R")
 
 
-def connect(target: Target | str, **options: Unpack[ClientKeywords]) -> "Client":
-    """Return a client for `target`: a URL, or a target such as `stdio(...)` or `http(...)`. Open it with `with`.
+class Tools(Blocking, source=async_api.Tools, inline=("session_mode",)): ...
 
-    `options` are the settings of `docs/settings.md`. Register handlers (`client.sampling.handle(...)`) before the
-    client is opened, because they determine the capabilities that it declares.
 
-    Raises: UsageError for an invalid target, an unknown option or a bad value.
-    """
-    return Client(connect_async(target, **options))
+class Resources(Blocking, source=async_api.Resources): ...
+
+
+class Prompts(Blocking, source=async_api.Prompts): ...
+
+
+class Completions(Blocking, source=async_api.Completions): ...
+
+
+class Logging(Blocking, source=async_api.Logging): ...
+
+
+class Sampling(Blocking, source=async_api.Sampling, inline=("handle",)): ...
+
+
+class Elicitation(Blocking, source=async_api.Elicitation, inline=("handle",)): ...
+
+
+class Roots(Blocking, source=async_api.Roots): ...
 
 
 class Call(Generic[R]):
     """One request in flight: wait for it with `result()`, or call `cancel()`."""
 
-    def __init__(self, client_portal: ClientPortal, call: AsyncCall[R]) -> None:
+    def __init__(self, client_portal: ClientPortal, call: async_api.Call[R]) -> None:
         self._client_portal = client_portal
         self._call = call
 
@@ -83,164 +86,129 @@ class Call(Generic[R]):
 
         return self._client_portal.portal.wait(awaited)
 
+    @like(async_api.Call.cancel)
     def cancel(self) -> bool:
-        """Cancel the call. If the request was written, the server gets one `notifications/cancelled`.
-
-        Returns False if the call had already ended.
-        """
         return self._client_portal.portal.run_on_loop(self._call.cancel)
 
 
-class Client:
-    """A blocking client that reconnects automatically. Safe to share between threads; create it with `connect()`."""
-
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-        self._client_portal = ClientPortal()
-        self._portal = self._client_portal.portal
-        self.tools = Tools(self._client_portal, client.tools)
-        self.resources = Resources(self._client_portal, client.resources)
-        self.prompts = Prompts(self._client_portal, client.prompts)
-        self.sampling = Sampling(self._client_portal, client.sampling)
-        self.roots = Roots(self._client_portal, client.roots)
-        self.elicitation = Elicitation(client.elicitation)
-        self.logging = Logging(self._client_portal, client.logging)
-        self.completion = Completions(self._client_portal, client.completion)
-
-    def __repr__(self) -> str:
-        return f"<sync.Client {self.settings.name} {self.state}>"
-
-    # --- opening and closing ------------------------------------------------------------------------------------------
+class _Openable(Blocking):
+    """What `Client` and `Fleet` share: `with`, and the portal runs while they are open."""
 
     def __enter__(self) -> Self:
-        self.open()
+        self._open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self._stop()
 
-    def open(self, *, wait: bool = True) -> None:
-        """Connect. With `wait`, return when the client is ready; otherwise return at once, and `ready()` waits.
-
-        Raises: the most recent connection error, with exit code and stderr tail, after `max_attempts`, a permanent
-        failure or `open_timeout`, whichever comes first. Nothing is left running then.
-        """
-        is_registered = self._portal.register(self._client, self._client.stop)
+    def _open(self, **kwargs: Any) -> None:
+        is_registered = self._portal.register(self._async, self._async.stop)
         try:
-            self._portal.wait(self._client.open, wait=wait)
+            self._portal.wait(self._async.open, **kwargs)
         except BaseException:
             if is_registered:  # not for a second `open()`, which raises and changes nothing
                 self._mark_closed()
             raise
 
-    def ready(self, timeout: float | None = None) -> None:
-        """Wait until the client is ready.
-
-        Raises: the error that closed the client; TimeoutError after `timeout` seconds, with the most recent connection
-        error as its cause.
-        """
-        self._client_portal.wait(self._client.ready, timeout)
-
-    def stop(self, drain: float | None = None) -> None:
-        """Close the client: pending calls fail with ShutdownError; returns when the server is closed.
-
-        With `drain`, first wait up to that many seconds for pending calls. May be called repeatedly and concurrently.
-        """
-        self._portal.wait(self._client.stop, drain)
+    def _stop(self, *args: Any, **kwargs: Any) -> None:
+        self._portal.wait(self._async.stop, *args, **kwargs)
         self._mark_closed()
 
     def _mark_closed(self) -> None:
-        """Store why the client closed, so that later calls fail with it without an event loop."""
-        self._client_portal.closed_by = self._portal.wait(close_reason, self._client)
-        self._portal.unregister(self._client)
+        """Store why this closed, so that later calls fail with it without an event loop."""
+        self._client_portal.closed_by = self._portal.wait(self._close_reason)
+        self._portal.unregister(self._async)
 
-    # --- state and server information ---------------------------------------------------------------------------------
+    async def _close_reason(self) -> McpError | None:
+        """Return the error that closed this, or None if it is not closed."""
+        raise NotImplementedError
 
-    @property
-    def settings(self) -> Settings:
-        """The settings of this client."""
-        return self._client.settings
 
-    @property
-    def cache(self) -> Cache:
-        """The cache of lists: `cache.clear()` empties it."""
-        return self._client.cache
+class Client(_Openable, source=async_api.Client, inline=("state", "on_progress", "on_event", "trace_with")):
+    """A blocking client that reconnects automatically. Safe to share between threads; create it with `connect()`.
 
-    @property
-    def state(self) -> str:
-        """`new`, `starting`, `initializing`, `ready`, `backoff`, `closing` or `closed`."""
-        return self._client.state
+    Ctrl-C while a method waits cancels the request at the server. Handlers run on the event loop thread.
+    """
 
-    @property
-    def server_info(self) -> Implementation | None:
-        """Name and version of the server, or None if it sent none. Raises: StateError before the first ready."""
-        return self._portal.run_on_loop(lambda: self._client.server_info)
+    _omitted = ("wire",)  # for proxies, which cannot forward messages while they block
 
-    @property
-    def server_capabilities(self) -> ServerCapabilities:
-        """Capabilities of the server; while disconnected, those of the last connection.
+    def __init__(self, client: async_api.Client) -> None:
+        super().__init__(client, ClientPortal())
 
-        Raises: StateError before the first ready.
-        """
-        return self._portal.run_on_loop(lambda: self._client.server_capabilities)
+    @like(async_api.Client.open)
+    def open(self, **kwargs: Any) -> None:
+        self._open(**kwargs)
 
-    @property
-    def is_server_stale(self) -> bool:
-        """True while the server information is from a lost connection. Raises: StateError before `open()`."""
-        return self._portal.run_on_loop(lambda: self._client.is_server_stale)
-
-    @property
-    def protocol_version(self) -> str:
-        """The negotiated protocol version. Raises: StateError before the first ready."""
-        return self._portal.run_on_loop(lambda: self._client.protocol_version)
-
-    @property
-    def instructions(self) -> str:
-        """Instructions of the server for the model. Raises: StateError before the first ready."""
-        return self._portal.run_on_loop(lambda: self._client.instructions)
-
-    # --- handlers and listeners ---------------------------------------------------------------------------------------
-
-    def on_notification(self, handler: NotificationHandler) -> NotificationHandler:
-        """Call `handler(notification)` for each notification, on the event loop thread; usable as a decorator."""
-        return self._portal.run_on_loop(self._client.on_notification, handler)  # it may subscribe to the lists
-
-    def on_progress(self, handler: ProgressHandler) -> ProgressHandler:
-        """Call `handler(progress)` for each progress notification, on the event loop thread; usable as a decorator."""
-        return self._client.on_progress(handler)
-
-    def on_event(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener(name, fields)` for every telemetry event, on the event loop thread.
-
-        Returns a function that removes the listener.
-        """
-        unsubscribe = self._portal.run_on_loop(self._client.on_event, listener)
-        return lambda: self._portal.run_on_loop(unsubscribe)
-
-    def trace_with(self, trace: Trace | None) -> None:
-        """Create a span for every request and propagate it to the server: see `opentelemetry()`. None disables this."""
-        self._client.trace_with(trace)
-
-    # --- requests -----------------------------------------------------------------------------------------------------
+    @like(async_api.Client.stop)
+    def stop(self, *args: Any, **kwargs: Any) -> None:
+        self._stop(*args, **kwargs)
 
     def submit(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
     ) -> Call[dict[str, Json]]:
         """Send any request and return at once; `result()` of the call waits for the result as plain JSON."""
-        return Call(self._client_portal, self._client_portal.submit(self._client.submit, method, params, **options))
+        call = self._client_portal.submit(lambda: self._async.submit(method, params, **options))
+        return Call(self._client_portal, call)
 
-    def ping(self, **options: Unpack[CallOptions]) -> str:
-        """Send the request that `keepalive` sends, wait for the response, and return the method that was used."""
-        return self._client_portal.wait(self._client.ping, **options)
+    async def _close_reason(self) -> McpError | None:
+        if self._async.state == "closed":
+            try:
+                await self._async.ready()
+            except ClosedError as error:
+                return error.reason
+        return None
 
 
-async def close_reason(client: AsyncClient) -> McpError | None:
-    """Return the error that closed this client, or None if it is not closed."""
-    if client.state == "closed":
-        try:
-            await client.ready()
-        except ClosedError as error:
-            return error.reason
-    return None
+@like(async_api.connect)
+def connect(target: Target | str, **options: Unpack[ClientKeywords]) -> Client:
+    return Client(async_api.connect(target, **options))
+
+
+class Fleet(_Openable, source=async_api.Fleet, inline=("states", "names", "name_of")):
+    @like(async_api.Fleet.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._bind(async_api.Fleet(*args, **kwargs), ClientPortal())
+
+    def _bind(self, async_object: Any, client_portal: ClientPortal) -> None:
+        super()._bind(async_object, client_portal)
+        self._clients = {name: Client(async_object[name]) for name in async_object}
+
+    def __getitem__(self, name: str) -> Client:
+        return self._clients[name]
+
+    @like(async_api.Fleet.open)
+    def open(self) -> None:
+        self._open()
+
+    @like(async_api.Fleet.stop)
+    def stop(self, *args: Any, **kwargs: Any) -> None:
+        self._stop(*args, **kwargs)
+
+    def _mark_closed(self) -> None:
+        for client in self._clients.values():
+            client._mark_closed()
+        super()._mark_closed()
+
+    async def _close_reason(self) -> McpError | None:
+        return None if "new" in self._async.states.values() else ShutdownError("the fleet was stopped")
+
+
+class Toolbox(Blocking, source=models.Toolbox, inline=("names", "calls", "messages")):
+    def __init__(
+        self,
+        source: Client | Fleet,
+        shape: str,
+        *,
+        strict: bool = False,
+        only: Callable[[Tool], object] | None = None,
+    ) -> None:
+        if not isinstance(source, Client | Fleet):
+            raise UsageError(
+                "Toolbox() expected a Client or a Fleet of jackstay.sync, got "
+                f"{type(source).__module__}.{type(source).__name__}; for jackstay.client use jackstay.models.Toolbox",
+                path="source",
+            )
+        toolbox = models.Toolbox(source._async, shape, strict=strict, only=only)
+        self._bind(toolbox, source._client_portal)

@@ -1,16 +1,23 @@
-"""The blocking API equals the async one: the same names, parameters and types; and each call reaches the server."""
+"""The blocking classes are derived from the async ones, and each call reaches the server."""
 
 import inspect
 import json
-from typing import Any, get_type_hints
+import pydoc
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import jackstay.client as async_api
 import jackstay.sync as sync_api
+from jackstay import models
 from jackstay.errors import CapabilityError, JsonRpcError
-from jackstay.protocol.client import ClientKeywords
 from jackstay.sync import connect
+from jackstay.sync._derive import Blocking, like
+from jackstay.sync._portal import ClientPortal
 from jackstay.types import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -21,86 +28,109 @@ from jackstay.types import (
     TextContent,
 )
 from peers.in_memory_server import InMemoryServer
+from scripted.places import ROOT
 
-PAIRS = (
-    "Tools",
-    "Resources",
-    "Prompts",
-    "Sampling",
-    "Roots",
-    "Elicitation",
-    "Logging",
-    "Completions",
-    "Client",
-    "Fleet",
-)
-
-# `async with` is `with`; everything else has the same name.
-RENAMED = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
-# Called by `connect()` and by the client only.
-UNCOMPARED = {"__init__"}
+# The classes with a blocking counterpart; `Call` is not derived, because `await call` is `call.result()`.
+DERIVED = [name for name in sync_api.__all__ if name[0].isupper() and name != "Call"]
 
 
-def public(cls: type) -> dict[str, Any]:
-    """Return the public methods and properties by name."""
-    return {
-        name: member
-        for name, member in vars(cls).items()
-        if (not name.startswith("_") or name in RENAMED or name in RENAMED.values() or name in DUNDERS)
-        and (callable(member) or isinstance(member, property | classmethod))
-    }
+def source_of(name: str) -> type:
+    return getattr(models if name == "Toolbox" else async_api, name)
 
 
-DUNDERS = {"__getitem__", "__iter__", "__len__", "__contains__", "__repr__"}
+def public(cls: type) -> set[str]:
+    return {name for name in vars(cls) if not name.startswith("_")}
 
 
-def signature_of(member: Any) -> tuple[Any, ...]:
-    """Return parameters and types of a method or property, async or not; classes of the two packages by name only."""
-    function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-    # `connect` imports these names only when it is called.
-    later = {"Client": async_api.Client, "ClientKeywords": ClientKeywords}
-    known = later if function is async_api.connect else None
-    hints = {name: _named(hint) for name, hint in get_type_hints(function, localns=known).items()}
-    parameters = [
-        (parameter.name, parameter.kind, parameter.default)
-        for parameter in inspect.signature(function).parameters.values()
-    ]
-    return type(member).__name__, parameters, hints
+def test_every_member_has_the_signature_and_the_docstring_of_the_async_one() -> None:
+    for name in DERIVED:
+        source, blocking = source_of(name), getattr(sync_api, name)
+        assert public(source) == public(blocking), name
+        for member in public(source) - {"submit"}:  # it returns another `Call`
+            original, derived = (inspect.getattr_static(cls, member) for cls in (source, blocking))
+            if isinstance(original, property):
+                original, derived = original.fget, derived.fget
+            original, derived = (getattr(each, "__func__", each) for each in (original, derived))
+            assert inspect.signature(derived) == inspect.signature(original), f"{name}.{member}"
+            assert derived.__doc__ == original.__doc__, f"{name}.{member}"
+            assert not inspect.iscoroutinefunction(derived)
+        assert blocking.__module__ == "jackstay.sync"
 
 
-def _named(hint: Any) -> str:
-    return (
-        str(hint)
-        .replace("jackstay.sync._client.", "")
-        .replace("jackstay.client._client.", "")
-        .replace("jackstay.client._call.", "")
-        .replace("jackstay.sync._fleet.", "")
-        .replace("jackstay.client._fleet.", "")
+def test_a_method_added_to_an_async_class_is_added_to_the_blocking_one() -> None:
+    class Async:
+        """Something new; use `async with`."""
+
+        def __init__(self) -> None:
+            self.public, self._private = "shared", 1
+
+        async def added(self, number: int, *, factor: int = 2) -> int:
+            """Multiply."""
+            return number * factor
+
+        def where(self) -> str:
+            return threading.current_thread().name
+
+        def here(self) -> str:
+            return threading.current_thread().name
+
+        @property
+        def place(self) -> str:
+            """Where it runs."""
+            return threading.current_thread().name
+
+        @classmethod
+        def create(cls) -> "Async":
+            return cls()
+
+        LIMIT = 3
+
+    class Derived(Blocking, source=Async, inline=("here",)): ...
+
+    derived = Derived(Async(), ClientPortal())
+    assert derived.added(3) == 6
+    assert derived.added(3, factor=4) == 12
+    assert str(inspect.signature(derived.added)) == "(number: int, *, factor: int = 2) -> int"
+    assert (derived.where(), derived.place) == ("jackstay-sync", "jackstay-sync")
+    assert derived.here() == "MainThread"
+    assert derived.public == "shared"
+    assert isinstance(Derived.create(), Derived)
+    assert Derived.__doc__ == "Something new; use `with`."
+    assert not hasattr(derived, "LIMIT")
+    assert {"added", "where", "here", "place", "create", "public"} <= set(dir(derived))
+    assert "Multiply." in pydoc.render_doc(Derived, renderer=pydoc.plaintext)
+    del Blocking._counterparts[Async]
+
+
+def test_the_stub_for_type_checkers_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "make_sync_stub.py", "--check"], capture_output=True, text=True, check=False
     )
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
-def test_the_two_apis_have_the_same_signatures() -> None:
-    for name in PAIRS:
-        async_members, sync_members = public(getattr(async_api, name)), public(getattr(sync_api, name))
-        expected = {RENAMED.get(method, method): member for method, member in async_members.items()}
-        assert set(sync_members) - {"settings", "cache"} == set(expected), f"the members of {name} differ"
-        for method, member in expected.items():
-            assert signature_of(sync_members[method]) == signature_of(member), f"{name}.{method}"
+def test_the_stub_has_a_method_that_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    from make_sync_stub import stub_text
 
+    async def added(self: object, uri: str = "a://b") -> list[str]:
+        """Do something new."""
+        raise AssertionError
 
-def test_connect_has_the_same_signature() -> None:
-    assert signature_of(sync_api.connect) == signature_of(async_api.connect)
+    monkeypatch.setattr(sync_api.Prompts, "added", like(added)(lambda self: None), raising=False)
+    added.__module__ = async_api.Prompts.__module__
+    text = stub_text()
+    assert 'def added(self: object, uri: str = "a://b") -> builtins.list[str]:' in text
+    assert Path(inspect.getfile(sync_api)).with_suffix(".pyi").read_text() != text
 
 
 def test_no_namespace_is_missing() -> None:
-    attributes = {"cache", "settings"}
     target = InMemoryServer("x", lambda method, params: None)
     async_names = {name for name in vars(async_api.connect(target)) if not name.startswith("_")}
     client = sync_api.connect(target)
-    sync_names = {name for name in vars(client) if not name.startswith("_")} | attributes
     # `wire` is for proxies, which cannot forward messages while they block.
-    assert async_names - {"wire"} == sync_names
-    assert client.cache is client._client.cache
+    assert async_names - {"wire"} == {name for name in vars(client) if not name.startswith("_")}
+    assert type(client.tools) is sync_api.Tools
     assert client.settings.name == "x"
 
 
