@@ -42,17 +42,17 @@ $(VENV)/.runtime: $(PACKAGES:=/pyproject.toml) constraints.txt | $(VENV)/bin/pyt
 	@$(INSTALL) --editable './packages/jackstay' --editable ./packages/jackstay-apcore 2>&1 | grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)'
 	@touch $@
 
-# Everything else: what tests, checks and documentation need.
+# Everything else: what tests, checks and documentation need. With uv, because pip takes two minutes for it.
 $(VENV)/.installed: pyproject.toml $(PACKAGES:=/pyproject.toml) constraints.txt | $(VENV)/bin/python
 	@echo "Installing the development environment, about 150 packages"
-	@$(INSTALL) $(PACKAGES:%=--editable ./%) --editable '.[dev]' 2>&1 | grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)'
+	@$(INSTALL) --quiet uv
+	@$(VENV)/bin/uv pip install --python $(RUN) --constraint constraints.txt $(PACKAGES:%=--editable ./%) --editable '.[dev]' 2>&1 | grep --line-buffered -v '^ [+-~] '
 	@touch $@ $(VENV)/.runtime
 
 environment: $(VENV)/.installed ## make the development environment in .venv, which everything else does by itself
 
 lock: $(VENV)/.installed ## pin the development environment anew in constraints.txt
-	$(RUN) -m pip install --quiet --disable-pip-version-check uv
-	{ echo "# The development environment. Made by make lock."; $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --upgrade --extra dev pyproject.toml | grep -v '^-e '; } >constraints.new
+	{ echo "# The development environment. Made by make lock."; $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --upgrade --extra dev pyproject.toml | grep -v '^-e '; } >constraints.new
 	mv constraints.new constraints.txt
 
 run: $(VENV)/.runtime ## serve the example modules over HTTP, with the inspector, until Ctrl-C

@@ -65,11 +65,10 @@ def _node_directory() -> str:
 
 
 def make_python(peer: Peer) -> None:
-    """Create a virtual environment without pip, which saves five seconds; the running pip installs into it."""
-    run(sys.executable, "-m", "venv", "--without-pip", peer.home)
-    pip = (sys.executable, "-m", "pip", "--python", peer.python, "--disable-pip-version-check", "--no-input")
-    # Most modules are never imported by a test. Python compiles the others on import.
-    run(*pip, "install", "--quiet", "--no-compile", *peer.packages)
+    """Create a virtual environment."""
+    uv = (sys.executable, "-m", "uv")
+    run(*uv, "venv", "--quiet", "--python", sys.executable, peer.home)
+    run(*uv, "pip", "install", "--quiet", "--python", peer.python, *peer.packages)
     if peer.sdist:
         unpack_source(peer)
 
