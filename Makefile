@@ -137,7 +137,8 @@ format: $(VENV)/.installed ## format, and fix what ruff can fix
 	$(RUN) -m ruff check --fix $(CODE)
 	$(RUN) -m ruff format $(CODE)
 
-docs: $(VENV)/.installed ## write the generated pages again, and build the site into build/site
+docs: $(VENV)/.installed ## write the generated pages and stubs again, and build the site into build/site
+	$(RUN) tools/make_stubs.py
 	$(RUN) tools/make_sync_stub.py
 	$(RUN) tools/make_docs.py
 	$(RUN) tools/make_procontext_docs.py

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -22,7 +23,10 @@ import pytest
 import apcore_mcp
 import jackstay
 import procontext
-from scripted.places import SOURCES, import_path
+from scripted.places import ROOT, SOURCES, import_path
+
+sys.path.insert(0, str(ROOT / "tools"))
+import make_stubs
 
 FILES = [path for source in SOURCES.values() for path in sorted(source.rglob("*.py"))]
 PACKAGES = (jackstay, apcore_mcp, procontext)
@@ -84,26 +88,6 @@ def test_all_lists_every_public_name_once_and_nothing_else(subtests: pytest.Subt
             assert accidental_names(module) - borrowed_names(module) == set(), f"public by accident in {name}"
 
 
-def test_the_lists_are_in_the_order_ruff_keeps() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ruff",
-            "check",
-            "--no-cache",
-            "--select",
-            "RUF022",
-            *map(str, SOURCES.values()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 # --- documentation of each name ---------------------------------------------------------------------------------------
 
 
@@ -163,28 +147,42 @@ def test_every_public_name_has_a_docstring_or_a_comment() -> None:
     assert {name: undocumented for name, undocumented in found.items() if undocumented} == {}
 
 
-# --- the lazy top package ---------------------------------------------------------------------------------------------
+# --- lazy packages ----------------------------------------------------------------------------------------------------
+
+STUBS = make_stubs.stubs()
 
 
-def test_a_lazy_name_is_the_object_of_its_layer() -> None:
-    for name, home in jackstay._LAZY_MODULES.items():
-        layer = importlib.import_module(home)
-        assert getattr(jackstay, name) is getattr(layer, name)
-        assert name in layer.__all__, f"{name} is lazy in jackstay but not public in {layer.__name__}"
+def test_the_stubs_have_the_names_of_the_packages() -> None:
+    found = {path for source in SOURCES.values() for path in source.rglob("*.pyi")}
+    assert found - STUBS.keys() == {SOURCES["jackstay"] / "jackstay" / "sync" / "__init__.pyi"}, "a package is not lazy"
+    assert [path for path, text in STUBS.items() if path.read_text(encoding="utf-8") != text] == [], "run `make docs`"
 
 
-def test_the_list_the_table_and_the_type_checkers_imports_are_the_same() -> None:
-    tree = ast.parse(source_of(jackstay).read_text(encoding="utf-8"))
-    guarded = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    seen = {
-        alias.name: statement.module
-        for node in guarded
-        for statement in node.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-    }
-    assert seen == jackstay._LAZY_MODULES
-    assert set(jackstay.__all__) == {*jackstay._LAZY_MODULES, "__version__"}
+def test_the_layers_that_start_programs_are_lazy() -> None:
+    lazy = {".".join(import_path(path.parent).parts) for path in STUBS}
+    assert {"jackstay", "jackstay.types", "jackstay.protocol.wire", "jackstay.client", "jackstay.server"} <= lazy
+
+
+def test_one_edit_adds_a_public_name(tmp_path: Path) -> None:
+    """The mapping in `__init__.py` is the only declaration: run time and stub follow."""
+    shutil.copytree(SOURCES["jackstay"], tmp_path / "packages" / "jackstay" / "src", ignore=lambda *_: ["__pycache__"])
+    package = tmp_path / "packages" / "jackstay" / "src" / "jackstay"
+    (package / "client" / "_added.py").write_text("class Added: ...\n")
+    declaration = package / "client" / "__init__.py"
+    text = declaration.read_text()
+    declaration.write_text(text.replace('"._call": "Call",', '"._call": "Call",\n        "._added": "Added",'))
+    code = (
+        f"import sys; sys.path.insert(0, {str(package.parent)!r})\n"
+        "import jackstay.client\n"
+        "assert 'Added' in jackstay.client.__all__ and 'Added' in dir(jackstay.client)\n"
+        "assert 'jackstay.client._added' not in sys.modules\n"
+        "from jackstay.client import Added\n"
+        "assert jackstay.client.__dict__['Added'] is Added\n"
+    )
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True, timeout=30)
+    stub = make_stubs.stubs(tmp_path)[declaration.with_suffix(".pyi")]
+    assert "from jackstay.client._added import Added\n" in stub
+    assert '__all__ = ["Added", ' in stub
 
 
 def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
@@ -206,6 +204,8 @@ def test_a_lazy_name_is_loaded_once_in_a_fresh_module() -> None:
         "assert jackstay.__dict__['McpError'] is first is sys.modules['jackstay.errors'].McpError\n"
         "from jackstay import *\n"
         "assert McpError is first and TransportError.__mro__[-2] is BaseException\n"
+        "import pydoc\n"
+        "assert 'class Client(' in pydoc.render_doc(jackstay, renderer=pydoc.plaintext)\n"
     )
     path = f"import sys; sys.path[:0] = {[str(source) for source in SOURCES.values()]!r}\n"
     subprocess.run([sys.executable, "-c", path + code], check=True, timeout=30)
@@ -257,42 +257,3 @@ def test_a_planted_undocumented_constant_is_found(tmp_path: Path) -> None:
         "E": True,
         "F": False,
     }
-
-
-def lazy_homes(path: Path) -> tuple[dict[str, str], dict[str, str]] | None:
-    """What a lazy `__init__` exports to type checkers and what it loads, as name -> file; None if it is not lazy."""
-    layer = ".".join(import_path(path.parent).parts)
-    exported: dict[str, str] = {}
-    loaded: dict[str, str] | None = None
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if (
-            isinstance(node, ast.ImportFrom)
-            and (node.module or "").startswith(f"{layer}.")
-            and node.module != f"{layer}._version"
-        ):
-            home = (node.module or "").removeprefix(f"{layer}.")
-            exported |= {alias.name: home for alias in node.names}
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "lazy":
-            loaded = ast.literal_eval(node.args[1])
-    return None if loaded is None else (exported, loaded)
-
-
-LAZY = [path for path in FILES if path.name == "__init__.py" and lazy_homes(path) is not None]
-
-
-def test_a_lazy_layer_loads_what_it_exports() -> None:
-    for path in LAZY:
-        exported, loaded = lazy_homes(path) or ({}, {})
-        assert loaded == exported, path
-        module = importlib.import_module(".".join(import_path(path.parent).parts))
-        assert sorted(module.__all__) == sorted(loaded), path
-
-
-def test_the_layers_that_start_programs_are_lazy() -> None:
-    lazy = {".".join(import_path(path.parent).parts) for path in LAZY}
-    assert {
-        "jackstay.types",
-        "jackstay.transport",
-        "jackstay.protocol.wire",
-        "jackstay.protocol.client",
-    } <= lazy

@@ -16,7 +16,12 @@ PROGRAM = (ROOT / "tests" / "typed" / "user_program.py").read_text(encoding="utf
 def diagnostics(folder: Path, program: str) -> list[str]:
     """Return the diagnostics of pyright for the program, with the packages of this environment."""
     (folder / "user_program.py").write_text(program, encoding="utf-8")
-    settings = {"typeCheckingMode": "strict", "pythonVersion": "3.11", "include": ["user_program.py"]}
+    settings = {
+        "typeCheckingMode": "strict",
+        "pythonVersion": "3.11",
+        "include": ["user_program.py"],
+        "reportUnnecessaryTypeIgnoreComment": True,
+    }
     (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     pyright = BY_NAME["pyright"].home / "node_modules" / "pyright" / "index.js"
     done = subprocess.run(

@@ -11,6 +11,7 @@ import msgspec
 
 from jackstay import Client, Fleet, McpError, OutcomeUnknownError, Server, connect, http, stdio
 from jackstay import sync as blocking
+from jackstay.client import Clent  # type: ignore[attr-defined]  # noqa: F401  # a misspelt name is an error
 from jackstay.server import Context, ToolError
 from jackstay.testing import ScriptedPeer, memory_pair
 from jackstay.types import CallToolResult, CreateMessageResult, ElicitResult, TextContent, Tool

@@ -1,11 +1,12 @@
 """Lazy packages import a name once, on first use."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from jackstay._lazy import lazy
+from jackstay._lazy import attach
 
 
 @pytest.fixture
@@ -14,7 +15,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     folder = tmp_path / "lazypackage"
     folder.mkdir()
     (folder / "__init__.py").write_text(
-        "from jackstay._lazy import lazy\n__getattr__ = lazy(__name__, {'Thing': '_module', 'Lost': '_module'})\n"
+        "from jackstay._lazy import attach\n"
+        "__all__, __getattr__, __dir__ = attach(__name__, {'._module': 'Thing Lost', 'json': 'loads'})\n"
     )
     (folder / "_module.py").write_text("class Thing: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -45,7 +47,18 @@ def test_a_module_without_the_name_raises_attribute_error(package: str) -> None:
         _ = module.Lost
 
 
+def test_a_name_of_another_package(package: str) -> None:
+    assert __import__(package).loads is json.loads
+
+
+def test_the_names_are_known_before_they_are_loaded(package: str) -> None:
+    module = __import__(package)
+    assert module.__all__ == ["Thing", "Lost", "loads"]
+    assert {"Thing", "Lost", "loads", "__name__"} <= set(dir(module))
+    assert "Thing" not in vars(module)
+
+
 def test_the_error_names_the_package() -> None:
-    get = lazy("jackstay", {})
+    _, get, _ = attach("jackstay", {})
     with pytest.raises(AttributeError, match="jackstay"):
         get("x")

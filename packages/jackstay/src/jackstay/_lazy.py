@@ -1,33 +1,39 @@
-"""Lazy attributes for packages: each public name is imported on first use.
+"""Lazy packages: each public name is imported on first use.
 
-Loading one module costs about 0.2 ms, and there are more than a hundred. A lazy `__init__` lists its names with their
-modules and repeats them for type checkers in imports that never run; `tests/test_exports.py` compares the two lists.
+Loading one module costs about 0.2 ms, and there are more than a hundred. A lazy `__init__` declares every name once, in
+a mapping; `tools/make_stubs.py` writes the same names to `__init__.pyi` for type checkers and editors.
 """
 
 import sys
-from importlib import import_module
 
 # The same as `typing.TYPE_CHECKING`: type checkers go by the name. Importing `typing` would take longer than
 # everything that is lazy here, and until `jackstay.shell` has installed its signal handlers, Ctrl-C prints a
-# traceback.
+# traceback. `importlib` is avoided for the same reason.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def lazy(package: str, modules: "Mapping[str, str]") -> "Callable[[str], object]":
-    """Return a `__getattr__` (PEP 562) for `package` that imports each name from its submodule on first use.
+def attach(
+    package: str, exports: "Mapping[str, str]"
+) -> "tuple[list[str], Callable[[str], object], Callable[[], list[str]]]":
+    """Return `__all__`, `__getattr__` and `__dir__` (PEP 562) of a package that imports its names on first use.
 
-    The returned function raises AttributeError for a name that is not in `modules`.
+    `exports` maps modules to names that are separated by spaces. A leading dot means relative to `package`.
     """
+    modules = {name: module for module, names in exports.items() for name in names.split()}
 
     def __getattr__(name: str) -> object:  # noqa: N807  # PEP 562
-        module = modules.get(name)
-        if module is None:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{module}"), name)
+        module = modules[name]
+        level = int(module.startswith("."))
+        value = getattr(__import__(module[level:], {"__package__": package}, None, (name,), level), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return __getattr__
+    def __dir__() -> list[str]:  # noqa: N807  # PEP 562
+        return sorted({*vars(sys.modules[package]), *modules})
+
+    return list(modules), __getattr__, __dir__

@@ -3,14 +3,12 @@
 `_rows` has the stored types, `_store` the file and its error handling, `_quota` eviction, `_cache` the asyncio API.
 """
 
-from typing import TYPE_CHECKING
+from jackstay._lazy import attach
 
-from jackstay._lazy import lazy
-
-if TYPE_CHECKING:
-    from procontext.cache._cache import Cache
-    from procontext.cache._rows import CacheStatus, Document, Section
-
-__getattr__ = lazy(__name__, {"Cache": "_cache", "CacheStatus": "_rows", "Document": "_rows", "Section": "_rows"})
-
-__all__ = ["Cache", "CacheStatus", "Document", "Section"]
+__all__, __getattr__, __dir__ = attach(
+    __name__,
+    {
+        "._cache": "Cache",
+        "._rows": "CacheStatus Document Section",
+    },
+)

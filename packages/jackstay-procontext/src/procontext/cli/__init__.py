@@ -3,12 +3,11 @@
 Each subcommand is a row in `_commands` and a module with `add_arguments` and `run`.
 """
 
-from jackstay._lazy import TYPE_CHECKING, lazy
+from jackstay._lazy import attach
 
-if TYPE_CHECKING:
-    from procontext.cli._entry import main
-
-__all__ = ["main"]
-
-if not TYPE_CHECKING:
-    __getattr__ = lazy(__name__, {"main": "_entry"})
+__all__, __getattr__, __dir__ = attach(
+    __name__,
+    {
+        "._entry": "main",
+    },
+)

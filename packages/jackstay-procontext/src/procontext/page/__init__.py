@@ -5,26 +5,14 @@ HTML, `_indexes` and `_discovery` tables of contents, `_folders` local sources, 
 `Documents`.
 """
 
-from typing import TYPE_CHECKING
+from jackstay._lazy import attach
 
-from jackstay._lazy import lazy
-
-if TYPE_CHECKING:
-    from procontext.page._documents import LibraryDocuments
-    from procontext.page._folders import files_in
-    from procontext.page._markdown import markdown_page, text_lines
-    from procontext.page._windows import section, window
-
-__getattr__ = lazy(
+__all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "LibraryDocuments": "_documents",
-        "files_in": "_folders",
-        "markdown_page": "_markdown",
-        "section": "_windows",
-        "text_lines": "_markdown",
-        "window": "_windows",
+        "._documents": "LibraryDocuments",
+        "._folders": "files_in",
+        "._markdown": "markdown_page text_lines",
+        "._windows": "section window",
     },
 )
-
-__all__ = ["LibraryDocuments", "files_in", "markdown_page", "section", "text_lines", "window"]

@@ -4,12 +4,11 @@ Each sub-command is a row in `_commands` and a module that converts arguments to
 text.
 """
 
-from jackstay._lazy import TYPE_CHECKING, lazy
+from jackstay._lazy import attach
 
-if TYPE_CHECKING:
-    from jackstay.cli._entry import main
-
-__all__ = ["main"]
-
-if not TYPE_CHECKING:
-    __getattr__ = lazy(__name__, {"main": "_entry"})
+__all__, __getattr__, __dir__ = attach(
+    __name__,
+    {
+        "._entry": "main",
+    },
+)

@@ -4,47 +4,14 @@ Open a client with `with connect(stdio("uvx", "mcp-server-git")) as client:`. Al
 API.
 """
 
-from jackstay.sync._client import (
-    Call,
-    Client,
-    Completions,
-    Elicitation,
-    Fleet,
-    Logging,
-    Prompts,
-    Resources,
-    Roots,
-    Sampling,
-    Toolbox,
-    Tools,
-    connect,
+from jackstay._lazy import attach
+
+__all__, __getattr__, __dir__ = attach(
+    __name__,
+    {
+        "._client": "Call Client Completions Elicitation Fleet Logging Prompts Resources Roots Sampling Toolbox Tools"
+        " connect",
+        "jackstay.transport": "stdio",
+        "jackstay.transport.http": "http",
+    },
 )
-from jackstay.transport import stdio
-
-
-def __getattr__(name: str) -> object:
-    """Import `http` on first use; most blocking programs start a command."""
-    if name != "http":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from jackstay.transport.http import http  # noqa: PLC0415
-
-    return http
-
-
-__all__ = [
-    "Call",
-    "Client",
-    "Completions",
-    "Elicitation",
-    "Fleet",
-    "Logging",
-    "Prompts",
-    "Resources",
-    "Roots",
-    "Sampling",
-    "Toolbox",
-    "Tools",
-    "connect",
-    "http",
-    "stdio",
-]

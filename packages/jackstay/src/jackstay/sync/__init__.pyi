@@ -57,8 +57,8 @@ __all__ = [
     "Toolbox",
     "Tools",
     "connect",
-    "http",
     "stdio",
+    "http",
 ]
 
 class Call(Generic[R]):
