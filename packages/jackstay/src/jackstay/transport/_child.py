@@ -77,6 +77,11 @@ class ChildTransport:
         self._stdin = WritePipe(self._loop, pipes[0])
         frame = partial(FRAMINGS[framing].writer, limit=max_frame_bytes)  # type: ignore[call-arg]  # in every framing
         self._queue = WriteQueue(self._loop, self._stdin, handler, frame, self._write_failed)
+        # See `Transport`. These run for every frame, so there is no method around them. While the child is ending,
+        # frames are accepted and not sent. Received frames can be pulled until `close()`.
+        self.next_frame = self._frames.next_frame
+        self.send = self._queue.send
+        self.withdraw = self._queue.withdraw
         self._stdout = ReadPipe(self._loop, pipes[1], self._received, self._stdout_ended)
         self._stderr = ReadPipe(self._loop, pipes[2], stderr_tail.feed, self._settle) if len(pipes) > 2 else None
         self._process = Process(self._loop, child, self._exited)
@@ -88,21 +93,6 @@ class ChildTransport:
         return f"<{self.__class__.__name__} {self._name} {self._state.value} {self._process!r} {self._queue!r}>"
 
     # --- the contract -------------------------------------------------------------------------------------------------
-
-    def send(self, frame: bytes, number: int) -> bool:
-        """See `Transport.send`. Between the first sign of an end and `went_down`, frames are accepted and not sent.
-
-        Raises: FrameTooLargeError; the frame was not accepted.
-        """
-        return self._queue.send(frame, number)
-
-    def withdraw(self, number: int) -> bool:
-        """See `Transport.withdraw`."""
-        return self._queue.withdraw(number)
-
-    def next_frame(self) -> bytes | McpError | None:
-        """See `Transport.next_frame`. Received frames can be pulled until `close()`."""
-        return self._frames.next_frame()
 
     async def flush(self) -> bool:
         """See `Transport.flush`. After the first sign of an end nothing is written."""

@@ -1,7 +1,7 @@
 """Cuts received bytes into frames, which are pulled one at a time.
 
-At most one frame is cut ahead, to know whether there is something to pull; the rest stays as bytes. If the handler
-stops pulling and enough is buffered, reading stops.
+The frames of one read are cut at once; the rest stays as bytes. If the handler stops pulling and enough is buffered,
+reading stops.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from jackstay.errors import FrameTooLargeError, McpError, ProtocolError
 from jackstay.protocol.wire import FRAMINGS
 
 # Reading stops when this much is buffered. Four times the capacity of a pipe, so that a handler which pulls in a task
-# of its own, one iteration of the loop later, does not stop it.
+# of its own, one iteration of the event loop later, does not stop it.
 FULL_BYTES: Final = 262_144
 
 
@@ -23,10 +23,10 @@ class FrameReader:
     """
 
     __slots__ = (
+        "_cut",
         "_framer",
         "_has_ended",
         "_keeps_tail",
-        "_next",
         "_on_drained",
         "_on_frames",
         "_on_lost",
@@ -49,7 +49,7 @@ class FrameReader:
         self._on_frames = arrived
         self._on_drained = drained
         self._on_lost = lost
-        self._next: bytes | McpError | None = None  # cut ahead
+        self._cut: list[bytes | McpError] = []  # not yet pulled, last first
         self.is_notified = False  # `arrived` was called, and not everything was pulled since
         self._has_ended = False
         self._was_full = False
@@ -64,10 +64,7 @@ class FrameReader:
         if data:
             self.was_silent = False
             self._framer.feed(data)
-        if self.is_notified:
-            return
-        self._next = self.next_frame()
-        if self._next is not None:
+        if not self.is_notified and self._cut_more():
             self.is_notified = True
             self._on_frames()
 
@@ -78,7 +75,7 @@ class FrameReader:
 
     def close(self) -> None:
         """Drop everything that was not pulled: from now on nothing is returned."""
-        self._next = None
+        self._cut.clear()
         self.is_lost = True
 
     def is_full(self) -> bool:
@@ -89,35 +86,38 @@ class FrameReader:
 
     def next_frame(self) -> bytes | McpError | None:
         """See `Transport.next_frame`."""
-        found = self._next
-        if found is not None:
-            self._next = None
-            return found
-        if not self.is_lost:
-            try:
-                found = self._framer.next_frame()
-            except FrameTooLargeError as error:
-                return error
-            except ProtocolError as error:
-                self.is_lost = True
-                self._on_lost(error)
-                return error
-            if found is None and self._has_ended:
-                found = self._tail()
-        if found is None:
-            self.is_notified = False
-            if self._was_full:
-                self._was_full = False
-                self._on_drained()
-        return found
+        if self._cut or self._cut_more():
+            return self._cut.pop()
+        self.is_notified = False
+        if self._was_full:
+            self._was_full = False
+            self._on_drained()
+        return None
 
-    def _tail(self) -> bytes | McpError | None:
+    def _cut_more(self) -> bool:
+        """Cut the next frames, or put an error in their place. Returns False if there are none."""
+        if self.is_lost:
+            return False
+        cut = self._cut
+        try:
+            cut += self._framer.next_frames()
+            if not cut and self._has_ended:
+                cut += self._tail()
+        except FrameTooLargeError as error:
+            cut.append(error)
+        except ProtocolError as error:
+            self.is_lost = True
+            cut.append(error)
+            self._on_lost(error)
+        return bool(cut)
+
+    def _tail(self) -> list[bytes | McpError]:
         unfinished = self._framer.eof()
         if unfinished is None:
-            return None
+            return []
         if self._keeps_tail:
             # Some servers omit the newline after their last message. An incomplete message is delivered, too: only the
             # JSON parser can distinguish the two, and it rejects the incomplete one.
-            return unfinished.data or None
+            return [unfinished.data] if unfinished.data else []
         expected = "" if unfinished.expected is None else f" of {unfinished.expected}"
-        return ProtocolError(f"the stream ended inside a frame, after {unfinished.received}{expected} bytes")
+        return [ProtocolError(f"the stream ended inside a frame, after {unfinished.received}{expected} bytes")]

@@ -10,6 +10,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
@@ -149,12 +150,15 @@ class OwnStdioTransport:
         self._handler = handler
         self._is_down = False
         self._is_closed = False
-        write = FRAMINGS[framing].writer
         self._frames = FrameReader(framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost)
         self._stdout = WritePipe(self._loop, streams.output, must_not_wait=streams.must_not_wait)
-        self._queue = WriteQueue(
-            self._loop, self._stdout, handler, lambda frame: write(frame, max_frame_bytes), self._write_failed
-        )
+        frame = partial(FRAMINGS[framing].writer, limit=max_frame_bytes)  # type: ignore[call-arg]  # in every framing
+        self._queue = WriteQueue(self._loop, self._stdout, handler, frame, self._write_failed)
+        # See `Transport`. These run for every frame, so there is no method around them. Sending is possible after the
+        # end of stdin.
+        self.next_frame = self._frames.next_frame
+        self.send = self._queue.send
+        self.withdraw = self._queue.withdraw
         self._stdin: ReadPipe | ReadingThread | None = None
         if streams.input is None:
             self._loop.call_soon(self._stdin_ended)
@@ -168,21 +172,6 @@ class OwnStdioTransport:
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "down" if self._is_down else "open"
         return f"<{self.__class__.__name__} {state} {self._queue!r}>"
-
-    def send(self, frame: bytes, number: int) -> bool:
-        """See `Transport.send`; possible after the end of stdin.
-
-        Raises: FrameTooLargeError; the frame was not accepted.
-        """
-        return self._queue.send(frame, number)
-
-    def withdraw(self, number: int) -> bool:
-        """See `Transport.withdraw`."""
-        return self._queue.withdraw(number)
-
-    def next_frame(self) -> bytes | McpError | None:
-        """See `Transport.next_frame`."""
-        return None if self._is_closed else self._frames.next_frame()
 
     async def flush(self) -> bool:
         """See `Transport.flush`; possible after the end of stdin."""
@@ -198,6 +187,7 @@ class OwnStdioTransport:
             return
         self._is_closed = True
         self._queue.close()
+        self._frames.close()
         if self._stdin is not None:
             self._stdin.stop()
         if self._before_release is not None:
@@ -220,7 +210,7 @@ class OwnStdioTransport:
 
     def _received(self, data: bytes) -> None:
         self._frames.feed(data)
-        if self._stdin is not None and self._frames.is_full():
+        if self._frames.is_notified and self._stdin is not None and self._frames.is_full():
             self._stdin.pause()
 
     def _drained(self) -> None:

@@ -45,25 +45,29 @@ CORPUS: list[tuple[bytes, list[bytes | str], bytes]] = [
 ]
 
 
-def read_frames(framer: LineFramer) -> list[bytes | str]:
+def read_frames(framer: LineFramer, *, at_once: bool = False) -> list[bytes | str]:
     frames: list[bytes | str] = []
     while True:
         try:
-            frame = framer.next_frame()
+            if at_once:
+                found = framer.next_frames()
+            else:
+                frame = framer.next_frame()
+                found = [] if frame is None else [frame]
         except FrameTooLargeError as error:
             frames.append(TOO_LARGE if error.limit == framer.limit < error.size else "wrong fields")
             continue
-        if frame is None:
+        if not found:
             return frames
-        frames.append(frame)
+        frames += reversed(found)
 
 
-def read(pieces: list[bytes], limit: int = LIMIT) -> tuple[list[bytes | str], bytes]:
+def read(pieces: list[bytes], limit: int = LIMIT, *, at_once: bool = False) -> tuple[list[bytes | str], bytes]:
     framer = LineFramer(limit)
     frames: list[bytes | str] = []
     for piece in pieces:
         framer.feed(piece)
-        frames += read_frames(framer)
+        frames += read_frames(framer, at_once=at_once)
         assert framer.buffered <= limit + 1
     rest = framer.eof()
     assert framer.buffered == 0
@@ -75,6 +79,7 @@ def test_streams_are_split_into_lines_in_any_pieces(subtests: pytest.Subtests) -
     for stream, frames, rest in CORPUS:
         with subtests.test(stream=stream, frames=frames, rest=rest):
             assert read([stream]) == (frames, rest)
+            assert read([stream], at_once=True) == (frames, rest)
             assert read([stream[at : at + 1] for at in range(len(stream))]) == (frames, rest)
             for at in range(len(stream) + 1):
                 assert read([stream[:at], stream[at:]]) == (frames, rest)
@@ -113,6 +118,17 @@ def test_any_chunking_gives_the_same_frames(parts: list[bytes], cuts: list[int])
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     pieces = [stream[start:end] for start, end in pairwise(edges)]
     assert read(pieces) == oracle(stream)
+    assert read(pieces, at_once=True) == oracle(stream)
+
+
+def test_the_lines_of_one_piece_are_cut_at_once() -> None:
+    framer = LineFramer(LIMIT)
+    framer.feed(b"a\n\nb\nc")
+    assert framer.next_frames() == [b"b", b"a"]
+    assert framer.next_frames() == []
+    framer.feed(b"\n \n")
+    assert framer.next_frames() == [b"c"]
+    assert framer.next_frames() == []
 
 
 def test_frames_are_read_one_at_a_time() -> None:

@@ -76,6 +76,11 @@ class ContentLengthFramer(BufferedFramer):
                 return self._buffer.pop(part) if self._buffer.size else part
         return None
 
+    def next_frames(self) -> list[bytes]:
+        """As `Framer.next_frames`, one at a time."""
+        body = self.next_frame()
+        return [] if body is None else [body]
+
     def eof(self) -> IncompleteFrame | None:
         """Return the incomplete frame, or None. Its `data` is the start of the body, or of a header line.
 

@@ -60,6 +60,12 @@ class Framer(Protocol):
             ProtocolError: the bytes are not frames; `_lines` never raises it.
         """
 
+    def next_frames(self) -> list[bytes]:
+        """Return at least the next complete frame, and those after it that can be cut at once, last first.
+
+        The list is empty until more bytes are fed. Raises: as `next_frame`.
+        """
+
     def eof(self) -> IncompleteFrame | None:
         """Return the incomplete last frame, or None. Call it at the end of the stream, after all frames were read.
 

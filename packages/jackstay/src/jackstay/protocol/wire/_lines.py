@@ -53,6 +53,24 @@ class LineFramer(BufferedFramer):
                 return line
         return None
 
+    def next_frames(self) -> list[bytes]:
+        """As `Framer.next_frames`: the lines of one piece are split at once."""
+        piece, start = self._piece, self._offset
+        end = piece.rfind(b"\n", start)
+        # If all lines together are within the limit, then each of them is.
+        if end < 0 or end - start > self._limit or self._buffer.size or self._skipped or _RETURN in piece:
+            line = self.next_frame()
+            return [] if line is None else [line]
+        if end + 1 != len(piece):
+            self._offset = end + 1
+        elif self._pending:
+            self._advance()
+        else:
+            self._piece, self._offset = b"", 0
+        lines = piece[start:end].split(b"\n")
+        lines.reverse()
+        return list(filter(bytes.strip, lines)) or self.next_frames()  # blank lines are skipped
+
     def eof(self) -> IncompleteFrame | None:
         """Return the last line if it has no newline, or None. It may be a complete message: JSON is self-delimiting.
 
