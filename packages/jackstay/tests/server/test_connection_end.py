@@ -281,13 +281,13 @@ async def test_frames_that_were_not_read_before_stop_are_discarded() -> None:
     peer.transport = await pair.client.open(peer, 1 << 25, 1.0)
     await peer.initialize()
     (connection,) = server._connections.values()
-    for number in range(5 * driver.FRAMES_PER_TURN):
+    for number in range(5 * driver.FRAMES_PER_ITERATION):
         peer.send(call(number, text="x"))
     while connection._pull is None:
         await asyncio.sleep(0)
     connection.stop()
     await serving
-    assert connection.core._exchanges.serial < 5 * driver.FRAMES_PER_TURN
+    assert connection.core._exchanges.serial < 5 * driver.FRAMES_PER_ITERATION
     await peer.transport.close()
 
 

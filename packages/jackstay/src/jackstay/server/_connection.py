@@ -7,12 +7,14 @@ are dropped meanwhile and other notifications are deduplicated, so memory is bou
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from jackstay.errors import FrameTooLargeError, McpError, RequestId
 from jackstay.protocol.server import ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.server._driver import ConnectionConfig, Driver, perform_table
+from jackstay.server._parked_task import ParkedTask
 from jackstay.transport import Target, Transport
 
 logger = logging.getLogger("jackstay.server")
@@ -21,9 +23,9 @@ logger = logging.getLogger("jackstay.server")
 # the shutdown (`_run`) this stays within 1.5 s.
 FLUSH_TIMEOUT = 0.25
 
-# Frames read in one turn of the loop. Handlers run between turns, so that a client may pipeline more quick requests
-# than `max_concurrent`, and other connections are served too.
-FRAMES_PER_TURN = 64
+# Frames read in one iteration of the event loop. Handlers run between iterations, so that a client may pipeline more
+# quick requests than `max_concurrent`, and other connections are served too.
+FRAMES_PER_ITERATION = 64
 
 # Notifications that are dropped for a slow client.
 DROPPABLE = frozenset({"notifications/message", "notifications/progress"})
@@ -44,6 +46,7 @@ class Connection(Driver):
             "_queued_bytes",
             "_queued_notifications",
             "_number",
+            "_parked",
             "_pull",
             "_transport",
             "closed",
@@ -63,6 +66,7 @@ class Connection(Driver):
         self._queued_notifications: set[tuple[str, bytes]] = set()
         self._queued_bytes = 0
         self._number = 0
+        self._parked: ParkedTask | None = None
         self._ending: asyncio.Task[None] | None = None
         self._drained_by = 0.0  # deadline of the handlers; what they leave of it is added to the time for flushing
 
@@ -109,15 +113,16 @@ class Connection(Driver):
         transport = self._transport
         if transport is None or self._pull is not None:
             return
-        for _ in range(FRAMES_PER_TURN):
+        next_frame, receive = transport.next_frame, self._receive
+        for _ in range(FRAMES_PER_ITERATION):
             if self._backlog and not self._is_gone:
                 return  # resumed by `room_made`
-            frame = transport.next_frame()
+            frame = next_frame()
             if frame is None:
                 if self._is_gone:
                     self.step(e.ClientDisconnected())
                 return
-            self._receive(frame)
+            receive(frame)
         self._pull = self._loop.call_soon(self._pull_on)
 
     def wrote(self, through: int) -> None:
@@ -157,6 +162,28 @@ class Connection(Driver):
             # `went_down` follows and closes the connection; this is the reason.
             logger.warning("connection %d: the input stream is corrupt: %s", self.number, frame.message)
 
+    # --- handlers -----------------------------------------------------------------------------------------------------
+
+    def _start(self, request: e.Serve, work: Coroutine[Any, Any, bytes]) -> None:
+        """Run the first step of a handler at once, and the rest, if there is one, in a task."""
+        parked = self._parked
+        if parked is None or not parked.enter():
+            if parked is None or parked.is_spent:
+                self._parked = ParkedTask(self._loop)
+            super()._start(request, work)
+            return
+        outcome = parked.start(work)
+        if isinstance(outcome, bytes):
+            if outcome:  # empty: the request stays open
+                self.finish(request, outcome)
+        elif isinstance(outcome, BaseException):
+            self._raised(request, outcome)
+        else:
+            self._parked = None
+            rest = parked.remaining_steps(outcome)
+            self._tasks[request.serial] = parked.task, rest
+            parked.assign(self._run(request, rest))
+
     # --- effects ------------------------------------------------------------------------------------------------------
 
     def _send(self, effect: e.Send) -> None:
@@ -185,12 +212,15 @@ class Connection(Driver):
 
     async def _end(self) -> None:
         transport = self._transport
+        if self._parked is not None:
+            self._parked.discard()
+            self._parked = None
         if transport is not None:
             left = max(0.0, self._drained_by - self._loop.time())
             try:
                 async with asyncio.timeout(left + FLUSH_TIMEOUT):
                     # The backlog is sent in `room_made`, which is called before a flush is done; by a third-party
-                    # transport perhaps one turn of the loop later.
+                    # transport perhaps one iteration of the event loop later.
                     while await transport.flush() and self._backlog:
                         await asyncio.sleep(0)
             except TimeoutError:

@@ -61,8 +61,8 @@ _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # Requests of a handler to its own client. The messages of their errors may be returned to that client.
 _CLIENT_METHODS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 
-# The capability that each method needs; empty if none.
-_NEEDS = {name: row.capability.partition(".")[0] for name, row in METHODS.items()}
+# For methods without a handler: no server has this capability.
+_NOT_SERVED: "tuple[Callable[[Driver, e.Serve, Caller], Outcome], str]" = (lambda *_: None, "none")
 
 
 class _ListParams(msgspec.Struct, gc=False):
@@ -96,7 +96,7 @@ _read_read = msgspec.json.Decoder(_ReadParams).decode
 _read_anything = msgspec.json.Decoder().decode
 
 
-class Job(msgspec.Struct):
+class Job(msgspec.Struct, gc=False):
     """A function to run for a request, and the encoder of its result for a revision."""
 
     connection: Driver
@@ -138,7 +138,7 @@ class Dispatch:
         self._round_timeout = round_timeout
         self._on_invalid_arguments = on_invalid_arguments
         self._finalized: dict[bytes, bytes] = {}
-        self._methods: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {
+        methods: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {
             "tools/call": self._call_tool,
             "resources/read": self._read_resource,
             "prompts/get": self._get_prompt,
@@ -149,6 +149,8 @@ class Dispatch:
             "subscriptions/listen": self._listen,
             **dict.fromkeys(LISTS, self._list),
         }
+        # Each method, and the capability that it needs; empty if none.
+        self._methods = {name: (serve, _needed_capability(name)) for name, serve in methods.items()}
 
     # --- the Handlers protocol ----------------------------------------------------------------------------------------
 
@@ -164,11 +166,10 @@ class Dispatch:
                 return self._serve_through_middleware(
                     connection, request, caller, _make_context(connection, request, caller)
                 )
-        method = request.method.name
-        needs = _NEEDS[method]
-        serve = self._methods.get(method)
-        if serve is None or (needs and needs != "logging" and needs not in connection.capabilities):
-            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"method not supported by this server: {method}")
+        serve, capability = self._methods.get(request.method.name, _NOT_SERVED)
+        if capability and capability not in connection.capabilities:
+            message = f"method not supported by this server: {request.method.name}"
+            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, message)
         return serve(connection, request, caller)
 
     def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
@@ -444,6 +445,11 @@ class Dispatch:
         if responses.state is not None:
             context.rounds()
         return context
+
+
+def _needed_capability(method: str) -> str:
+    capability = METHODS[method].capability.partition(".")[0]
+    return "" if capability == "logging" else capability  # the level may always be set
 
 
 def _is_end_of_round(error: BaseException) -> bool:

@@ -184,7 +184,7 @@ class Driver:
         self.step(e.StopRequested())
 
     def call(self, function: Callable[..., object], *args: object) -> None:
-        """Call a function on the loop's thread: directly if this is it, else in the loop's next turn."""
+        """Call a function on the loop's thread: now if this is it, else in the next iteration of the event loop."""
         if threading.get_ident() == self._thread:
             function(*args)
             return
@@ -242,9 +242,9 @@ class Driver:
         """Perform effects, then process the events that they caused."""
         self._is_stepping = True
         try:
-            perform = self.PERFORM  # `_perform` inlined: this runs twice for every request
-            for effect in effects:
-                perform[type(effect)](self, effect)
+            perform = self.PERFORM
+            for effect in effects:  # `_perform`, without a call
+                perform[effect.__class__](self, effect)
         finally:
             self._is_stepping = False
         if self._queued_events:
@@ -296,7 +296,9 @@ class Driver:
         if self._queued_events:  # only during a step: notifications of the handler come first
             self._queued_events.append(e.Finished(request.id, request.serial, result))
         elif self._is_stepping:
-            self._perform(self.core.finish(request.id, request.serial, result))
+            perform = self.PERFORM
+            for effect in self.core.finish(request.id, request.serial, result):
+                perform[effect.__class__](self, effect)
         else:
             self._apply(self.core.finish(request.id, request.serial, result))
 
@@ -313,11 +315,8 @@ class Driver:
             self._emit("request.start", method=request.method.name, id=request.id)
         try:
             work = self.handlers.serve(self, request)
-        except McpError as error:
-            self.fail(request, error)
-        except Exception:  # a defect; its message must not reach the client
-            logger.exception("internal error in %s", request.method.name)
-            self.fail(request, JsonRpcError(-32603, "internal error"))
+        except Exception as error:  # noqa: BLE001  # reported
+            self._raised(request, error)
         else:
             if isinstance(work, bytes):
                 self.finish(request, work)
@@ -340,20 +339,25 @@ class Driver:
     async def _run(self, request: e.Serve, work: Coroutine[Any, Any, bytes]) -> None:
         try:
             result = await work
-        except asyncio.CancelledError:
-            # If the request is still in flight, the handler cancelled itself and the client waits for a response.
-            if self.core.in_flight.get(request.id) == request.serial:
-                self.fail(request, JsonRpcError(-32603, "the handler was cancelled"))
-        except McpError as error:
-            self.fail(request, error)
-        except Exception:  # a defect; its message must not reach the client
-            logger.exception("internal error in %s", request.method.name)
-            self.fail(request, JsonRpcError(-32603, "internal error"))
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # reported
+            self._raised(request, error)
         else:
             if result:  # empty: the request stays open
                 self.finish(request, result)
         finally:
             self._tasks.pop(request.serial, None)
+
+    def _raised(self, request: e.Serve, error: BaseException) -> None:
+        """Send the error response for an exception of `Handlers.serve` or of its coroutine."""
+        if isinstance(error, asyncio.CancelledError):
+            # If the request is still in flight, the handler cancelled itself and the client waits for a response.
+            if self.core.in_flight.get(request.id) == request.serial:
+                self.fail(request, JsonRpcError(-32603, "the handler was cancelled"))
+        elif isinstance(error, McpError):
+            self.fail(request, error)
+        else:  # a defect; its message must not reach the client
+            logger.error("internal error in %s", request.method.name, exc_info=error)
+            self.fail(request, JsonRpcError(-32603, "internal error"))
 
     def _stop_serving(self, effect: e.StopServing) -> None:
         if self._subscriptions is not None:
