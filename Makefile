@@ -68,8 +68,10 @@ demo: $(VENV)/.installed ## watch a client reconnect to real servers, about a mi
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
 	@$(RUN) -m jackstay states --format $(FORMAT)
 
-# Tests wait more than they compute: four processes keep two cores busy.
-PYTEST = JACKSTAY_LOOP="$(LOOP)" $(RUN) -m pytest --numprocesses=$(JOBS) --dist=loadgroup --no-loadscope-reorder
+# Tests wait more than they compute: four processes keep two cores busy. Each of them imports all tests, which takes three
+# times as long without stored bytecode; so it is stored, outside the tree and also where the environment forbids it.
+BYTECODE = env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX="$(CURDIR)/build/bytecode"
+PYTEST = $(BYTECODE) JACKSTAY_LOOP="$(LOOP)" $(RUN) -m pytest --numprocesses=$(JOBS) --dist=loadgroup --no-loadscope-reorder
 
 test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
 	$(PYTEST) --cov --cov-report=
@@ -78,15 +80,21 @@ test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of
 		echo "$${row%:*}: at least $${row#*:} % covered"; \
 	done
 
-# Most of these tests run in memory. Left out are searches over states, whole programs, chaos, pages and real browsers.
+# These tests run in memory. Left out are searches over states, tests that start programs, and whatever else takes long.
+SLOW = $(addprefix packages/jackstay/tests/,client/test_connection_closing.py client/test_fleet.py client/test_edges.py \
+		protocol/http/test_verdict.py protocol/wire/test_framer.py server/test_everything.py server/test_examples.py \
+		server/test_registration.py testing/test_store_suites.py testing/test_transport_suite.py transport/test_child.py \
+		transport/test_own_stdio.py transport/http types/test_official_models.py) \
+	packages/jackstay-apcore/tests/converters/test_openai.py \
+	$(addprefix packages/jackstay-procontext/tests/,page/test_generated_sites.py page/test_limits.py page/test_nesting.py)
 FAST = $(addprefix packages/jackstay/tests/,protocol types client models testing transport sync shell) \
-	$(wildcard packages/jackstay/tests/server/test_*.py packages/jackstay/tests/test_*.py) \
+	$(filter-out $(SLOW),$(wildcard packages/jackstay/tests/server/test_*.py packages/jackstay/tests/test_*.py)) \
 	$(addprefix packages/jackstay-apcore/tests/,adapters converters) \
-	$(addprefix packages/jackstay-procontext/tests/,page resolve registry) \
-	$(patsubst %,tests/test_%.py,layers exports words messages advisories packaging)
+	$(addprefix packages/jackstay-procontext/tests/,page resolve) \
+	$(patsubst %,tests/test_%.py,exports advisories packaging)
 
-test-fast: $(VENV)/.installed ## the tests that mostly run in memory, in under a minute
-	@$(PYTEST) -m "not long" $(FAST)
+test-fast: $(VENV)/.installed ## the tests that run in memory, in under a minute
+	@$(PYTEST) --numprocesses=2 -m "not long" $(SLOW:%=--ignore=%) $(FAST)
 
 check: lint types words layers exports docs-check wheel ## style, types, words, layers, exports, documentation, the wheel
 
