@@ -1,11 +1,17 @@
 """`connect()`: targets, defaults of a target, options, and errors."""
 
+import asyncio
+import json
+import logging
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jackstay import Server
 from jackstay.client import connect
-from jackstay.errors import UsageError
+from jackstay.errors import TransportError, UsageError
 from jackstay.transport import memory_pair, stdio
 from jackstay.transport.http import HttpTarget
 
@@ -35,11 +41,12 @@ def test_an_invalid_target_is_refused() -> None:
     targets: list[tuple[Any, str]] = [
         (
             "uvx mcp-server-git",
-            "connect() expected a URL or a transport, got 'uvx mcp-server-git'; "
-            "to start a command use stdio(command, *args)",
+            "connect() expected a URL, a transport, a Server or the path of a .py or .json file, "
+            "got 'uvx mcp-server-git'; to start a command use stdio(command, *args)",
         ),
-        (None, "connect() expected a URL or a transport, got NoneType"),
-        (5, "connect() expected a URL or a transport, got int"),
+        (None, "connect() expected a URL, a transport, a Server or a path, got NoneType"),
+        (5, "connect() expected a URL, a transport, a Server or a path, got int"),
+        ("missing.py", "connect() found no file 'missing.py'"),
     ]
     for target, message in targets:
         with pytest.raises(UsageError) as refused:
@@ -57,3 +64,85 @@ def test_stderr_of_a_child_follows_the_option() -> None:
 def test_a_target_without_a_child_has_no_stderr_to_send() -> None:
     target = memory_pair().client
     assert connect(target, stderr="inherit")._target is target
+
+
+def greeter() -> Server:
+    server = Server("greeter")
+
+    @server.tool
+    def greet(name: str) -> str:
+        return f"Hello, {name}!"
+
+    return server
+
+
+async def test_a_server_is_served_in_memory_while_its_clients_are_open() -> None:
+    server, hooks = greeter(), []
+    server.on_startup(lambda: hooks.append("startup"))
+    server.on_shutdown(lambda: hooks.append("shutdown"))
+    async with connect(server) as first, connect(server) as second:
+        assert first.settings.name == "greeter"
+        assert (await first.tools.call("greet", {"name": "Ada"})).text == "Hello, Ada!"
+        assert (await second.tools.call("greet", {"name": "Bob"})).text == "Hello, Bob!"
+    assert hooks == ["startup", "shutdown"]
+    async with connect(server) as third:
+        await third.tools.list()
+    assert hooks == ["startup", "shutdown"] * 2
+
+
+async def test_a_server_that_cannot_start_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    server = greeter()
+
+    @server.on_startup
+    def fail() -> None:
+        raise ValueError("no database")
+
+    with caplog.at_level(logging.CRITICAL), pytest.raises(TransportError, match="ValueError: no database"):
+        await connect(server, max_attempts=1).open()
+
+
+async def test_closing_cancels_a_startup_hook_that_waits() -> None:
+    server, waits, is_cancelled = greeter(), asyncio.Event(), asyncio.Event()
+
+    @server.on_startup
+    async def wait() -> None:
+        waits.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            is_cancelled.set()
+            raise
+
+    client = connect(server)
+    await client.open(wait=False)
+    await waits.wait()
+    await client.stop()
+    assert is_cancelled.is_set()
+
+
+PROGRAM = """\
+from jackstay import Server
+
+server = Server("program")
+
+@server.tool
+def double(number: int) -> int:
+    return 2 * number
+
+server.run()
+"""
+
+
+async def test_a_program_and_a_configuration_file_are_accepted_by_path(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    row = {"command": sys.executable, "args": [str(program)]}
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    one.write_text(json.dumps({"mcpServers": {"only": row, "off": {**row, "disabled": True}}}))
+    two.write_text(json.dumps({"mcpServers": {"a": row, "b": row}}))
+    for target, name in ((program, "program"), (str(program), "program"), (one, "only")):
+        async with connect(target) as client:
+            assert client.settings.name == name
+            assert (await client.tools.call("double", {"number": 21})).text == "42"
+    with pytest.raises(UsageError, match=r"expected one server in .*two\.json, found a, b; use Fleet"):
+        connect(two)

@@ -1,24 +1,34 @@
 """`connect()`: the entry point. The rest of the package is imported when the first client is made."""
 
-from typing import TYPE_CHECKING, Unpack
+import os
+import sys
+from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
 
 from jackstay.errors import UsageError
-from jackstay.transport import StdioTarget, Target
+from jackstay.transport import StdioTarget, Target, stdio
 
 if TYPE_CHECKING:
     from jackstay.client._client import Client
     from jackstay.protocol.client import ClientKeywords, Settings
+    from jackstay.transport import Servable
+
+# What `connect()` accepts: a target, a URL, the path of a program or of an `mcpServers` file, or a `Server`.
+Connectable: TypeAlias = "Target | Servable | str | os.PathLike[str]"
 
 
-def connect(target: Target | str, **options: "Unpack[ClientKeywords]") -> "Client":
-    """Return a client for `target`: a URL, or a target such as `stdio(...)` or `http(...)`. Open it with `async with`.
+def connect(target: Connectable, **options: "Unpack[ClientKeywords]") -> "Client":
+    """Return a client for `target`. Open it with `async with`.
+
+    `target` is a URL; a target such as `stdio(...)` or `http(...)`; a `Server`, which is served in memory; the path of
+    a Python program (`server.py`), which is started with this interpreter; or the path of an `mcpServers` file with one
+    server (`mcp.json`; `Fleet` connects to several).
 
     `options` are the settings of `docs/settings.md`. Register handlers (`client.sampling.handle(...)`) before the
     client is opened, because they determine the capabilities that it declares.
 
     Raises: UsageError for an invalid target, an unknown option or a bad value.
     """
-    target = _as_target(target)
+    target = as_target(target)
     from jackstay.client._client import Client  # noqa: PLC0415  # about 80 modules that a pure server does not need
     from jackstay.protocol.client import Settings  # noqa: PLC0415  # as above
 
@@ -28,19 +38,44 @@ def connect(target: Target | str, **options: "Unpack[ClientKeywords]") -> "Clien
     return Client(target, settings)
 
 
-def _as_target(target: Target | str) -> Target:
-    if isinstance(target, str):
-        if target.lower().startswith(("http://", "https://")):
-            from jackstay.transport.http import http  # noqa: PLC0415  # only for URLs
+def as_target(target: Connectable) -> Target:
+    """Return the target that this means. Raises: UsageError."""
+    if isinstance(target, str | os.PathLike):
+        return _target_of_text(os.fspath(target))
+    if hasattr(target, "open"):
+        return cast(Target, target)
+    if hasattr(target, "serve") and hasattr(target, "name"):
+        from jackstay.transport import InProcessTarget  # noqa: PLC0415  # only for servers in this process
 
-            return http(target)
-        raise UsageError(
-            f"connect() expected a URL or a transport, got {target!r}; to start a command use stdio(command, *args)",
-            path="target",
-        )
-    if not hasattr(target, "open"):
-        raise UsageError(f"connect() expected a URL or a transport, got {type(target).__name__}", path="target")
-    return target
+        return InProcessTarget(target)
+    raise UsageError(
+        f"connect() expected a URL, a transport, a Server or a path, got {type(target).__name__}", path="target"
+    )
+
+
+def _target_of_text(text: str) -> Target:
+    if text.lower().startswith(("http://", "https://")):
+        from jackstay.transport.http import http  # noqa: PLC0415  # only for URLs
+
+        return http(text)
+    if text.endswith((".py", ".json")) and not os.path.isfile(text):
+        raise UsageError(f"connect() found no file {text!r}", path="target")
+    if text.endswith(".py"):
+        return stdio(sys.executable, text, name=os.path.basename(text).removesuffix(".py"))
+    if text.endswith(".json"):
+        from jackstay.client._config import read_config  # noqa: PLC0415  # only for files
+
+        config = read_config(text)
+        names = [name for name in config.names if not config.is_disabled(name)]
+        if len(names) != 1:
+            listed = ", ".join(names) or "none"
+            raise UsageError(f"connect() expected one server in {text}, found {listed}; use Fleet", path="target")
+        return config.target(names[0])
+    raise UsageError(
+        f"connect() expected a URL, a transport, a Server or the path of a .py or .json file, got {text!r};"
+        " to start a command use stdio(command, *args)",
+        path="target",
+    )
 
 
 def _timeouts_for(target: Target, defaults: "Settings") -> dict[str, float]:

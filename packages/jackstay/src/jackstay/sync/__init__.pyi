@@ -9,6 +9,7 @@ from typing import Generic, Self, Unpack
 from jackstay.client import (
     Cache,
     CallOptions,
+    Connectable,
     ElicitationHandler,
     Listener,
     NotificationHandler,
@@ -462,8 +463,12 @@ class Tools:
     def session_mode(self) -> str:
         """Return `required` if any listed tool is stateful, else `optional`."""
 
-def connect(target: Target | str, **options: Unpack[ClientKeywords]) -> Client:
-    """Return a client for `target`: a URL, or a target such as `stdio(...)` or `http(...)`. Open it with `with`.
+def connect(target: Connectable, **options: Unpack[ClientKeywords]) -> Client:
+    """Return a client for `target`. Open it with `with`.
+
+    `target` is a URL; a target such as `stdio(...)` or `http(...)`; a `Server`, which is served in memory; the path of
+    a Python program (`server.py`), which is started with this interpreter; or the path of an `mcpServers` file with one
+    server (`mcp.json`; `Fleet` connects to several).
 
     `options` are the settings of `docs/settings.md`. Register handlers (`client.sampling.handle(...)`) before the
     client is opened, because they determine the capabilities that it declares.

@@ -16,7 +16,6 @@ from jackstay.errors import ClosedError, Json, McpError, ShutdownError, UsageErr
 from jackstay.protocol.client import ClientKeywords
 from jackstay.sync._derive import Blocking, like
 from jackstay.sync._portal import ClientPortal
-from jackstay.transport import Target
 from jackstay.types import Tool
 
 R = TypeVar("R")
@@ -162,7 +161,7 @@ class Client(_Openable, source=async_api.Client, inline=("state", "on_progress",
 
 
 @like(async_api.connect)
-def connect(target: Target | str, **options: Unpack[ClientKeywords]) -> Client:
+def connect(target: async_api.Connectable, **options: Unpack[ClientKeywords]) -> Client:
     return Client(async_api.connect(target, **options))
 
 

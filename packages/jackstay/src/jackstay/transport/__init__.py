@@ -7,7 +7,7 @@ __all__, __getattr__, __dir__ = attach(
     {
         "._contract": "MAX_QUEUED_BYTES MAX_QUEUED_FRAMES ExchangeHandler ExchangeTransport Target Transport"
         " TransportHandler",
-        "._memory": "MemoryPair MemoryTarget MemoryTransport memory_pair",
+        "._memory": "InProcessTarget MemoryPair MemoryTarget MemoryTransport Servable memory_pair",
         "._own_stdio": "OwnStdioTarget own_stdio",
         "._process": "kill_children",
         "._stderr_tail": "StderrTo",

@@ -4,13 +4,16 @@ For tests, and for a client and a server in one program. It implements the whole
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from jackstay.errors import FrameTooLargeError, McpError, TransportError, UsageError
-from jackstay.transport._contract import TransportHandler
+from jackstay.transport._contract import Target, TransportHandler
 from jackstay.transport._queue import FrameQueue
+
+logger = logging.getLogger("jackstay.transport")
 
 # The capacity of a pipe, so that a peer which does not pull causes the same backpressure.
 CAPACITY_BYTES: Final = 65_536
@@ -99,6 +102,40 @@ class MemoryTarget:
             self._unpaired.remove(transport)
 
 
+class Servable(Protocol):
+    """A `Server`, as far as a connection in the same process needs it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the server."""
+
+    async def serve(self, target: Target) -> None:
+        """Serve one connection until it ends."""
+
+
+class InProcessTarget:
+    """A server in this process. Each `open()` begins to serve a new in-memory connection."""
+
+    __slots__ = ("_server", "init_timeout", "name")
+
+    is_http = False
+
+    def __init__(self, server: Servable) -> None:
+        self._server = server
+        self.name = server.name
+        self.init_timeout: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.__class__.__name__} {self._server!r}>"
+
+    async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> "MemoryTransport":
+        """Open a connection. It goes down if the server cannot start."""
+        pair = MemoryPair(self.name)
+        transport = await pair.client.open(handler, max_frame_bytes, close_step)
+        transport.serve_with(asyncio.create_task(self._server.serve(pair.server)))
+        return transport
+
+
 class MemoryTransport:
     """One end of one connection."""
 
@@ -113,6 +150,7 @@ class MemoryTransport:
         "_loop",
         "_other",
         "_queue",
+        "_serving",
         "_target",
         "_was_closed",
         "_was_silent",
@@ -128,6 +166,7 @@ class MemoryTransport:
         self._inbox: deque[bytes] = deque()
         self._inbox_size = 0
         self._other: MemoryTransport | None = None
+        self._serving: asyncio.Task[None] | None = None  # serves the other end
         self._handle: asyncio.Handle | None = None  # of the next delivery
         self._is_shut = False  # `stop_writing()` was called
         self._is_notified = False  # `frames_arrived` was called, and the inbox is not yet empty
@@ -186,8 +225,25 @@ class MemoryTransport:
             self._end()
             if self._other is not None:
                 self._other.go_down(TransportError("the other end was closed"))
+        if self._serving is not None:
+            if self._other is None:
+                self._serving.cancel()  # startup hooks still run
+            await asyncio.wait([self._serving])
 
     # --- between the two ends -----------------------------------------------------------------------------------------
+
+    def serve_with(self, serving: asyncio.Task[None]) -> None:
+        """Go down if this task, which serves the other end, fails; wait for it in `close()`."""
+        self._serving = serving
+        serving.add_done_callback(self._served)
+
+    def _served(self, serving: asyncio.Task[None]) -> None:
+        if serving.cancelled():
+            return
+        error = serving.exception()
+        if error is not None:
+            logger.error("the server in this process failed", exc_info=error)
+            self.go_down(TransportError(f"the server in this process failed: {type(error).__name__}: {error}"))
 
     def pair_with(self, other: "MemoryTransport") -> None:
         """Connect these two ends."""
