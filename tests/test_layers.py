@@ -127,6 +127,7 @@ TESTED_ELSEWHERE = {
     "jackstay/cli/_parsers.py": "packages/jackstay/tests/cli/test_main.py",
     # Data and the walk over the table: tested by what is built on them.
     "jackstay/protocol/client/_core.py": "packages/jackstay/tests/protocol/client/test_connection.py",
+    "jackstay/protocol/server/_states.py": "packages/jackstay/tests/protocol/server/test_table.py",
     "jackstay/protocol/client/events.py": "packages/jackstay/tests/protocol/client/test_connection.py",
     # The half of a connection that is independent of the transport.
     "jackstay/server/_driver.py": "packages/jackstay/tests/server/test_connection.py",

@@ -20,6 +20,8 @@ SOURCE = SOURCES["jackstay"] / "jackstay"
 ASIDE = {
     "protocol/client/_table.py",
     "protocol/client/_exchange.py",
+    "protocol/server/_actions.py",
+    "protocol/server/_peer_requests.py",
     "protocol/server/_table.py",
     "transport/_stdio.py",
     "server/_pool.py",

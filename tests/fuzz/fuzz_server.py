@@ -4,8 +4,8 @@
 import json
 
 from jackstay.protocol.server import events as e
-from jackstay.protocol.server._table import ServerState as S
-from model.server import INITIALIZED, call, cancel, connect, frame, initialize, stateless
+from jackstay.protocol.server._states import ServerState as S
+from model.server import INITIALIZED, call, cancel, connect, copied, frame, initialize, stateless
 
 CONNECTIONS = [connect(state, version) for state in S for version in ("2025-03-26", "2025-11-25")]
 CORPUS = [
@@ -23,7 +23,7 @@ CORPUS = [
 
 def fuzz(data: bytes) -> None:
     for connection in CONNECTIONS:
-        core = connection.copy()
+        core = copied(connection)
         effects = core.receive(data)
         assert all(isinstance(effect, e.Effect) for effect in effects)
         for effect in effects:

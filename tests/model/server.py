@@ -15,9 +15,13 @@ import msgspec
 
 from jackstay.errors import GuardRefusedError, MachineError
 from jackstay.protocol.server import events as e
+from jackstay.protocol.server._batches import Batches
 from jackstay.protocol.server._config import ServerConfig, ServerOptions
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.server._negotiation import Negotiation
+from jackstay.protocol.server._outgoing_requests import OutgoingRequests
+from jackstay.protocol.server._peer_requests import PeerRequests
+from jackstay.protocol.server._states import ServerState as S
 from jackstay.protocol.wire._jsonrpc import decode
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
@@ -93,15 +97,79 @@ def connect(
 
 
 class SlowConnection(ServerConnection):
-    """The same connection without its hot path: every message goes through the table."""
+    """The same connection without its fast path: every message goes through the table."""
 
     __slots__ = ()
 
     def receive(self, frame: bytes) -> e.Effects:
-        return self.process(decode(frame), len(frame))
+        return self.step(self.classify(decode(frame), len(frame)), 0.0)
 
     def finish(self, id: int | str, serial: int, result: bytes) -> e.Effects:
         return self.step(e.Finished(id, serial, result), 0.0)
+
+
+class ComparedConnection(ServerConnection):
+    """The same connection; what its fast path does is compared with what the table does to a copy."""
+
+    __slots__ = ()
+
+    def receive(self, frame: bytes) -> e.Effects:
+        slow = copied(self)
+        return self._compare(super().receive(frame), slow, SlowConnection.receive(slow, frame))
+
+    def finish(self, id: int | str, serial: int, result: bytes) -> e.Effects:
+        slow = copied(self)
+        return self._compare(super().finish(id, serial, result), slow, SlowConnection.finish(slow, id, serial, result))
+
+    def _compare(self, effects: e.Effects, slow: ServerConnection, expected: e.Effects) -> e.Effects:
+        require([plain(x) for x in effects] == [plain(x) for x in expected], "the fast path differs", effects, expected)
+        require(snapshot(self) == snapshot(slow), "the fast path leads elsewhere", self, slow)
+        require((self.counts, self.in_flight) == (slow.counts, slow.in_flight), "the fast path counts otherwise")
+        return effects
+
+
+def copied(core: ServerConnection) -> ServerConnection:
+    """Return an independent copy."""
+    return _copied(core, {id(core._methods): core._methods})
+
+
+def _copied(value: Any, copies: dict[int, Any]) -> Any:
+    if id(value) in copies:
+        return copies[id(value)]
+    copy = value
+    if isinstance(value, list):
+        copy = copies[id(value)] = list(value)
+    elif isinstance(value, dict):
+        copy = copies[id(value)] = {key: _copied(member, copies) for key, member in value.items()}
+    elif isinstance(value, ServerConnection | Negotiation | PeerRequests | OutgoingRequests | Batches):
+        copy = copies[id(value)] = object.__new__(type(value))
+        for kind in type(value).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                setattr(copy, name, _copied(getattr(value, name), copies))
+    return copy
+
+
+def snapshot(core: ServerConnection) -> tuple[object, ...]:
+    """Return everything that determines later behaviour, hashable; counters, serials and batch numbers do not."""
+    requests, outgoing, batches = core.peer_requests, core.outgoing, core.peer_requests.batches
+    return (
+        core.state,
+        core.version,
+        core.client,
+        core.wake_at,
+        frozenset(requests.in_flight),
+        frozenset(requests.progress.items()),
+        frozenset(
+            (
+                tuple(sorted(responses.items())),
+                frozenset((id, member) for id, (batch, member) in batches._positions.items() if batch == number),
+            )
+            for number, responses in batches.responses.items()
+        ),
+        outgoing._next_id,
+        frozenset(outgoing.pending.items()),
+        tuple(outgoing.queued),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -316,7 +384,7 @@ class Ledger:
         for id in self.owed:
             waits = id in self.running or any(id in group for group in self.groups)
             require(waits, "a response was lost", id, input.name)
-        limit = core._max_concurrent
+        limit = core.max_concurrent
         require(len(self.running) <= limit, "more requests are in flight than allowed", len(self.running))
         require(not (core.state is S.DRAINING and not self.running), "draining with nothing left")
         require(self.is_closed == (core.state is S.CLOSED), "closed without a Close effect", core.state)

@@ -14,7 +14,7 @@ from jackstay.errors import (
 )
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.server._states import ServerState as S
 from jackstay.protocol.wire._jsonrpc import decode
 from model.server import (
     call,
@@ -123,7 +123,7 @@ def put_in_flight(core: ServerConnection, id: int | str) -> int:
         return 0
     if core.state is S.DRAINING:
         request = decode(call(id))
-        core._exchanges.serve(request, core._config.known_in_any_version["tools/call"], "2025-11-25", None)
+        core.peer_requests.serve(request, core.config.known_in_any_version["tools/call"], "2025-11-25", None)
         return core.in_flight[id]
     (serve,) = core.receive(stateless(id) if core.state is S.STATELESS else call(id))
     assert isinstance(serve, e.Serve)

@@ -38,12 +38,12 @@ async def test_no_requests_are_read_from_a_client_that_does_not_read() -> None:
     server = echoing()
     async with connected(server) as peer:
         connection = await filled(peer, server)
-        served = connection.core._exchanges.serial
+        served = connection.core.peer_requests.serial
         for number in range(50):
             peer.send(call(f"m{number}", text="x"))
         for _ in range(20):
             await asyncio.sleep(0)
-        assert connection.core._exchanges.serial == served, "requests were read from a client that does not read"
+        assert connection.core.peer_requests.serial == served, "requests were read from a client that does not read"
         assert len(connection._backlog) == 1
         peer.is_reading = True
         peer.frames_arrived()
@@ -287,7 +287,7 @@ async def test_frames_that_were_not_read_before_stop_are_discarded() -> None:
         await asyncio.sleep(0)
     connection.stop()
     await serving
-    assert connection.core._exchanges.serial < 5 * driver.FRAMES_PER_ITERATION
+    assert connection.core.peer_requests.serial < 5 * driver.FRAMES_PER_ITERATION
     await peer.transport.close()
 
 

@@ -1,12 +1,13 @@
 """State machines as data: the tables that run, that the tests check and that the documentation shows.
 
-A machine has one row per event and, in each row, one cell per state. A cell names actions and a target state; it holds
-names and never functions, so a table is readable without the class that runs it. A pair of state and event that cannot
-happen has a cell too (`IMPOSSIBLE`): it raises in tests and is counted in production.
+A machine has one row per event and, in each row, one cell per state. A cell has the actions that run, a guard and a
+target state. Actions and guards are functions, whose docstrings the documentation shows, or names of functions. A pair
+of state and event that cannot happen has a cell too (`IMPOSSIBLE`): it raises in tests and is counted in production.
 """
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -18,15 +19,20 @@ class TableEnum(Enum):
     __hash__ = object.__hash__
 
 
+# An action or a guard: a function or an Enum. A function accepts the event type of its rows, which the table guarantees
+# and a type checker cannot verify.
+Action: TypeAlias = Any
+
+
 class Cell(msgspec.Struct, frozen=True):
     """What one event does in one state: run `actions` in order, then go `to` that state (None: stay).
 
     A cell with a `guard` applies only if the guard is true; otherwise the cell `otherwise` does.
     """
 
-    actions: tuple[Enum, ...] = ()
+    actions: tuple[Action, ...] = ()
     to: Enum | None = None
-    guard: Enum | None = None
+    guard: Action | None = None
     otherwise: "Cell | None" = None
     is_impossible: bool = False
 
@@ -55,11 +61,16 @@ class Machine(msgspec.Struct, frozen=True):
     finals: frozenset[Enum]
     rows: Mapping[str, tuple[Cell, ...]]
     events: Mapping[str, str]
-    entries: Mapping[str, tuple[Enum, ...]] = {}
+    entries: Mapping[str, tuple[Action, ...]] = {}
 
     def cell(self, event: str, state: Enum) -> Cell:
         """Return the cell for that event in that state; every pair has one."""
         return self.rows[event][self.states.index(state)]
+
+
+def text_of(action: Action) -> str:
+    """Return the text of an action or guard in drawings."""
+    return str(action.value) if isinstance(action, Enum) else action.__doc__ or ""
 
 
 def readable_name(name: str) -> str:

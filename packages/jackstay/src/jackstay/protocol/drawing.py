@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from jackstay.errors import UsageError
-from jackstay.protocol._machine import IGNORE, Cell, Machine
+from jackstay.protocol._machine import IGNORE, Action, Cell, Machine, text_of
 from jackstay.protocol.client._exchange import EXCHANGE
 from jackstay.protocol.client._table import CLIENT
 from jackstay.protocol.server._table import SERVER
@@ -38,12 +38,12 @@ def cell_text(cell: Cell, *, arrow: str = "->") -> str:
 def _branch_text(cell: Cell, arrow: str) -> str:
     if cell.is_impossible:
         return "!"
-    text = ", ".join(str(action.value) for action in cell.actions)
+    text = ", ".join(text_of(action) for action in cell.actions)
     if cell.to is not None:
         text = f"{text} {arrow} {cell.to.value}".strip()
     elif not text:
         text = "stay"
-    return text if cell.guard is None else f"if {cell.guard.value}: {text}"
+    return text if cell.guard is None else f"if {text_of(cell.guard)}: {text}"
 
 
 def _draw_table(machine: Machine) -> str:
@@ -69,8 +69,8 @@ def _grouped(event: str, texts: dict[str, str]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _entry_text(actions: tuple[Enum, ...]) -> str:
-    return ", ".join(str(action.value) for action in actions) or "-"
+def _entry_text(actions: tuple[Action, ...]) -> str:
+    return ", ".join(text_of(action) for action in actions) or "-"
 
 
 def edges(machine: Machine) -> dict[tuple[Enum, Enum], list[str]]:
@@ -80,7 +80,7 @@ def edges(machine: Machine) -> dict[tuple[Enum, Enum], list[str]]:
         for state, cell in zip(machine.states, cells, strict=True):
             for branch in cell.branches():
                 if branch.to is not None and branch.to is not state:
-                    label = event if branch.guard is None else f"{event} [{branch.guard.value}]"
+                    label = event if branch.guard is None else f"{event} [{text_of(branch.guard)}]"
                     found.setdefault((state, branch.to), []).append(label)
     return found
 

@@ -44,19 +44,3 @@ def test_flush_returns_the_available_responses() -> None:
     assert batches.flush() == [([b"1"], 1), ([b"2"], 2)]
     assert not batches.responses
     assert batches.resolve(1, b"") is None
-
-
-def test_a_copy_is_independent_and_numbers_do_not_count() -> None:
-    first, second = Batches(), Batches()
-    second.flush()
-    second.close(second.open(None))  # so that the numbers differ
-    for batches in (first, second):
-        number = batches.open(1)
-        batches.add(number, 0, b"x")
-        batches.expect(number, 1, 1)
-    assert first.snapshot() == second.snapshot()
-    clone = first.copy()
-    assert repr(clone) == repr(first) == "<Batches missing={1: 2}>"
-    clone.resolve(1, b"y")
-    assert clone.snapshot() != first.snapshot() == second.snapshot()
-    assert not Batches().copy().responses

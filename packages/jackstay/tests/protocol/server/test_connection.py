@@ -22,7 +22,7 @@ from jackstay.errors import (
 )
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.server._states import ServerState as S
 from jackstay.protocol.wire._jsonrpc import decode
 from model.server import (
     DEFAULT_CONFIG,
@@ -39,6 +39,7 @@ from model.server import (
     responses,
     sent,
     server_config,
+    snapshot,
     stateless,
 )
 from model.server_checks import (
@@ -134,7 +135,7 @@ def test_the_table_covers_every_event_that_a_client_can_cause() -> None:
     for (message, _), state in itertools.product(TABLE.values(), S):
         core = connect(state)
         put_in_flight(core, 8)
-        event = message if isinstance(message, e.Event) else core._classify(decode(message), 0)
+        event = message if isinstance(message, e.Event) else core.classify(decode(message), 0)
         seen.add(type(event))
     caused = set(e.RequestEvent.__subclasses__()) | {
         kind for kind in e.Event.__subclasses__() if kind.__name__.endswith("Received")
@@ -334,7 +335,7 @@ def test_notifications_are_sent_if_the_state_allows(subtests: pytest.Subtests) -
                 assert [x.related_request_id for x in effects if isinstance(x, e.Send)] == (
                     [event.related_request_id] if event in sent_now else []
                 )
-            assert len(core._outgoing.queued) == len(queued)
+            assert len(core.outgoing.queued) == len(queued)
 
 
 def test_the_queue_is_sent_in_order_after_the_handshake() -> None:
@@ -378,7 +379,7 @@ def test_queued_requests_fail_when_the_drain_begins(subtests: pytest.Subtests) -
             fails = [effect for effect in core.step(end, NOW) if isinstance(effect, e.Fail)]
             assert core.state is S.DRAINING
             assert [(fail.key, fail.error.may_have_run) for fail in fails] == [("a", False)]
-            assert core._outgoing.queued == []
+            assert core.outgoing.queued == []
 
 
 def test_the_queue_is_bounded() -> None:
@@ -388,7 +389,7 @@ def test_the_queue_is_bounded() -> None:
     assert core.counts["notification dropped"] == 1
     (fail,) = core.step(e.OutgoingRequested("a", "roots/list"), NOW)
     assert isinstance(fail.error, BackpressureError)
-    assert len(core._outgoing.queued) == 2
+    assert len(core.outgoing.queued) == 2
 
 
 def test_a_notification_that_cannot_be_sent_raises(subtests: pytest.Subtests) -> None:
@@ -400,10 +401,10 @@ def test_a_notification_that_cannot_be_sent_raises(subtests: pytest.Subtests) ->
         ]:
             with subtests.test(state=state, method=method, params=params):
                 core = connect(state, server_config=server_config(max_frame_bytes=1024))
-                before = core.snapshot()
+                before = snapshot(core)
                 with pytest.raises((UsageError, FrameTooLargeError)):
                     core.step(e.Notified(method, params), NOW)
-                assert core.snapshot() == before
+                assert snapshot(core) == before
                 answered(core, state, core.receive(frame(id=7, method="ping")))
 
 

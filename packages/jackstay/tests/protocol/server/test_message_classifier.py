@@ -7,7 +7,7 @@ from jackstay.errors import (
 )
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.server._states import ServerState as S
 from jackstay.protocol.wire._jsonrpc import decode
 from model.server import (
     DEFAULT_CONFIG,
@@ -83,7 +83,7 @@ def test_a_message_becomes_the_first_event_that_matches(subtests: pytest.Subtest
         with subtests.test(message=message, kind=kind, state=state):
             core = connect(state)
             put_in_flight(core, 8)
-            assert type(core._classify(decode(message), len(message))) is kind
+            assert type(core.classify(decode(message), len(message))) is kind
 
 
 def test_the_request_of_a_cancel(subtests: pytest.Subtests) -> None:
@@ -98,7 +98,7 @@ def test_the_request_of_a_cancel(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(params=params, id=id, reason=reason):
             message = decode(frame(method="notifications/cancelled", params=params))
-            assert connect(S.FRESH)._classify(message, 0) == e.CancelReceived(id, reason)
+            assert connect(S.FRESH).classify(message, 0) == e.CancelReceived(id, reason)
 
 
 def test_initialize_with_invalid_params_has_a_problem(subtests: pytest.Subtests) -> None:
@@ -109,14 +109,14 @@ def test_initialize_with_invalid_params_has_a_problem(subtests: pytest.Subtests)
         initialize(7, capabilities={"x": "y" * 70_000}),
     ]:
         with subtests.test(message=message):
-            event = connect(S.FRESH)._classify(decode(message), 0)
+            event = connect(S.FRESH).classify(decode(message), 0)
             assert isinstance(event, e.InitializeRequested)
             assert event.client is None
             assert event.problem
 
 
 def test_initialize_keeps_the_params_and_not_the_frame() -> None:
-    event = connect(S.FRESH)._classify(decode(initialize(7, "2025-06-18")), 0)
+    event = connect(S.FRESH).classify(decode(initialize(7, "2025-06-18")), 0)
     assert isinstance(event, e.InitializeRequested)
     assert event.client is not None
     assert event.client.version == "2025-06-18"

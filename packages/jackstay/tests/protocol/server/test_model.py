@@ -11,27 +11,34 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from jackstay.protocol._machine import Cell
+from jackstay.protocol._machine import Action, Cell
+from jackstay.protocol.server import _actions as a
+from jackstay.protocol.server import _connection
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._batches import Batches
 from jackstay.protocol.server._config import ServerConfig
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._table import CELLS, Action, Guard
-from jackstay.protocol.server._table import ServerState as S
-from jackstay.protocol.wire._jsonrpc import Request, encode_result
+from jackstay.protocol.server._states import ServerState as S
+from jackstay.protocol.server._table import CELLS, ENTRIES
+from jackstay.protocol.wire._jsonrpc import Message, Request, encode_result
 from model.server import (
     INITIALIZED,
+    ComparedConnection,
     Input,
     InvariantError,
     Ledger,
+    SlowConnection,
     array,
     call,
     cancel,
+    copied,
     frame,
     initialize,
     require,
     server_config,
+    snapshot,
     stateless,
 )
 
@@ -165,10 +172,10 @@ class Node:
     request_count: int = 0
 
     def key(self) -> tuple[object, ...]:
-        return self.core.snapshot(), self.ledger.snapshot(), self.request_count
+        return snapshot(self.core), self.ledger.snapshot(), self.request_count
 
     def after(self, input: Input) -> "Node":
-        node = Node(self.core.copy(), self.ledger.copy(), self.request_count + (input.outgoing_request is not None))
+        node = Node(copied(self.core), self.ledger.copy(), self.request_count + (input.outgoing_request is not None))
         node.ledger.run(input, node.core)
         return node
 
@@ -184,7 +191,7 @@ class Search:
         self.other = self.start()
         self.other.receive(initialize(5))
         self.other.receive(call(5))
-        self.unchanged = self.other.snapshot()
+        self.unchanged = snapshot(self.other)
 
     def start(self) -> ServerConnection:
         return self.kind(
@@ -200,7 +207,7 @@ class Search:
             self.check_end(node)
             for input in self.inputs(node):
                 node_after = node.after(input)
-                require(self.other.snapshot() == self.unchanged, "another connection changed", input.name)
+                require(snapshot(self.other) == self.unchanged, "another connection changed", input.name)
                 key = node_after.key()
                 if key not in seen:
                     seen.add(key)
@@ -240,7 +247,7 @@ class Search:
             key = "ABC"[node.request_count]
             for method in ("roots/list", "ping"):
                 yield stepped(f"request {method}", e.OutgoingRequested(key, method), outgoing_request=key)
-            if not node.core._outgoing.queued:
+            if not node.core.outgoing.queued:
                 yield stepped("notify", e.Notified("notifications/tools/list_changed"), silent=True)
         for key in sorted(node.ledger.outgoing):
             yield stepped(f"cancel {key}", e.OutgoingCancelled(key), withdrew=key)
@@ -261,6 +268,20 @@ class Search:
 
 # The minimum of states, so that a trivial search does not pass.
 MIN_STATES = {"stream": 1000, "outgoing": 1500, "batches": 500, "busy": 500, "post": 200}
+
+
+# The searches in which every frame and every result is processed by the fast path and by the table, and compared.
+COMPARED = [
+    SCENARIOS["strict"],
+    SCENARIOS["handshake only"],
+    SCENARIOS["stateless only"],
+    Scenario("few", server_config(max_concurrent=2), (1, "1"), "2025-03-26", has_batches=True, has_progress=True),
+]
+
+
+@pytest.mark.parametrize("scenario", COMPARED, ids=lambda scenario: scenario.name)
+def test_the_fast_path_equals_the_table_in_every_reachable_state(scenario: Scenario) -> None:
+    assert Search(scenario, ComparedConnection).run() > 20
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -284,18 +305,22 @@ def defect(scenario: str) -> Callable[[Callable[[Patch], type[ServerConnection]]
     return register
 
 
-def with_implementations(
-    actions: dict[Action, Callable[..., None]] | None = None,
-    guards: dict[Guard, Callable[..., bool]] | None = None,
-) -> type[ServerConnection]:
-    """Return the connection with other implementations of some actions and guards."""
+def with_function(patch: Patch, replaced: Action, replacement: Action) -> type[ServerConnection]:
+    """Return the connection with another function for an action or guard."""
 
-    class Defective(ServerConnection):
-        __slots__ = ()
-        ACTIONS = {**ServerConnection.ACTIONS, **(actions or {})}  # noqa: RUF012  # as in the base class
-        GUARDS = {**ServerConnection.GUARDS, **(guards or {})}  # noqa: RUF012  # as in the base class
+    def change(cell: Cell) -> Cell:
+        actions = tuple(replacement if action is replaced else action for action in cell.actions)
+        guard = replacement if cell.guard is replaced else cell.guard
+        return replace(
+            cell, actions=actions, guard=guard, otherwise=None if cell.otherwise is None else change(cell.otherwise)
+        )
 
-    return Defective
+    for cells in CELLS.values():
+        for state, cell in list(cells.items()):
+            patch.setitem(cells, state, change(cell))
+    for state, actions in ENTRIES.items():
+        patch.setitem(ENTRIES, state, change(Cell(actions)).actions)
+    return ServerConnection
 
 
 def with_cell(patch: Patch, event: type[e.Event], state: S, cell: Cell) -> type[ServerConnection]:
@@ -310,87 +335,100 @@ def nothing(*_: object) -> None:
 
 @defect("stream")
 def late_results_are_matched_by_id_alone(patch: Patch) -> type[ServerConnection]:
+    with_function(patch, a.is_current, lambda c, event: event.id in c.in_flight)
+    return SlowConnection
+
+
+@defect("stream")
+def a_fast_result_is_matched_by_id_alone(patch: Patch) -> type[ServerConnection]:
     class Defective(ServerConnection):
         __slots__ = ()
-        GUARDS = {  # noqa: RUF012  # as above
-            **ServerConnection.GUARDS,
-            Guard.IS_CURRENT: lambda self, event: event.id in self._in_flight,
-        }
 
         def finish(self, id: int | str, serial: int, result: bytes) -> e.Effects:
-            return self.step(e.Finished(id, serial, result), NOW)
+            return super().finish(id, self.in_flight.get(id, serial), result)
 
     return Defective
 
 
 @defect("stream")
 def a_cancelled_request_stays_in_flight(patch: Patch) -> type[ServerConnection]:
-    def cancel_only(self: ServerConnection, event: e.CancelReceived) -> None:
-        self._out.append(e.StopServing(event.id, self._in_flight[event.id], ""))
+    def cancel_only(c: ServerConnection, event: e.CancelReceived) -> None:
+        c.out.append(e.StopServing(event.id, c.in_flight[event.id], ""))
 
-    return with_implementations({Action.CANCEL: cancel_only})
+    return with_function(patch, a.cancel, cancel_only)
 
 
 @defect("stream")
 def a_cancel_is_ignored(patch: Patch) -> type[ServerConnection]:
-    return with_implementations({Action.CANCEL: nothing})
+    return with_function(patch, a.cancel, nothing)
 
 
 @defect("stream")
 def an_id_in_flight_is_served_again(patch: Patch) -> type[ServerConnection]:
-    class Defective(ServerConnection):
+    classify = _connection.classify
+    patch.setattr(
+        _connection, "classify", lambda message, size, negotiation, _: classify(message, size, negotiation, ())
+    )
+    return ServerConnection
+
+
+@defect("stream")
+def integers_and_strings_are_the_same_id(patch: Patch) -> type[ServerConnection]:
+    class Defective(SlowConnection):
         __slots__ = ()
 
-        def _classify_request(self, request: Request) -> e.Event:
-            in_flight, self._in_flight = self._in_flight, {}
-            try:
-                return super()._classify_request(request)
-            finally:
-                self._in_flight = in_flight
+        def classify(self, message: Message, size: int) -> e.Event:
+            in_flight = self.peer_requests.in_flight
+            for id in [id for id in in_flight if isinstance(message, Request) and str(id) == str(message.id)]:
+                del in_flight[id]
+            return super().classify(message, size)
 
     return Defective
 
 
 @defect("stream")
-def integers_and_strings_are_the_same_id(patch: Patch) -> type[ServerConnection]:
+def the_fast_path_ignores_the_version(patch: Patch) -> type[ServerConnection]:
+    """A handshake-era connection serves a stateless request."""
+    patch.setattr(_connection, "may_name_version", lambda frame: False)
+    return ComparedConnection
+
+
+@defect("busy")
+def the_fast_path_has_no_limit(patch: Patch) -> type[ServerConnection]:
     class Defective(ServerConnection):
         __slots__ = ()
 
-        def _classify_request(self, request: Request) -> e.Event:
-            if any(str(id) == str(request.id) for id in self._in_flight):
-                self._exchanges.in_flight.pop(next(i for i in self._in_flight if str(i) == str(request.id)))
-            return super()._classify_request(request)
-
         def receive(self, frame: bytes) -> e.Effects:
-            self._rows = {}
-            return super().receive(frame)
+            self.max_concurrent = 99
+            try:
+                return super().receive(frame)
+            finally:
+                self.max_concurrent = 2
 
     return Defective
 
 
 @defect("stream")
 def a_refused_initialize_changes_the_state(patch: Patch) -> type[ServerConnection]:
-    cell = Cell((Action.REFUSE_PARAMS,), S.HANDSHAKE, Guard.HAS_BAD_PARAMS, Cell((Action.INITIALIZE,), S.HANDSHAKE))
+    cell = Cell((a.refuse_params,), S.HANDSHAKE, a.has_bad_params, Cell((a.initialize,), S.HANDSHAKE))
     return with_cell(patch, e.InitializeRequested, S.FRESH, cell)
 
 
 @defect("stream")
 def initialize_is_answered_without_a_transition(patch: Patch) -> type[ServerConnection]:
-    cell = Cell((Action.REFUSE_PARAMS,), None, Guard.HAS_BAD_PARAMS, Cell((Action.RESPOND_INITIALIZE,)))
+    cell = Cell((a.refuse_params,), None, a.has_bad_params, Cell((a.respond_initialize,)))
     return with_cell(patch, e.InitializeRequested, S.FRESH, cell)
 
 
 @defect("stream")
 def a_refused_stateless_request_chooses_the_era(patch: Patch) -> type[ServerConnection]:
-    cell = Cell(
-        (Action.REFUSE_META,), S.STATELESS, Guard.HAS_INVALID_META, CELLS[e.StatelessRequested][S.FRESH].otherwise
-    )
+    cell = Cell((a.refuse_meta,), S.STATELESS, a.has_invalid_meta, CELLS[e.StatelessRequested][S.FRESH].otherwise)
     return with_cell(patch, e.StatelessRequested, S.FRESH, cell)
 
 
 @defect("stream")
 def draining_has_no_deadline(patch: Patch) -> type[ServerConnection]:
-    return with_implementations({Action.ARM_DRAIN: nothing})
+    return with_function(patch, a.arm_drain, nothing)
 
 
 @defect("stream")
@@ -400,7 +438,7 @@ def draining_waits_with_nothing_left(patch: Patch) -> type[ServerConnection]:
 
 @defect("stream")
 def the_deadline_drops_handlers(patch: Patch) -> type[ServerConnection]:
-    return with_implementations({Action.CANCEL_RUNNING: lambda self, event: self._exchanges.in_flight.clear()})
+    return with_function(patch, a.cancel_running, lambda c, event: c.peer_requests.in_flight.clear())
 
 
 @defect("stream")
@@ -410,45 +448,45 @@ def the_deadline_leaves_handlers_running(patch: Patch) -> type[ServerConnection]
 
 @defect("stream")
 def ping_is_answered_in_closed(patch: Patch) -> type[ServerConnection]:
-    return with_cell(patch, e.PingRequested, S.CLOSED, Cell((Action.RESPOND_PING,)))
+    return with_cell(patch, e.PingRequested, S.CLOSED, Cell((a.respond_ping,)))
 
 
 @defect("stream")
 def requests_are_served_while_draining(patch: Patch) -> type[ServerConnection]:
-    return with_cell(patch, e.MethodRequested, S.DRAINING, Cell((Action.SERVE,)))
+    return with_cell(patch, e.MethodRequested, S.DRAINING, Cell((a.serve,)))
 
 
 @defect("stream")
 def a_second_drain_request_moves_the_deadline(patch: Patch) -> type[ServerConnection]:
-    return with_cell(patch, e.DrainRequested, S.DRAINING, Cell((Action.ARM_DRAIN,)))
+    return with_cell(patch, e.DrainRequested, S.DRAINING, Cell((a.arm_drain,)))
 
 
 @defect("stream")
 def a_notification_gets_a_response(patch: Patch) -> type[ServerConnection]:
-    def respond(self: ServerConnection, event: e.Event) -> None:
-        self._out.append(e.Send(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":""}}'))
+    def respond(c: ServerConnection, event: e.Event) -> None:
+        c.out.append(e.Send(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":""}}'))
 
-    patch.setitem(CELLS[e.NotificationReceived], S.OPERATING, Cell((Action.DELIVER,)))
-    return with_implementations({Action.DELIVER: respond})
+    patch.setitem(CELLS[e.NotificationReceived], S.OPERATING, Cell((a.deliver,)))
+    return with_function(patch, a.deliver, respond)
 
 
 @defect("stream")
 def a_malformed_message_gets_a_response_with_an_id_in_flight(patch: Patch) -> type[ServerConnection]:
-    def respond(self: ServerConnection, event: e.InvalidReceived) -> None:
-        in_flight, self._exchanges.in_flight = self._exchanges.in_flight, {}
-        ServerConnection.ACTIONS[Action.REJECT_INVALID](self, event)
-        self._exchanges.in_flight = in_flight
+    def respond(c: ServerConnection, event: e.InvalidReceived) -> None:
+        in_flight, c.peer_requests.in_flight = c.peer_requests.in_flight, {}
+        a.reject_invalid(c, event)
+        c.peer_requests.in_flight = in_flight
 
-    return with_implementations({Action.REJECT_INVALID: respond})
+    return with_function(patch, a.reject_invalid, respond)
 
 
 @defect("batches")
 def responses_of_a_batch_are_also_sent_alone(patch: Patch) -> type[ServerConnection]:
-    def respond(self: ServerConnection, event: e.Finished | e.Failed) -> None:
-        self._out.append(e.Send(encode_result(event.id, b"{}")))
-        ServerConnection.ACTIONS[Action.RESPOND](self, event)
+    def respond(c: ServerConnection, event: e.Finished | e.Failed) -> None:
+        c.out.append(e.Send(encode_result(event.id, b"{}")))
+        a.respond(c, event)
 
-    return with_implementations({Action.RESPOND: respond})
+    return with_function(patch, a.respond, respond)
 
 
 @defect("batches")
@@ -464,36 +502,36 @@ def a_cancelled_member_delays_its_batch(patch: Patch) -> type[ServerConnection]:
 
 @defect("batches")
 def the_deadline_drops_incomplete_batches(patch: Patch) -> type[ServerConnection]:
-    return with_implementations({Action.FLUSH_BATCHES: nothing})
+    return with_function(patch, a.flush_batches, nothing)
 
 
 @defect("outgoing")
 def requests_to_the_client_never_complete(patch: Patch) -> type[ServerConnection]:
-    return with_implementations({Action.FAIL_ALL_OUTGOING: nothing})
+    return with_function(patch, a.fail_all_outgoing, nothing)
 
 
 @defect("outgoing")
 def the_queue_is_dropped_silently(patch: Patch) -> type[ServerConnection]:
-    return with_implementations({Action.DROP_QUEUED: lambda self, event: self._outgoing.queued.clear()})
+    return with_function(patch, a.drop_queued, lambda c, event: c.outgoing.queued.clear())
 
 
 @defect("outgoing")
 def request_ids_are_reused(patch: Patch) -> type[ServerConnection]:
-    def send(self: ServerConnection, event: e.OutgoingRequested) -> None:
-        self._outgoing._next_id = max(self._outgoing.open, default=0) + 1
-        self._outgoing.send(event)
+    def send(c: ServerConnection, event: e.OutgoingRequested) -> None:
+        c.outgoing._next_id = max(c.outgoing.pending, default=0) + 1
+        c.outgoing.send(event)
 
-    return with_implementations({Action.SEND_OUTGOING: send})
+    return with_function(patch, a.send_outgoing, send)
 
 
 @defect("outgoing")
 def a_cancelled_request_still_completes(patch: Patch) -> type[ServerConnection]:
-    return with_implementations({Action.CANCEL_OUTGOING: nothing})
+    return with_function(patch, a.cancel_outgoing, nothing)
 
 
 @defect("busy")
 def there_is_no_limit(patch: Patch) -> type[ServerConnection]:
-    return with_implementations(guards={Guard.IS_FULL: lambda self, event: False})
+    return with_function(patch, a.is_full, lambda c, event: False)
 
 
 @defect("stream")
@@ -505,22 +543,22 @@ def connections_share_the_requests_in_flight(patch: Patch) -> type[ServerConnect
 
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
-            self._in_flight = self._exchanges.in_flight = shared
+            self.in_flight = self.peer_requests.in_flight = shared
 
     return Defective
 
 
 @defect("stateless post")
 def closing_a_post_does_not_cancel(patch: Patch) -> type[ServerConnection]:
-    return with_implementations({Action.CANCEL_RUNNING: nothing})
+    return with_function(patch, a.cancel_running, nothing)
 
 
 @defect("stateless only")
 def a_handshake_succeeds_without_a_version(patch: Patch) -> type[ServerConnection]:
-    def initialize(self: ServerConnection, event: e.InitializeRequested) -> None:
-        self._respond_result(event, self._config.initialize_result("2026-07-28"))
+    def initialize(c: ServerConnection, event: e.InitializeRequested) -> None:
+        a._reply(c, event, c.config.initialize_result("2026-07-28"))
 
-    return with_implementations({Action.REFUSE_HANDSHAKE: initialize})
+    return with_function(patch, a.refuse_handshake, initialize)
 
 
 @pytest.mark.parametrize("name", DEFECTS)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.server._states import ServerState as S
 from jackstay.protocol.wire._jsonrpc import Batch, Malformed, Notification, Request, decode
 from model.server import (
     INITIALIZED,
@@ -25,9 +25,11 @@ from model.server import (
     array,
     call,
     cancel,
+    copied,
     frame,
     plain,
     server_config,
+    snapshot,
     stateless,
 )
 from model.server import initialize as initialize_frame
@@ -223,9 +225,9 @@ class ServerMachine(RuleBasedStateMachine):
     @invariant()
     def both_cores_have_the_same_state(self) -> None:
         if hasattr(self, "core"):
-            assert self.core.snapshot() == self.slow.snapshot()
+            assert snapshot(self.core) == snapshot(self.slow)
             assert self.core.counts == self.slow.counts
-            assert self.core.copy().snapshot() == self.core.snapshot()
+            assert snapshot(copied(self.core)) == snapshot(self.core)
 
     def teardown(self) -> None:
         if not hasattr(self, "core"):

@@ -11,7 +11,8 @@ __all__, __getattr__, __dir__ = attach(
         "._config": "ServerConfig ServerOptions",
         "._connection": "ServerConnection",
         "._stateless": "RequestMeta check_capabilities finalize_result progress_token result_head",
-        "._table": "SERVER ServerState",
+        "._states": "ServerState",
+        "._table": "SERVER",
         ".events": "ClientParams",
     },
 )

@@ -3,7 +3,8 @@
 from jackstay.protocol.server._config import ServerConfig, ServerOptions
 from jackstay.protocol.server._connection import ServerConnection
 from jackstay.protocol.server._stateless import RequestMeta, check_capabilities, finalize_result, progress_token, result_head
-from jackstay.protocol.server._table import SERVER, ServerState
+from jackstay.protocol.server._states import ServerState
+from jackstay.protocol.server._table import SERVER
 from jackstay.protocol.server.events import ClientParams
 
 __all__ = ["ClientParams", "RequestMeta", "SERVER", "ServerConfig", "ServerConnection", "ServerOptions", "ServerState", "check_capabilities", "finalize_result", "progress_token", "result_head"]

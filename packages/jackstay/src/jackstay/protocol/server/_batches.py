@@ -24,27 +24,6 @@ class Batches:
     def __repr__(self) -> str:
         return f"<Batches missing={self._missing!r}>"
 
-    def copy(self) -> "Batches":
-        """Return an independent copy, for model checking."""
-        clone = Batches()
-        if self.responses:
-            clone.responses = {number: responses.copy() for number, responses in self.responses.items()}
-            clone._missing = self._missing.copy()
-            clone._related_ids = self._related_ids.copy()
-            clone._positions = self._positions.copy()
-        clone._count = self._count
-        return clone
-
-    def snapshot(self) -> frozenset[object]:
-        """Return everything that determines later behaviour, hashable; the batch numbers do not."""
-        return frozenset(
-            (
-                tuple(sorted(responses.items())),
-                frozenset((id, member) for id, (batch, member) in self._positions.items() if batch == number),
-            )
-            for number, responses in self.responses.items()
-        )
-
     def open(self, related_request_id: RequestId | None) -> int:
         """Return the number of a new batch, which stays incomplete at least until `close`."""
         self._count += 1

@@ -28,34 +28,22 @@ OutgoingRequest: TypeAlias = tuple[Key, str, RequestId | None]
 class OutgoingRequests:
     """The pending requests to the client. Effects are appended to `out`, in order."""
 
-    __slots__ = ("_limit", "_next_id", "_out", "open", "queued")
+    __slots__ = ("_limit", "_next_id", "_out", "pending", "queued")
 
     def __init__(self, out: list[Effect], limit: int) -> None:
         self._out = out
         self._limit = limit
         # Ids increase and are never reused: a response to a lower one is late, to a higher one unknown.
         self._next_id = 1
-        self.open: dict[int, OutgoingRequest] = {}
+        self.pending: dict[int, OutgoingRequest] = {}
         # Requests before they are encoded, notifications as they will be sent.
         self.queued: list[OutgoingRequested | Send] = []
 
     def __len__(self) -> int:
-        return len(self.open) + len(self.queued)
+        return len(self.pending) + len(self.queued)
 
     def __repr__(self) -> str:
-        return f"<OutgoingRequests {self.open!r}, {len(self.queued)} queued>"
-
-    def copy(self, out: list[Effect]) -> "OutgoingRequests":
-        """Return an independent copy, for model checking."""
-        clone = OutgoingRequests(out, self._limit)
-        clone._next_id = self._next_id
-        clone.open = self.open.copy()
-        clone.queued = self.queued.copy()
-        return clone
-
-    def snapshot(self) -> tuple[object, ...]:
-        """Return everything that determines later behaviour, hashable."""
-        return self._next_id, frozenset(self.open.items()), tuple(self.queued)
+        return f"<OutgoingRequests {self.pending!r}, {len(self.queued)} queued>"
 
     def send(self, event: OutgoingRequested) -> None:
         """Send a request, or fail it if it cannot be encoded or is too large."""
@@ -68,12 +56,12 @@ class OutgoingRequests:
             self._out.append(Fail(event.key, error))
             return
         self._next_id += 1
-        self.open[id] = event.key, event.method, event.related_request_id
+        self.pending[id] = event.key, event.method, event.related_request_id
         self._out.append(Send(frame, event.related_request_id))
 
-    def is_open(self, id: object) -> bool:
+    def is_pending(self, id: object) -> bool:
         """Return True if a request with this id is pending."""
-        return isinstance(id, int) and id in self.open
+        return isinstance(id, int) and id in self.pending
 
     def classify_stray(self, id: object) -> str:
         """Classify a response to no pending request: `late` if the id was used, else `unknown`."""
@@ -83,7 +71,7 @@ class OutgoingRequests:
         """Complete a pending request with the response of the client."""
         assert isinstance(response.id, int)
         if isinstance(response, Result):
-            key, _, _ = self.open.pop(response.id)
+            key, _, _ = self.pending.pop(response.id)
             self._out.append(Complete(key, response.result))
         else:
             data: Json = None if response.data is ABSENT else response.data
@@ -91,12 +79,12 @@ class OutgoingRequests:
 
     def fail(self, id: int, error: McpError) -> None:
         """Complete a pending request with an error."""
-        key, method, _ = self.open.pop(id)
+        key, method, _ = self.pending.pop(id)
         self._out.append(Fail(key, error.about(method, id)))
 
     def fail_all(self) -> None:
         """Fail every pending request: the client will not respond any more."""
-        for id in list(self.open):
+        for id in list(self.pending):
             self.fail(id, ShutdownError("the connection closed before the client responded", sent=True))
 
     def cancel(self, key: Key, reason: str) -> None:
@@ -104,10 +92,19 @@ class OutgoingRequests:
         self.queued = [
             event for event in self.queued if not (isinstance(event, OutgoingRequested) and event.key == key)
         ]
-        for id in [id for id, (owner, _, _) in self.open.items() if owner == key]:
-            _, _, related_request_id = self.open.pop(id)
+        for id in [id for id, (owner, _, _) in self.pending.items() if owner == key]:
+            _, _, related_request_id = self.pending.pop(id)
             frame = encode_notification("notifications/cancelled", _cancel_params(id, reason))
             self._out.append(Send(frame, related_request_id))
+
+    def send_queued(self) -> None:
+        """Send what was queued: the handshake is over."""
+        queued, self.queued = self.queued, []
+        for waiting in queued:
+            if isinstance(waiting, OutgoingRequested):
+                self.send(waiting)
+            else:
+                self._out.append(waiting)
 
     def drop_queued(self) -> int:
         """Drop the queue and fail the requests in it. Returns the number of notifications that were dropped."""

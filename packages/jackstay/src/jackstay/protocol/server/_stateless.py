@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from jackstay.errors import GuardRefusedError, Json, RequestId, UsageError
-from jackstay.protocol.wire._jsonrpc import ErrorCode
+from jackstay.protocol.wire._jsonrpc import DECODE_ERRORS, MIN_OBJECT, ErrorCode
 from jackstay.types import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
@@ -25,7 +25,7 @@ from jackstay.types import (
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 _VERSION_BYTES = META_PROTOCOL_VERSION.encode()
-_OPENS_OBJECT, _CLOSES_OBJECT, _CAPITAL_T, CAPITAL_V, _UNDERSCORE, BACKSLASH = b"{}TV_\\"
+_OPENS_OBJECT, _CLOSES_OBJECT, _CAPITAL_T, _CAPITAL_V, _UNDERSCORE, _BACKSLASH = b"{}TV_\\"
 
 
 class RequestMeta(msgspec.Struct, frozen=True, gc=False):
@@ -69,14 +69,12 @@ class _TokenParams(msgspec.Struct, gc=False):
     meta: _TokenMeta | None = msgspec.field(default=None, name="_meta")
 
 
-_read_params = msgspec.json.Decoder(_Params).decode
+read_params = msgspec.json.Decoder(_Params).decode
 _read_request_meta = msgspec.json.Decoder(RequestMeta).decode
 _read_outline = msgspec.json.Decoder(_Outline).decode
 _read_token = msgspec.json.Decoder(_TokenParams).decode
 _read_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_object: Callable[[Raw | bytes], dict[str, Json]] = msgspec.json.Decoder(dict).decode
-
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # In the order in which problems are reported.
 _RULES: tuple[tuple[str, object, bool, str], ...] = (
@@ -92,9 +90,9 @@ def may_name_version(frame: bytes) -> bool:
     Searching for one byte is six times faster than for several, and most frames contain neither a capital V nor a
     backslash. Without a backslash the key cannot be written with escapes.
     """
-    if CAPITAL_V in frame and _VERSION_BYTES in frame:
+    if _CAPITAL_V in frame and _VERSION_BYTES in frame:
         return True
-    return BACKSLASH in frame and (b"\\u" in frame or b"\\/" in frame)
+    return _BACKSLASH in frame and (b"\\u" in frame or b"\\/" in frame)
 
 
 def read_meta(params: Raw | None) -> RequestMeta | InvalidMeta | None:
@@ -102,10 +100,10 @@ def read_meta(params: Raw | None) -> RequestMeta | InvalidMeta | None:
     if params is None:
         return None
     try:
-        meta = _read_params(params).meta
-    except _REFUSALS:
+        meta = read_params(params).meta
+    except DECODE_ERRORS:
         return _examine(params)
-    if memoryview(meta.capabilities)[0] != _OPENS_OBJECT:
+    if meta.capabilities < MIN_OBJECT:
         return InvalidMeta(META_CLIENT_CAPABILITIES, "must be an object", meta.version)
     return meta
 
@@ -115,7 +113,7 @@ def _examine(params: Raw) -> RequestMeta | InvalidMeta | None:
     try:
         meta = _read_outline(params).meta
         members = {} if meta is UNSET else _read_members(meta)
-    except _REFUSALS:
+    except DECODE_ERRORS:
         return None
     if META_PROTOCOL_VERSION not in members:
         return None
@@ -135,7 +133,7 @@ def _examine(params: Raw) -> RequestMeta | InvalidMeta | None:
 def _read_as(type: object, raw: Raw) -> object:
     try:
         decoded: object = msgspec.json.decode(raw, type=type)
-    except _REFUSALS:
+    except DECODE_ERRORS:
         return UNSET
     return decoded
 
@@ -146,7 +144,7 @@ def progress_token(params: Raw | None) -> RequestId | None:
         return None
     try:
         meta = _read_token(params).meta
-    except _REFUSALS:
+    except DECODE_ERRORS:
         return None  # a token that is neither an integer nor a string is ignored
     return None if meta is None else meta.progress_token
 
@@ -180,7 +178,7 @@ def _merge_result(result: bytes, head: bytes) -> bytes:
         members = _read_members(result)
         defaults = _read_members(head[:-1] + b"}")
         meta = {**_read_members(defaults["_meta"]), **_read_members(members.get("_meta", Raw(b"{}")))}
-    except _REFUSALS as error:
+    except DECODE_ERRORS as error:
         raise UsageError(f"result and its `_meta` must be JSON objects: {error}", path="result") from error
     return msgspec.json.encode({**defaults, **members, "_meta": meta})
 
@@ -209,7 +207,7 @@ def check_capabilities(
     """
     try:
         declared = _read_object(capabilities)
-    except _REFUSALS:
+    except DECODE_ERRORS:
         declared = {}
     missing: dict[str, Json] = {}
     for path in required:

@@ -1,7 +1,7 @@
 """The state table of a server's connection.
 
-A connection is one stream (stdio, memory, legacy SSE), one HTTP session of the handshake era, or one POST. The classes
-that derive from `ServerCore` implement the actions and guards that the cells name.
+A connection is one stream (stdio, memory, legacy SSE), one HTTP session of the handshake era, or one POST. The actions
+and guards are functions of `_actions`.
 """
 
 # The states:
@@ -33,112 +33,16 @@ that derive from `ServerCore` implement the actions and guards that the cells na
 # - Headers that contradict the body (-32020) are refused by `protocol.http` before a message gets here. A missing
 #   capability (-32021, `_stateless`) is the response of the handler: by then the request is being served.
 
-from enum import unique
-
 from jackstay.errors import InvalidEventError, NoTransitionError, UnknownEventError
-from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, TableEnum, readable_name
+from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Action, Cell, Machine, readable_name
+from jackstay.protocol.server import _actions as a
 from jackstay.protocol.server import events as e
+from jackstay.protocol.server._states import ServerState
+
+S = ServerState
 
 
-@unique
-class ServerState(TableEnum):
-    """The state of a server's connection."""
-
-    FRESH = "fresh"
-    HANDSHAKE = "handshake"
-    OPERATING = "operating"
-    STATELESS = "stateless"
-    DRAINING = "draining"
-    CLOSED = "closed"
-
-
-# Unique, because two names with the same text would silently be one action.
-@unique
-class Action(TableEnum):
-    """The actions. Their values are the texts in the diagrams of `docs/`."""
-
-    # Frames that are not messages.
-    REJECT_OVERSIZE = "-32600, skip to the next frame"
-    REJECT_UNREADABLE = "-32700"
-    REJECT_INVALID = "-32600"
-    REJECT_BATCH = "-32600 for the whole batch"
-    COUNT_VIOLATION = "count a violation"
-    OPEN_BATCH = "process each member by these rows, in order"
-    CLOSE_BATCH = "send the responses as one batch, once all are there"
-    # Responses and notifications.
-    COMPLETE_OUTGOING = "complete our request"
-    FAIL_OUTGOING_MALFORMED = "fail our request with that id"
-    COUNT_STRAY = "count it"
-    DROP_RESPONSE = "drop, count a violation"
-    CANCEL = "cancel the handler, send no response"
-    DELIVER = "deliver"
-    # Requests.
-    SERVE = "serve"
-    RESPOND_DISCOVER = "respond with versions and capabilities"
-    RESPOND_PING = "respond with {}"
-    INITIALIZE = "respond, store the client's parameters"
-    RESPOND_INITIALIZE = "respond, store nothing"
-    REFUSE_DUPLICATE = "-32600, the id is in flight"
-    REFUSE_VERSION = "-32022 with the supported list"
-    REFUSE_HANDSHAKE = "-32022 with the stateless revisions"
-    REFUSE_META = "-32602, naming the key of _meta"
-    REFUSE_PARAMS = "-32602, naming the member"
-    REFUSE_UNKNOWN = "-32601"
-    REFUSE_SEQUENCE = "sequence error -32001"
-    REFUSE_STATELESS = "sequence error -32600"
-    REFUSE_SHUTDOWN = "-32603, shutting down, retryable"
-    REFUSE_BUSY = "-32603, busy, retryable"
-    # Handlers.
-    RESPOND = "send the response, or add it to its batch"
-    COUNT_LATE = "drop, count it as late"
-    SEND_PROGRESS = "send progress"
-    DROP_PROGRESS = "drop, count it as not increasing"
-    # Messages that the server sends on its own.
-    NOTIFY = "send it"
-    QUEUE = "queue it until initialized"
-    SEND_QUEUED = "send what was queued"
-    DROP_QUEUED = "drop what was queued"
-    SEND_OUTGOING = "assign an id, send it"
-    FAIL_OUTGOING_EARLY = "StateError"
-    FAIL_OUTGOING_FULL = "BackpressureError"
-    FAIL_OUTGOING_CAPABILITY = "CapabilityError"
-    FAIL_OUTGOING_SHUTDOWN = "ShutdownError"
-    CANCEL_OUTGOING = "send notifications/cancelled"
-    # Shutdown.
-    ARM_DRAIN = "set the drain deadline"
-    FAIL_ALL_OUTGOING = "fail all requests to the client"
-    CANCEL_RUNNING = "cancel all handlers"
-    FLUSH_BATCHES = "send incomplete batches"
-    CLEAR_DEADLINE = "clear the drain deadline"
-    CLOSE = "flush, close the transport"
-
-
-@unique
-class Guard(TableEnum):
-    """The conditions that a cell can depend on."""
-
-    BATCH_IS_ALLOWED = "2025-03-26, 1 to 100 members, no initialize"
-    IS_EXPECTED = "it responds to a request of ours"
-    IS_IN_FLIGHT = "that request is in flight"
-    IS_CURRENT = "the request is still in flight"
-    ADVANCES = "the request is in flight and its progress increases"
-    HAS_INVALID_META = "a key of _meta is missing or invalid"
-    IS_UNKNOWN = "the revision has no such method"
-    IS_FULL = "max_concurrent are in flight"
-    IS_STRICT = "strict"
-    IS_POST = "the connection is one POST"
-    IS_NOT_POST = "the connection is more than one POST"
-    NO_HANDSHAKE = "no revision with a handshake is supported"
-    HAS_BAD_PARAMS = "its params are invalid"
-    MAY_SEND_EARLY = "it is a ping, a log message, or belongs to a request"
-    IS_UNDECLARED = "the client did not declare it, or cannot be reached"
-    OUTGOING_IS_FULL = "max_concurrent requests to the client are pending"
-
-
-S, A, G = ServerState, Action, Guard
-
-
-def _if(guard: Guard, yes: Cell, no: Cell) -> Cell:
+def _if(guard: Action, yes: Cell, no: Cell) -> Cell:
     """Return a cell that acts as `yes` if the guard is true, else as `no`. `yes` must not have a guard."""
     return Cell(yes.actions, yes.to, guard, no)
 
@@ -146,50 +50,48 @@ def _if(guard: Guard, yes: Cell, no: Cell) -> Cell:
 _ = IGNORE
 NEVER = IMPOSSIBLE
 
-_OVERSIZE = Cell((A.REJECT_OVERSIZE, A.COUNT_VIOLATION))
-_UNREADABLE = Cell((A.REJECT_UNREADABLE, A.COUNT_VIOLATION))
-_INVALID = Cell((A.REJECT_INVALID, A.FAIL_OUTGOING_MALFORMED, A.COUNT_VIOLATION))
-_NO_BATCH = Cell((A.REJECT_BATCH, A.COUNT_VIOLATION))
-_BATCH = _if(G.BATCH_IS_ALLOWED, Cell((A.OPEN_BATCH,)), _NO_BATCH)
-_CLOSE_BATCH = Cell((A.CLOSE_BATCH,))
-_STRAY = Cell((A.COUNT_STRAY,))
-_RESPONSE = _if(G.IS_EXPECTED, Cell((A.COMPLETE_OUTGOING,)), _STRAY)
-_CANCEL = _if(G.IS_IN_FLIGHT, Cell((A.CANCEL,)), _)
-_DELIVER = Cell((A.DELIVER,))
+_OVERSIZE = Cell((a.reject_oversize, a.count_violation))
+_UNREADABLE = Cell((a.reject_unreadable, a.count_violation))
+_INVALID = Cell((a.reject_invalid, a.fail_outgoing_malformed, a.count_violation))
+_NO_BATCH = Cell((a.reject_batch, a.count_violation))
+_BATCH = _if(a.is_batch_allowed, Cell((a.process_batch,)), _NO_BATCH)
+_STRAY = Cell((a.count_stray,))
+_RESPONSE = _if(a.is_expected, Cell((a.complete_outgoing,)), _STRAY)
+_CANCEL = _if(a.is_in_flight, Cell((a.cancel,)), _)
+_DELIVER = Cell((a.deliver,))
 
-_DUPLICATE = Cell((A.REFUSE_DUPLICATE,))
-_VERSION = Cell((A.REFUSE_VERSION,))
-_META = Cell((A.REFUSE_META,))
-_UNKNOWN = Cell((A.REFUSE_UNKNOWN,))
-_SEQUENCE = Cell((A.REFUSE_SEQUENCE,))
-_STATELESS = Cell((A.REFUSE_STATELESS,))
-_SHUTDOWN = Cell((A.REFUSE_SHUTDOWN,))
-_BUSY = Cell((A.REFUSE_BUSY,))
-_DISCOVER = _if(G.HAS_INVALID_META, _META, Cell((A.RESPOND_DISCOVER,)))
-_SERVE = _if(G.IS_FULL, _BUSY, Cell((A.SERVE,)))
-_PING = Cell((A.RESPOND_PING,))
-_BAD_PARAMS = Cell((A.REFUSE_PARAMS,))
+_DUPLICATE = Cell((a.refuse_duplicate,))
+_VERSION = Cell((a.refuse_version,))
+_META = Cell((a.refuse_meta,))
+_UNKNOWN = Cell((a.refuse_unknown,))
+_SEQUENCE = Cell((a.refuse_sequence,))
+_STATELESS = Cell((a.refuse_stateless,))
+_SHUTDOWN = Cell((a.refuse_shutdown,))
+_BUSY = Cell((a.refuse_busy,))
+_DISCOVER = _if(a.has_invalid_meta, _META, Cell((a.respond_discover,)))
+_SERVE = _if(a.is_full, _BUSY, Cell((a.serve,)))
+_PING = Cell((a.respond_ping,))
+_BAD_PARAMS = Cell((a.refuse_params,))
 
 
 def _serve_stateless(serve: Cell) -> Cell:
-    return _if(G.HAS_INVALID_META, _META, _if(G.IS_UNKNOWN, _UNKNOWN, _if(G.IS_FULL, _BUSY, serve)))
+    return _if(a.has_invalid_meta, _META, _if(a.is_unknown, _UNKNOWN, _if(a.is_full, _BUSY, serve)))
 
 
-_RESPOND = _if(G.IS_CURRENT, Cell((A.RESPOND,)), Cell((A.COUNT_LATE,)))
-_LATE = Cell((A.COUNT_LATE,))
-_PROGRESS = _if(G.ADVANCES, Cell((A.SEND_PROGRESS,)), Cell((A.DROP_PROGRESS,)))
-_NOTIFY = Cell((A.NOTIFY,))
-_QUEUE = Cell((A.QUEUE,))
-_UNDECLARED = Cell((A.FAIL_OUTGOING_CAPABILITY,))
-_CANCEL_OUTGOING = Cell((A.CANCEL_OUTGOING,))
+_RESPOND = _if(a.is_current, Cell((a.respond,)), Cell((a.count_late,)))
+_LATE = Cell((a.count_late,))
+_PROGRESS = _if(a.advances, Cell((a.send_progress,)), Cell((a.drop_progress,)))
+_NOTIFY = Cell((a.notify,))
+_UNDECLARED = Cell((a.fail_outgoing_capability,))
+_CANCEL_OUTGOING = Cell((a.cancel_outgoing,))
 _DRAIN = Cell((), S.DRAINING)
-_DISCONNECT = Cell((A.FAIL_ALL_OUTGOING,), S.DRAINING)
-_STOP = Cell((A.CANCEL_RUNNING, A.FLUSH_BATCHES), S.CLOSED)
+_DISCONNECT = Cell((a.fail_all_outgoing,), S.DRAINING)
+_STOP = Cell((a.cancel_running, a.flush_batches), S.CLOSED)
 
 
 def _outgoing(send: Cell) -> Cell:
-    full = Cell((A.FAIL_OUTGOING_FULL,))
-    return _if(G.IS_UNDECLARED, _UNDECLARED, _if(G.OUTGOING_IS_FULL, full, send))
+    full = Cell((a.fail_outgoing_full,))
+    return _if(a.is_undeclared, _UNDECLARED, _if(a.is_outgoing_full, full, send))
 
 
 # One row per event; the cells are fresh, handshake, operating, stateless, draining, closed.
@@ -198,43 +100,42 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.OversizeReceived: (_OVERSIZE, _OVERSIZE, _OVERSIZE, _OVERSIZE, _OVERSIZE, _),
     e.UnreadableReceived: (_UNREADABLE, _UNREADABLE, _UNREADABLE, _UNREADABLE, _UNREADABLE, _),
     e.BatchReceived: (_NO_BATCH, _NO_BATCH, _BATCH, _NO_BATCH, _BATCH, _),
-    e.BatchEnded: (NEVER, NEVER, _CLOSE_BATCH, NEVER, _CLOSE_BATCH, NEVER),
     e.InvalidReceived: (_INVALID, _INVALID, _INVALID, _INVALID, _INVALID, _),
-    e.ResponseReceived: (_STRAY, _RESPONSE, _RESPONSE, Cell((A.DROP_RESPONSE,)), _RESPONSE, _),
+    e.ResponseReceived: (_STRAY, _RESPONSE, _RESPONSE, Cell((a.drop_response,)), _RESPONSE, _),
     # On HTTP a client of the stateless era cancels by closing the response, not by this notification.
-    e.CancelReceived: (_, _CANCEL, _CANCEL, _if(G.IS_POST, _, _CANCEL), _CANCEL, _),
+    e.CancelReceived: (_, _CANCEL, _CANCEL, _if(a.is_post, _, _CANCEL), _CANCEL, _),
     e.InitializedReceived: (_, Cell((), S.OPERATING), _, _, _, _),
     e.NotificationReceived: (_, _, _DELIVER, _DELIVER, _, _),
     e.DuplicateRequested: (_DUPLICATE, _DUPLICATE, _DUPLICATE, _DUPLICATE, _DUPLICATE, _),
     e.UnsupportedRequested: (_VERSION, _VERSION, _VERSION, _VERSION, _SHUTDOWN, _),
     e.DiscoverRequested: (_DISCOVER, _DISCOVER, _DISCOVER, _DISCOVER, _SHUTDOWN, _),
     e.StatelessRequested: (
-        _serve_stateless(Cell((A.SERVE,), S.STATELESS)),
+        _serve_stateless(Cell((a.serve_stateless,), S.STATELESS)),
         _STATELESS,
         _STATELESS,
-        _serve_stateless(Cell((A.SERVE,))),
+        _serve_stateless(Cell((a.serve_stateless,))),
         _SHUTDOWN,
         _,
     ),
     e.InitializeRequested: (
-        _if(G.NO_HANDSHAKE, Cell((A.REFUSE_HANDSHAKE,)),
-            _if(G.HAS_BAD_PARAMS, _BAD_PARAMS, Cell((A.INITIALIZE,), S.HANDSHAKE))),
+        _if(a.has_no_handshake, Cell((a.refuse_handshake,)),
+            _if(a.has_bad_params, _BAD_PARAMS, Cell((a.initialize,), S.HANDSHAKE))),
         _SEQUENCE,
         # A POST without a session: the next one may reach another process, so nothing is stored.
-        _if(G.IS_NOT_POST, _SEQUENCE,
-            _if(G.HAS_BAD_PARAMS, _BAD_PARAMS, Cell((A.RESPOND_INITIALIZE,)))),
-        Cell((A.REFUSE_HANDSHAKE,)),
+        _if(a.is_not_post, _SEQUENCE,
+            _if(a.has_bad_params, _BAD_PARAMS, Cell((a.respond_initialize,)))),
+        Cell((a.refuse_handshake,)),
         _SHUTDOWN,
         _,
     ),
     e.PingRequested: (_PING, _PING, _PING, _UNKNOWN, _PING, _),
     e.UnknownRequested: (_UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN, _),
-    e.MethodRequested: (_SEQUENCE, _if(G.IS_STRICT, _SEQUENCE, _SERVE), _SERVE, _META, _SHUTDOWN, _),
+    e.MethodRequested: (_SEQUENCE, _if(a.is_strict_handshake, _SEQUENCE, _SERVE), _SERVE, _META, _SHUTDOWN, _),
     e.ClientDisconnected: (
         _DISCONNECT,
         _DISCONNECT,
         _DISCONNECT,
-        _if(G.IS_POST, Cell((A.CANCEL_RUNNING,), S.DRAINING), _DISCONNECT),
+        _if(a.is_post, Cell((a.cancel_running,), S.DRAINING), _DISCONNECT),
         _,
         _,
     ),
@@ -242,14 +143,14 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.Finished: (NEVER, _RESPOND, _RESPOND, _RESPOND, _RESPOND, _LATE),
     e.Failed: (NEVER, _RESPOND, _RESPOND, _RESPOND, _RESPOND, _LATE),
     e.Progressed: (NEVER, _PROGRESS, _PROGRESS, _PROGRESS, _PROGRESS, _),
-    e.Notified: (_, _if(G.MAY_SEND_EARLY, _NOTIFY, _QUEUE), _NOTIFY, _NOTIFY, _NOTIFY, _),
+    e.Notified: (_, _if(a.may_notify_early, _NOTIFY, Cell((a.queue_notification,))), _NOTIFY, _NOTIFY, _NOTIFY, _),
     e.OutgoingRequested: (
-        Cell((A.FAIL_OUTGOING_EARLY,)),
-        _outgoing(_if(G.MAY_SEND_EARLY, Cell((A.SEND_OUTGOING,)), _QUEUE)),
-        _outgoing(Cell((A.SEND_OUTGOING,))),
+        Cell((a.fail_outgoing_early,)),
+        _outgoing(_if(a.is_ping, Cell((a.send_outgoing,)), Cell((a.queue_outgoing,)))),
+        _outgoing(Cell((a.send_outgoing,))),
         _UNDECLARED,
-        Cell((A.FAIL_OUTGOING_SHUTDOWN,)),
-        Cell((A.FAIL_OUTGOING_SHUTDOWN,)),
+        Cell((a.fail_outgoing_shutdown,)),
+        Cell((a.fail_outgoing_shutdown,)),
     ),
     e.OutgoingCancelled: (_, _CANCEL_OUTGOING, _CANCEL_OUTGOING, _, _CANCEL_OUTGOING, _),
     e.DrainRequested: (_DRAIN, _DRAIN, _DRAIN, _DRAIN, _, _),
@@ -261,9 +162,9 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
 
 # The actions that run on entering a state, whatever event led there.
 ENTRIES: dict[ServerState, tuple[Action, ...]] = {
-    S.OPERATING: (A.SEND_QUEUED,),
-    S.DRAINING: (A.DROP_QUEUED, A.ARM_DRAIN),
-    S.CLOSED: (A.DROP_QUEUED, A.FAIL_ALL_OUTGOING, A.CLEAR_DEADLINE, A.CLOSE),
+    S.OPERATING: (a.send_queued,),
+    S.DRAINING: (a.drop_queued, a.arm_drain),
+    S.CLOSED: (a.drop_queued, a.fail_all_outgoing, a.clear_deadline, a.close),
 }
 
 # The same rows, indexed by event and state for the core.
@@ -296,7 +197,7 @@ def destination(event: type[e.Event], state: ServerState) -> ServerState:
     for cell in branches:
         if cell.to is not None:
             return ServerState(cell.to)
-    refusals = {A.REFUSE_SEQUENCE, A.REFUSE_STATELESS}
+    refusals = {a.refuse_sequence, a.refuse_stateless}
     if all(cell.is_impossible or refusals.intersection(cell.actions) for cell in branches):
         raise InvalidEventError(name, state.value)
     raise NoTransitionError(f"{name} does not change the state {state.value!r}", event=name, state=state.value)

@@ -47,10 +47,6 @@ class BatchReceived(Event, frozen=True):
     size: int = 0
 
 
-class BatchEnded(Event, frozen=True):
-    """every member of a batch was processed (made by the core)"""
-
-
 class InvalidReceived(Event, frozen=True):
     """JSON was received that is not JSON-RPC"""
 
@@ -310,7 +306,6 @@ class ClientParams(msgspec.Struct, frozen=True):
 Effects: TypeAlias = list[Effect]
 
 __all__ = [
-    "BatchEnded",
     "BatchReceived",
     "CancelReceived",
     "ClientDisconnected",

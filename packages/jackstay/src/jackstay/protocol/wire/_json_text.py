@@ -38,7 +38,7 @@ COUNT_THRESHOLD = 4_096
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-(_OPENS_ARRAY,) = b"["
+(OPENS_ARRAY,) = b"["
 
 _OUTLINE = b'{[}]"'
 _NOT_OUTLINE = bytes(byte for byte in range(256) if byte not in _OUTLINE)
@@ -73,7 +73,7 @@ class JsonProblem(msgspec.Struct, frozen=True, gc=False):
 def needs_check(text: bytes) -> bool:
     """Return False if the length and the characters rule out every problem that `find_problem` detects."""
     size = len(text)
-    if size > MAX_SHALLOW_TEXT and (size > MAX_SHALLOW_OBJECTS or _OPENS_ARRAY in text):
+    if size > MAX_SHALLOW_TEXT and (size > MAX_SHALLOW_OBJECTS or OPENS_ARRAY in text):
         return True
     return not text.isascii()
 

@@ -5,6 +5,7 @@ Independent of methods, states and revisions. `decode` never raises: an invalid 
 Ids, method names and errors are copies, and members of a batch are views of their own member only.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cache, lru_cache
 from typing import Annotated, Final, Literal, TypeAlias
@@ -146,6 +147,15 @@ class _Envelope(msgspec.Struct, gc=False):
     error: Raw | UnsetType = UNSET
 
 
+class _PlainRequest(Request, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """A request as nearly every client writes it: `jsonrpc`, `id`, `method` and perhaps `params`, of any type."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)]
+    method: Annotated[str, Meta(max_length=MAX_METHOD_LENGTH)]
+    params: Raw = None  # type: ignore[assignment]  # msgspec has no `Raw | None`
+
+
 class _Outline(msgspec.Struct, gc=False):
     """The members that identify an invalid message, with values of any type."""
 
@@ -162,6 +172,8 @@ class _ErrorObject(msgspec.Struct):
 
 
 _read_envelope = msgspec.json.Decoder(_Envelope).decode
+# For a server: reads a request in one step if its text needs no check. Everything else raises, and is left to `decode`.
+read_plain_request: Callable[[bytes], Request] = msgspec.json.Decoder(_PlainRequest).decode
 _read_outline = msgspec.json.Decoder(_Outline).decode
 _read_error = msgspec.json.Decoder(_ErrorObject).decode
 _read_id = msgspec.json.Decoder(int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)]).decode
@@ -170,7 +182,7 @@ _check_syntax = msgspec.json.Decoder(Raw).decode
 
 # msgspec raises UnicodeDecodeError for a decoded string that is not UTF-8. Frames are checked before, so it occurs only
 # when the id of a frame that failed this check is read.
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # msgspec's messages contain Python types; peers get these instead.
 _RULES = {
@@ -183,7 +195,7 @@ _RULES = {
 
 # `{` is the greatest byte that a JSON value can begin with, so a value that is not smaller than this is an object. A
 # bytearray can be compared with a Raw directly; reading the first byte through a memoryview takes three times as long.
-_MIN_OBJECT = bytearray(b"{")
+MIN_OBJECT = bytearray(b"{")
 
 _WHITESPACE = b" \t\r\n"
 
@@ -202,7 +214,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Message:
             return _malformed_text(frame, problem)
     try:
         envelope = _read_envelope(frame)
-    except _REFUSALS as error:
+    except DECODE_ERRORS as error:
         return _explain(frame, error)
     id = envelope.id
     method = envelope.method
@@ -216,7 +228,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Message:
     params: Raw | None = None
     if envelope.params is not UNSET:
         params = envelope.params
-        if params < _MIN_OBJECT:
+        if params < MIN_OBJECT:
             first = memoryview(params)[0]
             if first == ord("n"):
                 # More lenient than JSON-RPC 2.0, section 4.2: some libraries write absent members as null.
@@ -246,14 +258,14 @@ def _decode_response(frame: bytes, envelope: _Envelope) -> Single:
 def _decode_error(frame: bytes, id: RequestId | None, raw: Raw) -> Single:
     try:
         error = _read_error(raw)
-    except _REFUSALS as refusal:
+    except DECODE_ERRORS as refusal:
         reason, path = _describe_refusal(refusal, "$.error")
         return _invalid(frame, reason, path)
     if error.data is UNSET:
         return Error(id, error.code, error.message)
     try:
         return Error(id, error.code, error.message, _read_any(error.data))
-    except _REFUSALS as refusal:
+    except DECODE_ERRORS as refusal:
         reason, path = _describe_refusal(refusal, "$.error.data")
         return _invalid(frame, reason, path)
 
@@ -272,7 +284,7 @@ def _read_members() -> "msgspec.json.Decoder[msgspec.Struct]":
 def _decode_batch(frame: bytes) -> Message:
     try:
         values = msgspec.structs.astuple(_read_members().decode(frame))
-    except _REFUSALS as error:
+    except DECODE_ERRORS as error:
         return _malformed_text(frame, explain(frame, error))
     members = [bytes(value) for value in values if value is not UNSET]
     if len(members) > MAX_BATCH_MEMBERS:
@@ -298,7 +310,7 @@ def _explain(frame: bytes, error: Exception) -> Message:
         return _malformed_text(frame, explain(frame, error))
     try:
         _check_syntax(frame)  # msgspec stopped at the first invalid member
-    except _REFUSALS as refusal:
+    except DECODE_ERRORS as refusal:
         return _malformed_text(frame, explain(frame, refusal))
     reason, path = _describe_refusal(error, "$")
     return _invalid(frame, reason, path)
@@ -333,9 +345,9 @@ def _identify(frame: bytes) -> tuple[RequestId | Absent, bool]:
     except RecursionError:
         try:
             outline = _read_outline(flatten(frame, MAX_FLATTENED))
-        except _REFUSALS:
+        except DECODE_ERRORS:
             return ABSENT, False
-    except _REFUSALS:
+    except DECODE_ERRORS:
         id = _read_response_id(frame)
         return id, id is not ABSENT
     is_response = outline.method is UNSET and (outline.result is not UNSET or outline.error is not UNSET)
@@ -343,7 +355,7 @@ def _identify(frame: bytes) -> tuple[RequestId | Absent, bool]:
         return ABSENT, is_response
     try:
         return _read_id(outline.id), is_response
-    except _REFUSALS:
+    except DECODE_ERRORS:
         return ABSENT, is_response
 
 

@@ -1,8 +1,7 @@
 """The client's requests in flight, and every response that is sent.
 
-An exchange is one request and its response. It begins when a request is passed to a handler and ends with the response
-or with a cancellation; a later result is dropped. Responses to a 2025-03-26 batch are collected (`_batches`). A
-response over the frame limit is replaced by an error, because the client would not accept it.
+A request is in flight from the time it is passed to a handler until the response or a cancellation; a later result is
+dropped. Responses to a 2025-03-26 batch are collected (`_batches`).
 """
 
 from math import inf
@@ -12,34 +11,20 @@ from jackstay.protocol._methods import Method
 from jackstay.protocol.server._batches import Batches
 from jackstay.protocol.server._stateless import RequestMeta
 from jackstay.protocol.server.events import Effect, Send, Serve, StopServing
-from jackstay.protocol.wire._jsonrpc import (
-    ABSENT,
-    Absent,
-    Batch,
-    ErrorCode,
-    Request,
-    encode_error,
-    join_batch,
-)
+from jackstay.protocol.wire._jsonrpc import ABSENT, Absent, Batch, Request, encode_error, join_batch
 
 # Shared by all connections without a batch, and never modified.
 _NO_BATCHES = Batches()
 
 
-class Exchanges:
-    """The requests in flight. Effects are appended to `out`, in order."""
+class PeerRequests:
+    """The requests in flight. Effects are appended to `out`, in order.
 
-    __slots__ = (
-        "_batch",
-        "_batches",
-        "_limit",
-        "_member",
-        "_out",
-        "_progress",
-        "counts",
-        "in_flight",
-        "serial",
-    )
+    `receive` and `finish` of the connection use the public members directly: a request without progress and without a
+    batch is open while its id is in `in_flight`, and nothing else refers to it.
+    """
+
+    __slots__ = ("_batch", "_limit", "_member", "_out", "batches", "in_flight", "progress", "serial")
 
     def __init__(self, out: list[Effect], limit: int) -> None:
         self._out = out
@@ -47,68 +32,37 @@ class Exchanges:
         # The serial number of each request, by the id of the client. Integers and strings never compare equal.
         self.in_flight: dict[RequestId, int] = {}
         self.serial = 0
-        self.counts: dict[str, int] = {}
-        self._progress: dict[RequestId, float] = {}
+        # The last progress of each request that reported any.
+        self.progress: dict[RequestId, float] = {}
         # Replaced when the first batch arrives; most connections never receive one.
-        self._batches = _NO_BATCHES
+        self.batches = _NO_BATCHES
         # The batch that is being processed, and the index of the current member; None between batches.
         self._batch: int | None = None
         self._member = 0
 
     def __repr__(self) -> str:
-        return f"<Exchanges {self.in_flight!r}>"
+        return f"<PeerRequests {self.in_flight!r}>"
 
-    def copy(self, out: list[Effect]) -> "Exchanges":
-        """Return an independent copy, for model checking."""
-        clone = Exchanges(out, self._limit)
-        clone.in_flight = self.in_flight.copy()
-        clone.serial = self.serial
-        clone.counts = self.counts.copy()
-        clone._progress = self._progress.copy()
-        clone._batches = self._batches.copy()
-        clone._batch = self._batch
-        clone._member = self._member
-        return clone
+    # --- requests -----------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> tuple[object, ...]:
-        """Return everything that determines later behaviour, hashable; counters and serial numbers do not."""
-        return frozenset(self.in_flight), frozenset(self._progress.items()), self._batches.snapshot()
-
-    def count(self, name: str) -> int:
-        """Increment a counter and return its value."""
-        self.counts[name] = count = self.counts.get(name, 0) + 1
-        return count
-
-    @property
-    def is_plain(self) -> bool:
-        """True if a request can be completed by removing it from `in_flight` alone: for the fast path."""
-        return not self._progress and not self._batches.responses
-
-    # --- requests ---
-
-    def serve(self, request: Request, row: Method, version: str, meta: RequestMeta | None) -> None:
+    def serve(self, request: Request, method: Method, version: str, meta: RequestMeta | None) -> None:
         """Pass a request to its handler."""
         self.serial += 1
         self.in_flight[request.id] = self.serial
         if self._batch is not None:
-            self._batches.expect(self._batch, self._member, request.id)
-        self._out.append(Serve(request.id, self.serial, row, request.params, version, meta))
+            self.batches.expect(self._batch, self._member, request.id)
+        self._out.append(Serve(request.id, self.serial, method, request.params, version, meta))
 
     def is_current(self, id: RequestId, serial: int) -> bool:
         """Return True if this request, and not a later one with the same id, is in flight."""
         return self.in_flight.get(id) == serial
 
-    def advance(self, id: RequestId, progress: float) -> None:
-        """Store the progress of a request."""
-        self._progress[id] = progress
-
     def would_advance(self, id: RequestId, progress: float) -> bool:
         """Return True if progress increases, as 2025-11-25 basic/utilities/progress requires. NaN never does."""
-        return self._progress.get(id, -inf) < progress < inf
+        return self.progress.get(id, -inf) < progress < inf
 
     def respond(self, id: RequestId, frame: bytes) -> None:
         """Respond to a request in flight with this frame, now or with the rest of its batch."""
-        frame = self._fit(id, frame)
         if not self._forget(id, frame):
             self._out.append(Send(frame, id))
 
@@ -121,35 +75,26 @@ class Exchanges:
         """Cancel all requests in flight. The responses that batches already have are kept for `flush_batches`."""
         self._out += [StopServing(id, serial, reason) for id, serial in self.in_flight.items()]
         self.in_flight.clear()
-        self._progress.clear()
+        self.progress.clear()
 
     def _forget(self, id: RequestId, frame: bytes | None) -> bool:
         """Remove a request. Returns True if its response, if any, belongs to a batch."""
         del self.in_flight[id]
-        self._progress.pop(id, None)
-        number = self._batches.resolve(id, frame)
+        self.progress.pop(id, None)
+        number = self.batches.resolve(id, frame)
         if number is None:
             return False
         self._close(number)
         return True
 
-    def _fit(self, id: RequestId, frame: bytes) -> bytes:
-        """Return the frame, or an error response instead of one over the limit."""
-        if len(frame) <= self._limit:
-            return frame
-        self.count("response too large")
-        data: dict[str, Json] = {"size": len(frame), "limit": self._limit}
-        message = f"response too large: {len(frame)} bytes, limit {self._limit}; raise max_frame_bytes on both sides"
-        return encode_error(id, ErrorCode.INTERNAL_ERROR, message, data)
-
-    # --- responses that no handler makes ---
+    # --- responses that no handler makes ------------------------------------------------------------------------------
 
     def reply(self, frame: bytes, related_request_id: RequestId | None, error: McpError | None = None) -> None:
         """Send a response that no handler makes, or add it to the batch that is being processed."""
         if self._batch is None:
             self._out.append(Send(frame, related_request_id, error))
         else:
-            self._batches.add(self._batch, self._member, frame)
+            self.batches.add(self._batch, self._member, frame)
 
     def reject(
         self, error: McpError, id: RequestId | Absent, unreadable: Absent | None, data: "dict[str, Json]"
@@ -164,19 +109,14 @@ class Exchanges:
         else:
             self.reply(encode_error(id, error.code, error.message, data or ABSENT), id, error)
 
-    # --- batches ---
-
-    @property
-    def is_in_batch(self) -> bool:
-        """True while the members of a batch are being processed."""
-        return self._batch is not None
+    # --- batches ------------------------------------------------------------------------------------------------------
 
     def open_batch(self, batch: Batch) -> None:
         """Begin a batch: later responses belong to it."""
         ids = [member.id for member in batch.members if isinstance(member, Request)]
-        if self._batches is _NO_BATCHES:
-            self._batches = Batches()
-        self._batch = self._batches.open(ids[0] if ids else None)
+        if self.batches is _NO_BATCHES:
+            self.batches = Batches()
+        self._batch = self.batches.open(ids[0] if ids else None)
 
     def select_member(self, member: int) -> None:
         """Set the member that later responses belong to."""
@@ -190,11 +130,11 @@ class Exchanges:
 
     def flush_batches(self) -> None:
         """Send the available responses of every batch: no more will follow."""
-        for frames, related_request_id in self._batches.flush():
+        for frames, related_request_id in self.batches.flush():
             self._send_batch(frames, related_request_id)
 
     def _close(self, number: int) -> None:
-        responses = self._batches.close(number)
+        responses = self.batches.close(number)
         if responses is not None:
             self._send_batch(*responses)
 

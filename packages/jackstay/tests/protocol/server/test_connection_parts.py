@@ -1,4 +1,4 @@
-"""The connection as an object: actions and guards, copies, repr, and isolation of two connections."""
+"""The connection as an object: its components, copies, repr, and isolation of two connections."""
 
 import itertools
 import sys
@@ -10,8 +10,7 @@ import pytest
 from jackstay.errors import InvalidEventError, UsageError
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._table import Action, Guard
-from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.server._states import ServerState as S
 from model.server import (
     DEFAULT_CONFIG,
     INITIALIZED,
@@ -20,19 +19,16 @@ from model.server import (
     call,
     cancel,
     connect,
+    copied,
     frame,
     initialize,
     plain,
+    snapshot,
     stateless,
 )
 from model.server_checks import (
     NOW,
 )
-
-
-def test_every_action_and_guard_is_implemented() -> None:
-    assert set(ServerConnection.ACTIONS) == set(Action)
-    assert set(ServerConnection.GUARDS) == set(Guard)
 
 
 def test_two_connections_do_not_affect_each_other() -> None:
@@ -60,13 +56,13 @@ def test_a_copy_is_independent() -> None:
     core.receive(array(call(1), call(2)))
     core.step(e.OutgoingRequested("a", "roots/list"), NOW)
     core.step(e.Progressed(1, core.in_flight[1], "t", 1.0), NOW)
-    clone = core.copy()
-    assert clone.snapshot() == core.snapshot()
-    assert hash(clone.snapshot()) == hash(core.snapshot())
+    clone = copied(core)
+    assert snapshot(clone) == snapshot(core)
+    assert hash(snapshot(clone)) == hash(snapshot(core))
     for event in (e.Finished(1, core.in_flight[1]), e.OutgoingCancelled("a"), e.StopRequested()):
-        before = core.snapshot()
+        before = snapshot(core)
         clone.step(event, NOW)
-        assert core.snapshot() == before != clone.snapshot()
+        assert snapshot(core) == before != snapshot(clone)
     assert core.in_flight.keys() == {1, 2}
 
 
@@ -75,8 +71,8 @@ def test_repr_shows_the_state() -> None:
     assert repr(core) == "<ServerConnection fresh, 0 in flight>"
     core = connect(S.DRAINING)
     assert repr(core) == "<ServerConnection draining 2025-11-25, 1 in flight>"
-    assert "90" in repr(core._exchanges)
-    assert repr(core._outgoing) == "<OutgoingRequests {}, 0 queued>"
+    assert "90" in repr(core.peer_requests)
+    assert repr(core.outgoing) == "<OutgoingRequests {}, 0 queued>"
 
 
 def test_a_request_in_flight_does_not_keep_its_frame() -> None:
@@ -91,7 +87,7 @@ def test_a_request_in_flight_does_not_keep_its_frame() -> None:
     assert core.in_flight == {1: serve.serial}
     slow = connect(S.OPERATING, kind=SlowConnection)
     slow.receive(call(1, text="x" * 1000))
-    assert slow._out == []
+    assert slow.out == []
 
 
 def test_the_properties_for_drivers() -> None:
@@ -131,9 +127,9 @@ def test_an_event_of_another_machine_is_refused() -> None:
 
 def test_an_idle_connection_is_small() -> None:
     core = connect(S.OPERATING)
-    parts = [core, core._exchanges, core._outgoing, core._exchanges._batches]
+    parts = [core, core.peer_requests, core.outgoing, core.negotiation, core.peer_requests.batches]
     attributes = [
         getattr(part, name) for part in parts for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ())
     ]
-    own = [part for part in attributes if isinstance(part, dict | list | set) and part is not core._rows]
+    own = [part for part in attributes if isinstance(part, dict | list | set) and part is not core._methods]
     assert sum(sys.getsizeof(part) for part in [*parts, *own]) < 2048

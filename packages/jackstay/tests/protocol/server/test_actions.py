@@ -8,7 +8,7 @@ from jackstay.errors import (
 )
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.server._table import ServerState as S
+from jackstay.protocol.server._states import ServerState as S
 from model.server import (
     DEFAULT_CONFIG,
     INITIALIZED,
