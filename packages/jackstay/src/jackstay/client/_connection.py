@@ -132,6 +132,7 @@ class Connection:
         if exchange is None or exchange.caller is not call:
             return  # the call has ended
         call.may_have_run = self.core.calls.may_have_run(exchange)
+        self.step(e.CallCancelled(call.id))  # first: a listener may raise KeyboardInterrupt
         if self.telemetry.listeners and call.corr_id:
             call.emit_end(
                 self.telemetry,
@@ -139,7 +140,6 @@ class Connection:
                 reason=asyncio.CancelledError("cancelled by the caller"),
                 may_have_run=call.may_have_run,
             )
-        self.step(e.CallCancelled(call.id))
 
     def notify(self, method: str, params: bytes) -> None:
         """Send a notification now, or when the transport has room.
