@@ -13,7 +13,7 @@ __all__, __getattr__, __dir__ = attach(
         ".errors": "BackpressureError CapabilityError ClosedError FrameTooLargeError JsonRpcError McpError"
         " OutcomeUnknownError ProtocolError ResetError SessionLostError ShutdownError StateError TimeoutError"
         " TransportError UnexpectedOptionError UsageError",
-        ".server": "Server",
+        ".server": "Context Depends Server ToolError",
         ".transport": "stdio",
         ".transport.http": "http",
     },

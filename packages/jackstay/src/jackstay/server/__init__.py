@@ -10,6 +10,7 @@ __all__, __getattr__, __dir__ = attach(
         "._connection": "Connection",
         "._content": "Audio Image",
         "._context": "Context Elicited",
+        "._depends": "Depends",
         "._dispatch": "Middleware Next OnInvalidArguments",
         "._driver": "Driver Handlers Outcome",
         "._failures": "InsufficientScopeError ResourceNotFoundError ToolError",

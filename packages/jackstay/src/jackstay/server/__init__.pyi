@@ -5,6 +5,7 @@ from jackstay.server._changes import ChangeBus, ChangeListener, MemoryChanges
 from jackstay.server._connection import Connection
 from jackstay.server._content import Audio, Image
 from jackstay.server._context import Context, Elicited
+from jackstay.server._depends import Depends
 from jackstay.server._dispatch import Middleware, Next, OnInvalidArguments
 from jackstay.server._driver import Driver, Handlers, Outcome
 from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError
@@ -14,4 +15,4 @@ from jackstay.server._server import Server, find_server
 from jackstay.server._telemetry import EVENTS, Fields, Listener
 from jackstay.server._tracing import trace_requests
 
-__all__ = ["Audio", "Catalogue", "ChangeBus", "ChangeListener", "Connection", "Context", "Driver", "EVENTS", "Elicited", "Fields", "Handlers", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryChanges", "Middleware", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "ResourceNotFoundError", "Server", "ToolError", "find_server", "trace_requests"]
+__all__ = ["Audio", "Catalogue", "ChangeBus", "ChangeListener", "Connection", "Context", "Depends", "Driver", "EVENTS", "Elicited", "Fields", "Handlers", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryChanges", "Middleware", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "ResourceNotFoundError", "Server", "ToolError", "find_server", "trace_requests"]

@@ -86,7 +86,7 @@ def completion_from_function(
         raise UsageError(f"{function.name} must accept (value) or (value, arguments)", path=function.name)
     return CompletionEntry(
         key=completion_key(reference, argument),
-        call=call,
+        call=function.call,
         is_async=function.is_async,
         is_blocking=runs_blocking(function, blocking),
         function=function,

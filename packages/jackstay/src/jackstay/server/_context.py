@@ -8,8 +8,8 @@ In the stateless era they end the call with an `input_required` result, and the 
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -35,6 +35,8 @@ from jackstay.types import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from jackstay.server._depends import Dependencies
+    from jackstay.server._dispatch import Dispatch
     from jackstay.server._driver import Caller, Driver
     from jackstay.server._forms import Form, FormLike
     from jackstay.server._input_required import InputRounds
@@ -71,6 +73,17 @@ class Elicited(msgspec.Struct, frozen=True):
     def is_accepted(self) -> bool:
         """True if the user submitted the form, or agreed to open the URL."""
         return self.action == "accept"
+
+
+class _Done:
+    """An awaitable that has nothing to wait for."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return
+        yield
+
+
+_SENT = _Done()
 
 
 class Context:
@@ -205,6 +218,24 @@ class Context:
         """Send no more notifications for this request: the handler has returned. Called by the server."""
         self._has_ended = True
 
+    @property
+    def state(self) -> Any:
+        """What the lifespan of the server yielded; None without one."""
+        lifespan = self._dispatch.lifespan
+        return None if lifespan is None else lifespan.state
+
+    @property
+    def _dispatch(self) -> "Dispatch":
+        return cast("Dispatch", self._connection.handlers)  # a proxy calls no functions
+
+    @property
+    def _dependencies(self) -> "Dependencies":
+        return self._dispatch.dependencies
+
+    async def _run_in_thread(self, function: Callable[..., R], **arguments: object) -> R:
+        connection = self._connection
+        return await self._dispatch.pool.run(connection.owner or connection, function, **arguments)
+
     # --- notifications ------------------------------------------------------------------------------------------------
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
@@ -237,6 +268,26 @@ class Context:
         name = b"" if logger is None else b',"logger":%b' % encode_json(logger)
         params = b'{"level":"%b"%b,"data":%b}' % (level.encode(), name, encode_json(data))
         self._connection.call(self._connection.notify, "notifications/message", params, self.request_id)
+
+    def debug(self, data: object, logger: str | None = None) -> Awaitable[None]:
+        """Send a log message of this level, as `log()`. It may be awaited, and is sent in any case."""
+        self.log("debug", data, logger)
+        return _SENT
+
+    def info(self, data: object, logger: str | None = None) -> Awaitable[None]:
+        """Send a log message of this level, as `log()`. It may be awaited, and is sent in any case."""
+        self.log("info", data, logger)
+        return _SENT
+
+    def warning(self, data: object, logger: str | None = None) -> Awaitable[None]:
+        """Send a log message of this level, as `log()`. It may be awaited, and is sent in any case."""
+        self.log("warning", data, logger)
+        return _SENT
+
+    def error(self, data: object, logger: str | None = None) -> Awaitable[None]:
+        """Send a log message of this level, as `log()`. It may be awaited, and is sent in any case."""
+        self.log("error", data, logger)
+        return _SENT
 
     def close_stream(self, retry: float | None = None) -> None:
         """Close the HTTP response stream; the client reconnects for the result. For long-running work.

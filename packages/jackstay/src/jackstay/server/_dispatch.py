@@ -8,6 +8,7 @@ handlers are translated here: the messages of `ToolError` and similar reach the 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -39,7 +40,9 @@ from jackstay.types import (
 )
 
 if TYPE_CHECKING:
+    from jackstay.server._depends import Dependencies
     from jackstay.server._input_required import InputRounds, KeyRing
+    from jackstay.server._lifespan import Lifespan
 
 B = TypeVar("B", bound=Body)
 P = TypeVar("P")
@@ -137,6 +140,7 @@ class Dispatch:
         self._key_ring = key_ring
         self._round_timeout = round_timeout
         self._on_invalid_arguments = on_invalid_arguments
+        self.lifespan: Lifespan | None = None
         self._finalized: dict[bytes, bytes] = {}
         methods: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {
             "tools/call": self._call_tool,
@@ -151,6 +155,13 @@ class Dispatch:
         }
         # Each method, and the capability that it needs; empty if none.
         self._methods = {name: (serve, _needed_capability(name)) for name, serve in methods.items()}
+
+    @cached_property
+    def dependencies(self) -> "Dependencies":
+        """The dependencies of the server's functions."""
+        from jackstay.server._depends import Dependencies  # noqa: PLC0415  # few servers need it
+
+        return Dependencies()
 
     # --- the Handlers protocol ----------------------------------------------------------------------------------------
 

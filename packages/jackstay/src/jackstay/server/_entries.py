@@ -6,12 +6,15 @@ An entry is immutable and has its own list item already encoded, in two forms: r
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
 from jackstay.errors import Json, UsageError
 from jackstay.types import Body, Icon, encode_json
+
+if TYPE_CHECKING:
+    from jackstay.server._depends import Injected
 
 # An icon, or only its URI.
 IconLike: TypeAlias = Icon | str
@@ -73,6 +76,10 @@ class Runnable(Protocol):
     name: str
     is_async: bool
 
+    @property
+    def injected(self) -> "Injected | None":
+        """The call that resolves dependencies, if the function has any."""
+
 
 def runs_blocking(function: Runnable, blocking: bool | None) -> bool:
     """Return whether to call a function in the thread pool. Plain functions are, unless `blocking=False`.
@@ -80,6 +87,9 @@ def runs_blocking(function: Runnable, blocking: bool | None) -> bool:
     Raises:
         UsageError: for `blocking=True` on an async function.
     """
+    if function.injected is not None:
+        function.injected.uses_thread = function.injected.uses_thread and blocking is not False
+        return False
     if function.is_async and blocking:
         raise UsageError(f"blocking=True is not possible for {function.name}: it is async", path="blocking")
     return not function.is_async and blocking is not False

@@ -8,7 +8,7 @@ import functools
 import inspect
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from typing import Annotated, Any, Optional, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import NODEFAULT, Raw
@@ -19,6 +19,9 @@ from jackstay.server._foreign import Hint, adapt, decode_foreign, is_field
 from jackstay.server._problems import DECODE_ERRORS, InvalidArguments, JsonPath, collect, find_problems
 from jackstay.server._schema import Schema, UnusableHintError, object_schema, schemas_of
 from jackstay.types import encode_json
+
+if TYPE_CHECKING:
+    from jackstay.server._depends import Injected
 
 # Positional and keyword arguments: `function.call(*call[0], **call[1])`.
 Call: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
@@ -57,6 +60,20 @@ class Parameter(msgspec.Struct, frozen=True):
         return self.default is NODEFAULT
 
 
+class Dependency:
+    """The default of a parameter whose argument another function provides: `Depends(provider)`."""
+
+    __slots__ = ("provider", "scope")
+
+    def __init__(self, provider: Callable[..., Any], scope: str) -> None:
+        self.provider = provider
+        self.scope = scope
+
+    def __repr__(self) -> str:
+        name = getattr(self.provider, "__qualname__", type(self.provider).__name__)
+        return f"Depends({name}, scope={self.scope!r})"
+
+
 class Function:
     """A function, its parameters and their schema. `bind(arguments, context)` returns the arguments of the call.
 
@@ -75,6 +92,7 @@ class Function:
         "bind",
         "call",
         "description",
+        "injected",
         "input_schema",
         "is_async",
         "name",
@@ -99,8 +117,13 @@ class Function:
         self._context: str | None = None
         # The names of the positional parameters in order, including the one for the context.
         self._positional: list[str] = []
+        dependencies: dict[str, Dependency] = {}
         for parameter in signature.parameters.values():
+            if isinstance(parameter.default, Dependency):
+                dependencies[parameter.name] = parameter.default
+                continue
             self._add_parameter(parameter, hints, docstring.parameters, context_type, _bound_keywords(call))
+        self.injected: Injected | None = self._inject(dependencies) if dependencies else None
         self.input_schema = _describe(self.parameters, self.name)
         self._struct = _make_struct(self.parameters, self.name)
         self._decode = msgspec.json.Decoder[Any](self._struct, dec_hook=decode_foreign).decode
@@ -109,6 +132,23 @@ class Function:
     def __repr__(self) -> str:
         names = ", ".join(parameter.name for parameter in self.parameters)
         return f"<Function {self.name}({names}){' async' if self.is_async else ''}>"
+
+    def _inject(self, dependencies: dict[str, Dependency]) -> "Injected":
+        """Replace `call` by one that takes the context and resolves the dependencies first."""
+        from jackstay.server._depends import Injected  # noqa: PLC0415  # few servers need it
+
+        passes_context = self._context is not None
+        self._context = self._context or "_context"
+        injected = Injected(
+            self.call,
+            dependencies,
+            self._positional,
+            self._context,
+            is_async=self.is_async,
+            passes_context=passes_context,
+        )
+        self.call, self.is_async = injected, True
+        return injected
 
     @property
     def takes_context(self) -> bool:
@@ -158,7 +198,7 @@ class Function:
         """Choose the fastest `bind`. The common cases are all-positional parameters, with or without a context."""
         decode, refuse, arrange = self._decode, self._refuse, self.arrange
         names = [parameter.name for parameter in self.parameters]
-        if self._positional == names:
+        if self._positional == names and self._context is None:
 
             def bind(arguments: RawArguments, context: object) -> Call | InvalidArguments:
                 try:

@@ -32,6 +32,8 @@ class Lifetime:
     def __init__(self) -> None:
         self.startup_hooks: list[Callable[[], object]] = []
         self.shutdown_hooks: list[Callable[[], object]] = []
+        # Run after the shutdown hooks.
+        self.final_hooks: list[Callable[[], object]] = []
         self.pool = Pool(HOOK_THREADS)
         self._lock = threading.Lock()
         self._users: set[Hashable] = set()
@@ -111,7 +113,7 @@ class Lifetime:
                 self._needs_shutdown = False
                 self._started = 0
                 deadline = asyncio.get_running_loop().time() + timeout
-                for hook in self.shutdown_hooks:
+                for hook in (*self.shutdown_hooks, *self.final_hooks):
                     left = deadline - asyncio.get_running_loop().time()
                     await self._run_hook(hook, max(MIN_HOOK_TIMEOUT, left))
         finally:

@@ -111,7 +111,7 @@ def prompt_from_function(
         key=name,
         listed=listed,
         listed_plain=listed,
-        call=call,
+        call=function.call,
         is_async=function.is_async,
         is_blocking=runs_blocking(function, options.blocking),
         takes_context=function.takes_context,

@@ -132,7 +132,7 @@ def resource_from_function(
         key=uri,
         listed=listed,
         listed_plain=listed,
-        call=call,
+        call=function.call,
         is_async=function.is_async,
         is_blocking=runs_blocking(function, options.blocking),
         takes_context=function.takes_context,

@@ -33,6 +33,8 @@ from jackstay.server._registration import (
 from jackstay.server._telemetry import Listener, Telemetry
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
     from jackstay.protocol.http import ParamHeader
     from jackstay.protocol.server import ServerConfig
     from jackstay.server._changes import ChangeBus
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from jackstay.server._driver import ConnectionConfig, Driver, Handlers
     from jackstay.server._entries import IconLike
     from jackstay.server._input_required import KeyRing
+    from jackstay.server._lifespan import Lifespan
     from jackstay.server._registration import (
         AddedToolKeywords,
         PromptKeywords,
@@ -97,12 +100,14 @@ class Server:
         middleware: Sequence[Middleware] = (),
         on_invalid_arguments: OnInvalidArguments | None = None,
         changes: ChangeBus | None = None,
+        lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
         **options: Unpack[ServerKeywords],
     ) -> None:
         self.options = make_options(name=name, version=version, instructions=instructions, **options)
         self.catalogue = Catalogue(self.options.for_catalogue(), self._changed)
         self._pool = Pool(self.options.threads)
         self._lifetime = Lifetime()
+        self._lifetime.final_hooks.append(self._close_dependencies)
         self._telemetry = Telemetry(name)
         self._state_keys: KeyRing | None = None
         self._middleware: tuple[Middleware, ...] = ()
@@ -114,6 +119,9 @@ class Server:
             if inspect.iscoroutinefunction(on_invalid_arguments):
                 message = "on_invalid_arguments must be a plain function, not async: its result is not awaited"
                 raise UsageError(message, path="on_invalid_arguments")
+        self._lifespan: Lifespan | None = None
+        if lifespan is not None:
+            self._add_lifespan(lifespan)
         # Set by `run()`. Called from any thread when the stdio client has closed its end, with True while startup
         # hooks still run.
         self.on_stdio_ending: Callable[[bool], None] | None = None
@@ -145,6 +153,7 @@ class Server:
             on_invalid_arguments=self._on_invalid_arguments,
         )
         dispatch.middleware = self._middleware
+        dispatch.lifespan = self._lifespan
         return dispatch
 
     @property
@@ -290,6 +299,22 @@ class Server:
         self._middleware = (*self._middleware, middleware)
         if "dispatch" in self.__dict__:
             self.dispatch.middleware = self._middleware
+
+    def _add_lifespan(self, lifespan: Callable[[Server], AbstractAsyncContextManager[Any]]) -> None:
+        from jackstay.server._lifespan import Lifespan  # noqa: PLC0415  # few servers need it
+
+        check_function(lifespan, "lifespan")
+        self._lifespan = Lifespan(lambda: lifespan(self))
+        self._lifetime.startup_hooks.append(self._lifespan.enter)
+        self._lifetime.final_hooks.append(self._lifespan.leave)
+
+    def override(self, provider: Callable[..., Any], replacement: Callable[..., Any]) -> AbstractContextManager[None]:
+        """Call `replacement` instead of `provider`, a dependency, inside a `with` block. For tests."""
+        return self.dispatch.dependencies.override(provider, replacement)
+
+    async def _close_dependencies(self) -> None:
+        if "dispatch" in self.__dict__ and "dependencies" in self.dispatch.__dict__:
+            await self.dispatch.dependencies.close()
 
     def on_startup(self, hook: F) -> F:
         """Call this function, sync or async, once before the first client is served. A decorator."""

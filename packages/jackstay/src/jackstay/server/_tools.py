@@ -129,6 +129,8 @@ def tool_from_schema(
 class _Handler:
     """A function of `(arguments)` or `(arguments, context)`, with the attributes that `_make` needs."""
 
+    injected = None
+
     def __init__(self, call: Callable[..., object]) -> None:
         self.call = call
         self.name: str = getattr(call, "__name__", type(call).__name__)

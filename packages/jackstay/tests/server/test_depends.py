@@ -1,0 +1,240 @@
+"""`Depends`: providers, scopes, cleanup, replacement in tests, and errors at registration."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from jackstay import Context, Depends, Server, connect
+from jackstay.errors import UsageError
+
+LOG: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _empty_log() -> None:
+    LOG.clear()
+
+
+def settings() -> dict[str, str]:
+    LOG.append("settings")
+    return {"table": "orders"}
+
+
+async def session(values: dict[str, str] = Depends(settings)) -> AsyncIterator[str]:
+    LOG.append("open")
+    try:
+        yield f"session of {values['table']}"
+    except ValueError:
+        LOG.append("rolled back")
+        raise
+    finally:
+        LOG.append("close")
+
+
+def cursor(of: str = Depends(session)) -> Iterator[str]:
+    yield f"cursor of {of}"
+    LOG.append("cursor closed")
+
+
+async def user(ctx: Context) -> str:
+    return f"request {ctx.request_id}"
+
+
+class Clock:
+    def __init__(self, values: dict[str, str] = Depends(settings)) -> None:
+        self.table = values["table"]
+
+    def __call__(self) -> str:
+        return "noon"
+
+
+async def call(server: Server, name: str, **arguments: Any) -> Any:
+    async with connect(server) as client:
+        return await client.tools.call(name, arguments)
+
+
+async def test_providers_are_called_once_a_request_and_closed_in_reverse_order() -> None:
+    server = Server("x")
+
+    @server.tool
+    async def find(
+        query: str,
+        first: str = Depends(cursor),
+        limit: int = 3,
+        *,
+        second: str = Depends(session),
+        who: str = Depends(user),
+        clock: Clock = Depends(Clock),
+        time: str = Depends(Clock.__call__.__get__(Clock({"table": "x"}))),
+        ctx: Context,
+    ) -> list[str]:
+        LOG.append("handler")
+        assert asyncio.current_task() is not None
+        return [query, str(limit), first, second, who, clock.table, time, ctx.method]
+
+    async with connect(server) as client:
+        (tool,) = await client.tools.list()
+        assert list(tool.input_schema["properties"]) == ["query", "limit"]  # type: ignore[arg-type]
+        result = await client.tools.call("find", {"query": "q", "limit": 5})
+    assert result.structured_content == {
+        "result": [
+            "q",
+            "5",
+            "cursor of session of orders",
+            "session of orders",
+            "request 3",
+            "orders",
+            "noon",
+            "tools/call",
+        ]
+    }
+    assert LOG == ["settings", "open", "handler", "cursor closed", "close"]
+
+
+async def test_a_plain_function_runs_in_a_thread_unless_it_never_blocks() -> None:
+    server = Server("x")
+
+    @server.tool
+    def blocks(of: str = Depends(session)) -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    @server.tool(blocking=False)
+    def never_blocks(of: str = Depends(session)) -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    assert (await call(server, "blocks")).text == "false"
+    assert (await call(server, "never_blocks")).text == "true"
+
+
+async def test_an_error_of_the_handler_reaches_the_generator() -> None:
+    server = Server("x")
+
+    @server.tool
+    async def fail(of: str = Depends(session)) -> None:
+        raise ValueError("no")
+
+    assert (await call(server, "fail")).is_error
+    assert LOG == ["settings", "open", "rolled back", "close"]
+
+
+async def test_a_dependency_of_the_server_lives_until_it_shuts_down() -> None:
+    server = Server("x")
+
+    async def pool(values: dict[str, str] = Depends(settings, scope="server")) -> AsyncIterator[object]:
+        LOG.append("pool")
+        yield object()
+        LOG.append("pool closed")
+
+    seen: list[object] = []
+
+    @server.tool
+    async def use(pool: object = Depends(pool, scope="server")) -> None:
+        seen.append(pool)
+
+    async with connect(server) as client:
+        await asyncio.gather(*(client.tools.call("use") for _ in range(3)))
+        assert LOG == ["settings", "pool"]
+    assert LOG == ["settings", "pool", "pool closed"]
+    assert len(seen) == 3
+    assert len(set(map(id, seen))) == 1
+
+
+async def test_prompts_resources_and_completions_have_dependencies_too() -> None:
+    server = Server("x")
+
+    @server.resource("table://{name}")
+    async def table(name: str, of: str = Depends(session)) -> str:
+        return f"{name}: {of}"
+
+    @server.prompt
+    def greeting(name: str, of: str = Depends(session)) -> str:
+        return f"{name}: {of}"
+
+    async with connect(server) as client:
+        (read,) = (await client.resources.read("table://a")).contents
+        assert read.text == "a: session of orders"  # type: ignore[attr-defined]
+        prompt = await client.prompts.get("greeting", {"name": "b"})
+    assert prompt.messages[0].content.text == "b: session of orders"  # type: ignore[union-attr]
+
+
+async def test_a_provider_is_replaced_inside_a_with_block() -> None:
+    server = Server("x")
+
+    @server.tool
+    async def find(of: str = Depends(cursor)) -> str:
+        return of
+
+    def other(values: dict[str, str] = Depends(settings)) -> str:
+        return f"other {values['table']}"
+
+    with server.override(session, other):
+        assert (await call(server, "find")).text == "cursor of other orders"
+        with server.override(session, lambda: "third"):
+            assert (await call(server, "find")).text == "cursor of third"
+        assert (await call(server, "find")).text == "cursor of other orders"
+    assert (await call(server, "find")).text == "cursor of session of orders"
+
+
+async def test_two_clients_that_cancel_close_their_dependencies() -> None:
+    server, started, closed = Server("x"), asyncio.Event(), asyncio.Event()
+
+    async def lock() -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            closed.set()
+
+    @server.tool
+    async def wait(lock: None = Depends(lock)) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async with connect(server) as client:
+        waiting = asyncio.create_task(client.tools.call("wait"))
+        await started.wait()
+        waiting.cancel()
+        await closed.wait()
+
+
+def test_errors_at_registration() -> None:
+    server = Server("x")
+
+    def needs_argument(query: str) -> str:
+        return query
+
+    def of_request(ctx: Context) -> str:
+        return ctx.method
+
+    def of_server(of: str = Depends(user)) -> str:
+        return of
+
+    def unresolved(of: "Missing") -> None:  # type: ignore[name-defined]  # noqa: F821
+        pass
+
+    def again() -> None: ...
+
+    again.__defaults__ = ()
+
+    def first(of: Any = None) -> None: ...
+    def second(of: Any = Depends(first)) -> None: ...
+
+    first.__defaults__ = (Depends(second),)
+    for marker, message in [
+        (Depends(needs_argument), "a provider gets only a Context and other dependencies"),
+        (Depends(of_request, scope="server"), "a dependency of the server has no Context"),
+        (Depends(of_server, scope="server"), "a dependency of the server cannot depend on one of a request"),
+        (Depends(unresolved), "cannot resolve an annotation"),
+        (Depends(first), "dependency cycle: .*first -> .*second -> .*first"),
+    ]:
+
+        def tool(of: Any = marker) -> None: ...
+
+        with pytest.raises(UsageError, match=message):
+            server.tool(tool)
+    for wrong, options in ((5, {}), (settings, {"scope": "session"})):
+        with pytest.raises(UsageError):
+            Depends(wrong, **options)  # type: ignore[arg-type]
+    assert repr(Depends(settings)) == "Depends(settings, scope='request')"
