@@ -13,11 +13,12 @@ import msgspec
 import list_messages
 from jackstay import errors
 from jackstay.cli._serve import FLAGS
-from jackstay.protocol import METHODS, REVISIONS, Machine, Method, Revision
-from jackstay.protocol.client import SETTINGS, Setting, Settings
+from jackstay.protocol import METHODS, REVISIONS, Machine, Method, Revision, Setting, settings_of
+from jackstay.protocol.client import SETTINGS, Settings
 from jackstay.protocol.drawing import MACHINES, draw
 from jackstay.protocol.http import Fact, Sent
 from jackstay.protocol.http._verdict import RULES, Rule
+from jackstay.server import Options
 from jackstay.server.http import HTTP_OPTIONS, RUN_OPTIONS, HttpOptions, RunOptions
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -213,20 +214,25 @@ def settings_page() -> str:
     """Return the page with every setting and option."""
     flags = {"host": "--http", "port": "--http"} | {row.option: row.flag for row in FLAGS}
     head = ["option", "flag", "default", "values", "meaning"]
+    server_options = {name: row for name, row in settings_of(Options).items() if name != "name"}
     return (
         HEAD + "# Settings\n\n"
         "An invalid value raises `UsageError` with the name of the setting and the valid values. Times are in "
         "seconds.\n\n"
         "- [A client connection](#a-client-connection): `connect()`\n"
+        "- [A server](#a-server): `Server()`\n"
         "- [An HTTP endpoint](#an-http-endpoint): `server.asgi()`, and `server.run()` together with the next group\n"
         '- [A process that serves HTTP](#a-process-that-serves-http): `server.run(transport="http")`\n'
-        "- Other pages: [`Server()`](server.md#options), [`http()`](client.md#over-http), [`OAuth()`](oauth.md#users), "
+        "- Other pages: [`http()`](client.md#over-http), [`OAuth()`](oauth.md#users), "
         "[a single call](client.md#calling)\n\n"
         "## A client connection\n\n"
         "Keyword arguments of `connect()`.\n\n"
         + table(["setting", "default", "values", "meaning"], option_rows(SETTINGS, Settings()))
         + "\nIf `request_timeout` and `max_timeout` are both None, a call to a server that hangs never ends.\n\n"
-        "## An HTTP endpoint\n\n"
+        "## A server\n\n"
+        "Keyword arguments of `Server(name)`, except for [functions and objects](server.md#options).\n\n"
+        + table(["option", "default", "values", "meaning"], option_rows(server_options, Options(name="-")))
+        + "\n## An HTTP endpoint\n\n"
         'Keyword arguments of `server.asgi()` and `server.run(transport="http")`. The flags are those of '
         "the `serve` command.\n\n"
         + table(head, option_rows(HTTP_OPTIONS, HttpOptions(), flags))

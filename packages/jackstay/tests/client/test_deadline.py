@@ -321,7 +321,7 @@ async def test_an_invalid_deadline_is_refused_before_anything_is_sent() -> None:
         for operation in operations:
             for name in ("timeout", "max_timeout"):
                 for seconds in (0, -1, float("nan")):
-                    with pytest.raises(McpError, match=f"{name} must be a positive number or None"):
+                    with pytest.raises(McpError, match=f"{name} must be a positive number, or None"):
                         await operation(**{name: seconds})
         assert peer.got("tools/list") == peer.got("ping") == []
     with pytest.raises(StateError):

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from jackstay.errors import ProtocolError, UsageError
 from jackstay.protocol import METHODS, REVISIONS
-from jackstay.server._catalogue import CHANGES, LISTS, Catalogue, CatalogueOptions, Kind
+from jackstay.protocol.server import ListOptions
+from jackstay.server._catalogue import CHANGES, LISTS, Catalogue, Kind
 from jackstay.server._completions import completion_from_function
 from jackstay.server._prompts import PromptEntry, PromptOptions, prompt_from_function
 from jackstay.server._resources import ResourceEntry, resource_from_function
@@ -140,7 +141,7 @@ def test_encoded_lists_are_cached_until_a_change() -> None:
 
 
 def test_the_members_of_a_list_depend_on_the_revision() -> None:
-    catalogue = Catalogue(CatalogueOptions(ttl_ms=5, cache_scope="public"))
+    catalogue = Catalogue(ListOptions(ttl_ms=5, cache_scope="public"))
     catalogue.add_tools(tool("a"))
     for version, row in REVISIONS.items():
         page = msgspec.json.decode(catalogue.page(Kind.TOOLS, version))
@@ -152,7 +153,7 @@ def test_the_members_of_a_list_depend_on_the_revision() -> None:
 def test_all_pages_together_are_the_list(subtests: pytest.Subtests) -> None:
     for size in [1, 7, 29, 30, 31]:
         with subtests.test(size=size):
-            catalogue = Catalogue(CatalogueOptions(page_size=size))
+            catalogue = Catalogue(ListOptions(page_size=size))
             catalogue.add_tools(*TOOLS)
             pages = read_all(catalogue)
             assert [name for page in pages for name in page] == [entry.key for entry in TOOLS]
@@ -167,7 +168,7 @@ def next_cursor(catalogue: Catalogue, cursor: str | None = None) -> str:
 
 
 def test_a_cursor_stays_valid_while_the_list_changes() -> None:
-    catalogue = Catalogue(CatalogueOptions(page_size=10))
+    catalogue = Catalogue(ListOptions(page_size=10))
     catalogue.add_tools(*TOOLS)
     cursor = next_cursor(catalogue)
     catalogue.remove_tools("t0", "t3")
@@ -181,7 +182,7 @@ def test_a_cursor_stays_valid_while_the_list_changes() -> None:
 
 
 def test_pages_at_unusual_offsets_are_not_cached() -> None:
-    catalogue = Catalogue(CatalogueOptions(page_size=10))
+    catalogue = Catalogue(ListOptions(page_size=10))
     catalogue.add_tools(*TOOLS)
     cursor = next_cursor(catalogue)
     assert catalogue.page(Kind.TOOLS, NOW, cursor) is catalogue.page(Kind.TOOLS, NOW, cursor)
@@ -200,7 +201,7 @@ def test_a_bad_cursor_is_invalid_params(subtests: pytest.Subtests) -> None:
 
 
 def test_a_cursor_of_another_list_is_invalid() -> None:
-    catalogue = Catalogue(CatalogueOptions(page_size=1))
+    catalogue = Catalogue(ListOptions(page_size=1))
     catalogue.add_tools(tool("a"), tool("b"))
     with pytest.raises(ProtocolError):
         catalogue.page(Kind.PROMPTS, NOW, next_cursor(catalogue))
@@ -288,7 +289,7 @@ def test_options_are_checked(subtests: pytest.Subtests) -> None:
     for options, path in cases:
         with subtests.test(options=options, path=path):
             with pytest.raises(UsageError) as caught:
-                CatalogueOptions(**options)
+                ListOptions(**options)
             assert caught.value.path == path
 
 
@@ -299,7 +300,7 @@ def test_repr_of_a_listing() -> None:
 
 
 def test_concurrent_changes_and_consistent_reads() -> None:
-    catalogue = Catalogue(CatalogueOptions(page_size=5))
+    catalogue = Catalogue(ListOptions(page_size=5))
     started = threading.Barrier(5)
     failures: list[BaseException] = []
     pairs = [[(tool(f"{thread}.{n}a"), tool(f"{thread}.{n}b")) for n in range(20)] for thread in range(4)]
@@ -340,7 +341,7 @@ def test_concurrent_changes_and_consistent_reads() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=30), st.integers(1, 4))
 def test_entries_that_stay_are_listed_exactly_once(changes: list[tuple[bool, int]], size: int) -> None:
-    catalogue = Catalogue(CatalogueOptions(page_size=size))
+    catalogue = Catalogue(ListOptions(page_size=size))
     catalogue.add_tools(*TOOLS[:10])
     seen: list[str] = []
     always = {entry.key for entry in TOOLS[:10]}

@@ -6,7 +6,6 @@ import pytest
 from jackstay.errors import UnexpectedOptionError, UsageError
 from jackstay.server import EVENTS, Options
 from jackstay.server._options import CAPABILITIES, make_options
-from jackstay.server._server import ServerKeywords
 from scripted.places import ROOT
 
 WRONG = [
@@ -78,16 +77,16 @@ def test_server_info_and_capabilities() -> None:
     }
     assert set(msgspec.json.decode(core.capabilities)) == {*CAPABILITIES, "logging"}
     assert set(msgspec.json.decode(options.for_core(frozenset()).capabilities)) == {"logging"}
-    assert options.for_catalogue().page_size == options.page_size
 
 
 PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 
 
 def test_every_option_is_documented(subtests: pytest.Subtests) -> None:
-    for name in [*Options.__struct_fields__, "middleware", "on_invalid_arguments"]:
+    settings = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8").partition("## A server")[2]
+    for name in [*(set(Options.__struct_fields__) - {"name"}), "middleware", "on_invalid_arguments", "changes"]:
         with subtests.test(name=name):
-            table = PAGE.partition("## Options")[2]
+            table = settings if name in Options.__struct_fields__ else PAGE.partition("## Options")[2]
             assert f"`{name}`" in table
 
 
@@ -95,8 +94,3 @@ def test_every_event_is_documented_with_its_fields(subtests: pytest.Subtests) ->
     for event in EVENTS:
         with subtests.test(event=event):
             assert f"| `{event}` | {', '.join(EVENTS[event])} |" in PAGE
-
-
-def test_the_typed_keywords_are_the_options() -> None:
-    parameters = {"name", "version", "instructions"}
-    assert ServerKeywords.__annotations__.keys() | parameters == set(Options.__struct_fields__)

@@ -23,8 +23,9 @@ from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions
 from jackstay.client._start_limiter import StartLimiter, ThrottledTarget
 from jackstay.client._tools import ToolOptions, list_options
-from jackstay.errors import ClosedError, Json, McpError, StateError, UnexpectedOptionError, UsageError
-from jackstay.protocol.client import FleetKeywords
+from jackstay.errors import ClosedError, Json, McpError, StateError, UsageError
+from jackstay.protocol import refuse_unknown
+from jackstay.protocol.client import FleetKeywords, Settings
 from jackstay.transport import Target
 from jackstay.types import CallToolResult, Tool
 
@@ -62,8 +63,8 @@ class Fleet:
     ) -> None:
         if not separator:
             raise UsageError("separator must not be empty", path="separator")
-        if "name" in settings:
-            raise UnexpectedOptionError("Fleet()", "name", FleetKeywords.__annotations__)
+        refuse_unknown(settings, FleetKeywords.__annotations__, "Fleet()")
+        Settings(**settings)  # checks the values
         for name in targets:
             if not name:
                 raise UsageError("a server name must not be empty", path="targets")

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 
@@ -26,10 +26,9 @@ from jackstay.errors import (
     ProtocolError,
     StateError,
     TimeoutError,
-    UnexpectedOptionError,
     UsageError,
 )
-from jackstay.protocol import METHODS
+from jackstay.protocol import METHODS, Setting, refuse_unknown, settings_of
 from jackstay.protocol.client import ClientState, ServerFacts
 from jackstay.types import (
     CreateTaskResult,
@@ -53,6 +52,10 @@ MAX_ROUNDS = 8
 ProgressHandler: TypeAlias = Callable[[ProgressNotificationParams], object]
 
 
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
 class CallOptions(TypedDict, total=False):
     """Options of one call, which override the settings.
 
@@ -60,30 +63,22 @@ class CallOptions(TypedDict, total=False):
     notification, which extends the soft deadline; `meta` has additional members for `_meta` of the request.
     """
 
-    timeout: float | None
-    max_timeout: float | None
-    wait_for_ready: bool
-    busy: Literal["retry", "wait"]
-    replay: Literal["never", "safe"]
-    on_progress: ProgressHandler | None
-    meta: Mapping[str, Json] | None
+    # fmt: off
+    timeout: Annotated[float | None, Setting("The soft deadline.", is_valid=_is_time, expected="a positive number")]
+    max_timeout: Annotated[float | None, Setting("The hard deadline.", is_valid=_is_time, expected="a positive number")]
+    wait_for_ready: Annotated[bool, Setting("Whether the call waits for the connection.")]
+    busy: Annotated[Literal["retry", "wait"], Setting("What the call does when the transport is busy.")]
+    replay: Annotated[Literal["never", "safe"], Setting("Whether the call is sent again after a reconnect.")]
+    on_progress: Annotated[ProgressHandler | None, Setting("Called for each progress notification.",
+        is_valid=callable, expected="a function")]
+    meta: Annotated[Mapping[str, Json] | None, Setting("Additional members of `_meta`.",
+        is_valid=lambda value: isinstance(value, Mapping), expected="a mapping")]
+    # fmt: on
 
 
-def _is_time(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0)
-
-
-# The check of each option, and the description of valid values.
-_OPTIONS: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
-    "timeout": (_is_time, "a positive number or None"),
-    "max_timeout": (_is_time, "a positive number or None"),
-    "wait_for_ready": (lambda value: isinstance(value, bool), "a bool"),
-    "busy": (lambda value: value in ("retry", "wait"), "'retry' or 'wait'"),
-    "replay": (lambda value: value in ("never", "safe"), "'never' or 'safe'"),
-    "on_progress": (lambda value: value is None or callable(value), "a function or None"),
-    "meta": (lambda value: value is None or isinstance(value, Mapping), "a mapping or None"),
-}
-_FORWARDED = ("timeout", "max_timeout", "wait_for_ready", "busy")
+CALL_OPTIONS: Final = settings_of(CallOptions)
+# The options that are not fields of a call with the same name.
+_CONVERTED: Final = ("replay", "on_progress", "meta")
 
 Answer: TypeAlias = R | InputRequiredResult | CreateTaskResult
 Reader: TypeAlias = Callable[[msgspec.Raw], Any]
@@ -285,9 +280,7 @@ class Requests:
         replay = self.default_replay
         if options:
             _check_options(options)
-            for name in _FORWARDED:
-                if name in options:
-                    fields[name] = options[name]  # type: ignore[literal-required]  # names from the TypedDict
+            fields.update((name, value) for name, value in options.items() if name not in _CONVERTED)
             replay = options.get("replay", replay)
             if meta := options.get("meta"):
                 fields["meta"] = encode_json(dict(meta))[1:-1]
@@ -314,12 +307,9 @@ def _is_str(value: object) -> bool:
 
 def _check_options(options: CallOptions) -> None:
     """Raises: UnexpectedOptionError for an unknown option, UsageError for a bad value."""
+    refuse_unknown(options, CALL_OPTIONS, "the call")
     for name, value in options.items():
-        if name not in _OPTIONS:
-            raise UnexpectedOptionError("the call", name, _OPTIONS)
-        is_valid, expected = _OPTIONS[name]
-        if not is_valid(value):
-            raise UsageError(f"{name} must be {expected}, got {value!r}", path=name)
+        CALL_OPTIONS[name].check(value)
 
 
 def _has_capability(capabilities: bytes, capability: str) -> bool:

@@ -17,7 +17,8 @@ import msgspec
 
 from jackstay.errors import UsageError, did_you_mean
 from jackstay.protocol import REVISIONS
-from jackstay.server._entries import Entry, check_cache_hints
+from jackstay.protocol.server import ListOptions
+from jackstay.server._entries import Entry
 from jackstay.server._pages import Position, read_cursor, write_cursor
 
 # Loaded by `_registration` when the first entry of a kind is registered.
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from jackstay.server._tools import ToolEntry
 
 E = TypeVar("E", bound=Entry)
-
-# Large, because servers built with the official SDKs send a single page, and some hosts never request a second.
-PAGE_SIZE = 500
 
 
 class Kind(StrEnum):
@@ -63,22 +61,6 @@ CHANGES: Mapping[Kind, str] = MappingProxyType(
 )
 
 
-class CatalogueOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The page size, and the cache hints of lists in 2026-07-28.
-
-    Raises: UsageError, which names the option.
-    """
-
-    page_size: int = PAGE_SIZE
-    ttl_ms: int = 0
-    cache_scope: str = "private"
-
-    def __post_init__(self) -> None:
-        if type(self.page_size) is not int or self.page_size < 1:
-            raise UsageError(f"page_size must be an int of at least 1, not {self.page_size!r}", path="page_size")
-        check_cache_hints(self.ttl_ms, self.cache_scope)
-
-
 # The form of a page: with or without output schemas, with or without cache hints.
 _Form: TypeAlias = tuple[bool, bool]
 
@@ -93,7 +75,7 @@ class Listing(Generic[E]):
     def __init__(
         self,
         kind: Kind,
-        options: CatalogueOptions,
+        options: ListOptions,
         numbered: dict[str, tuple[int, E]],
         version: int,
         next_number: int,
@@ -187,8 +169,8 @@ class Catalogue:
     `changed(kind)` is called after every change to a list, by the thread that made it.
     """
 
-    def __init__(self, options: CatalogueOptions | None = None, changed: Callable[[Kind], None] | None = None) -> None:
-        options = options or CatalogueOptions()
+    def __init__(self, options: ListOptions | None = None, changed: Callable[[Kind], None] | None = None) -> None:
+        options = options or ListOptions()
         self.changed = changed
         # Maps an unlisted tool name to a listed one, for applications with aliases. Returns None for an unknown name,
         # or raises the error for the caller.

@@ -1,26 +1,17 @@
-"""The options of `Server(...)`, with defaults and validation.
+"""The options of `Server(...)`: those of connections, and its own."""
 
-Options that belong to the protocol core or to the catalogue are passed on to them, and validated there.
-"""
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
 
-from collections.abc import Sequence
-
-import msgspec
-
-# Imported as modules: their attributes are loaded lazily, with the first server.
 import jackstay.protocol.server as core
 from jackstay import types
-from jackstay.errors import Json, UnexpectedOptionError, UsageError
-from jackstay.protocol import VERSIONS
-from jackstay.server._catalogue import PAGE_SIZE, CatalogueOptions
+from jackstay.errors import Json
+from jackstay.protocol import MIN_SECONDS, Setting, refuse_unknown
 from jackstay.server._entries import IconLike, read_icons
 from jackstay.server._pool import THREADS
 
 # The capabilities that a server can declare before anything is registered.
 CAPABILITIES = ("tools", "resources", "prompts", "completions")
-
-# Seconds that a client has to answer an `input_required` result: a person may have to read it.
-ROUND_TIMEOUT = 600.0
 
 _DECLARATIONS: dict[str, Json] = {
     "tools": {"listChanged": True},
@@ -33,71 +24,50 @@ _DECLARATIONS: dict[str, Json] = {
 _OTHER_PARAMETERS = ("middleware", "on_invalid_arguments", "changes")
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The options of a server.
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _are_capabilities(value: Iterable[object]) -> bool:
+    return all(name in CAPABILITIES for name in value)
+
+
+def _are_secrets(value: Iterable[object]) -> bool:
+    return all(isinstance(secret, bytes) and len(secret) >= 16 for secret in value)
+
+
+class Options(core.ConnectionOptions, frozen=True, kw_only=True):
+    """The options of `Server()`, described in `docs/settings.md`.
 
     Raises: UsageError, which names the option and the values that it accepts.
     """
 
-    name: str
-    version: str = "0"
-    title: str | None = None
-    description: str | None = None
-    website_url: str | None = None
-    icons: Sequence[IconLike] | None = None
-    # Instructions for the model on how to use the server.
-    instructions: str = ""
-    versions: tuple[str, ...] = VERSIONS
-    # Declared even if nothing of the kind is registered, for servers that register tools later.
-    capabilities: tuple[str, ...] = ()
-    # Refuse requests between `initialize` and `notifications/initialized`.
-    strict: bool = False
-    # Requests in flight on one connection. Further requests are rejected as busy.
-    max_concurrent: int = 1024
-    max_frame_bytes: int = 16_777_216
-    # Seconds for running handlers when a connection ends.
-    drain_timeout: float = 1.0
-    # Seconds for all shutdown hooks together. Over stdio they have less, because the client waits.
-    shutdown_timeout: float = 5.0
-    # Blocking functions that run at the same time, for all connections together.
-    threads: int = THREADS
-    page_size: int = PAGE_SIZE
-    # Cache hints of 2026-07-28, for lists and `server/discover`.
-    ttl_ms: int = 0
-    cache_scope: str = "private"
-    # HMAC secrets for `requestState`: the first one signs, all of them verify. Empty: a random one for this process.
-    request_state_secrets: tuple[bytes, ...] = ()
-    # Seconds after which a `requestState` expires.
-    round_timeout: float = ROUND_TIMEOUT
+    # fmt: off
+    name: Annotated[str, Setting("The name of the server.", is_valid=_is_text, expected="a non-empty str")]
+    version: Annotated[str, Setting("The version of the server.", is_valid=_is_text, expected="a non-empty str")] = "0"
+    title: Annotated[str | None, Setting("The name for display.")] = None
+    description: Annotated[str | None, Setting("A description for display.")] = None
+    website_url: Annotated[str | None, Setting("The URL of a page about the server, for display.")] = None
+    icons: Annotated[Sequence[IconLike] | None, Setting("Icons for display: URLs or `Icon` objects.",
+        is_valid=lambda _: True, expected="a sequence of URLs or `Icon` objects")] = None
+    capabilities: Annotated[tuple[str, ...], Setting("Capabilities to declare even if nothing of the kind is"
+        " registered, for servers that register tools later.", is_valid=_are_capabilities,
+        expected="some of " + ", ".join(map(repr, CAPABILITIES)))] = ()
+    shutdown_timeout: Annotated[float, Setting("Seconds for all shutdown hooks together. Over stdio they have less,"
+        " because the client waits.", low=MIN_SECONDS, high=3600)] = 5.0
+    threads: Annotated[int, Setting("Blocking functions that run at the same time, for all connections together.",
+        low=1, high=1024)] = THREADS
+    request_state_secrets: Annotated[tuple[bytes, ...], Setting("HMAC secrets for `requestState`: the first one signs,"
+        " all of them verify. Empty: a random one for this process.", is_valid=_are_secrets,
+        expected="bytes, each of at least 16", is_secret=True)] = ()
+    # A person may have to read it.
+    round_timeout: Annotated[float, Setting("Seconds that a client has to respond to an `input_required` result; then"
+        " the `requestState` expires.", low=MIN_SECONDS, high=86_400)] = 600.0
+    # fmt: on
 
     def __post_init__(self) -> None:
-        for name in ("name", "version"):
-            value: object = getattr(self, name)
-            if not isinstance(value, str) or not value:
-                raise UsageError(f"{name} must be a non-empty str, not {value!r}", path=name)
-        for name in ("title", "description", "website_url", "instructions"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
-                raise UsageError(f"{name} must be a str, not {value!r}", path=name)
-        if type(self.threads) is not int or not 1 <= self.threads <= 1024:
-            raise UsageError(f"threads must be an int from 1 to 1024, not {self.threads!r}", path="threads")
-        for capability in self.capabilities:
-            if capability not in CAPABILITIES:
-                known = ", ".join(map(repr, CAPABILITIES))
-                raise UsageError(f"capabilities must be some of {known}, not {capability!r}", path="capabilities")
-        secrets: tuple[object, ...] = self.request_state_secrets
-        if not all(isinstance(secret, bytes) and len(secret) >= 16 for secret in secrets):
-            raise UsageError("request_state_secrets must be bytes, each of at least 16", path="request_state_secrets")
-        for name, limit in (("round_timeout", 86_400), ("shutdown_timeout", 3600)):
-            seconds: object = getattr(self, name)
-            if not isinstance(seconds, int | float) or not 0 < seconds <= limit:  # NaN fails every comparison
-                raise UsageError(f"{name} must be seconds, above 0 and at most {limit}, not {seconds!r}", path=name)
+        super().__post_init__()
         self.for_core(frozenset())
-        self.for_catalogue()
-
-    def for_catalogue(self) -> CatalogueOptions:
-        """Return the options of the catalogue."""
-        return CatalogueOptions(page_size=self.page_size, ttl_ms=self.ttl_ms, cache_scope=self.cache_scope)
 
     def for_core(self, capabilities: frozenset[str]) -> "core.ServerOptions":
         """Return the options of the protocol core for a server with these capabilities."""
@@ -105,14 +75,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return core.ServerOptions(
             server_info=types.encode_json(self.implementation),
             capabilities=types.encode_json({**declared, "logging": {}}),
-            instructions=self.instructions,
-            versions=self.versions,
-            strict=self.strict,
-            max_concurrent=self.max_concurrent,
-            max_frame_bytes=self.max_frame_bytes,
-            drain_timeout=self.drain_timeout,
-            ttl_ms=self.ttl_ms,
-            cache_scope=self.cache_scope,
+            **{name: getattr(self, name) for name in core.ConnectionOptions.__struct_fields__},
         )
 
     @property
@@ -128,11 +91,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
 
 
-def make_options(**given: object) -> Options:
+def make_options(**given: Any) -> Options:
     """Validate the options of `Server()`.
 
     Raises: UnexpectedOptionError for an unknown one; UsageError for a bad value.
     """
-    for option in sorted(given.keys() - set(Options.__struct_fields__)):
-        raise UnexpectedOptionError("Server()", option, (*Options.__struct_fields__, *_OTHER_PARAMETERS))
-    return Options(**given)  # type: ignore[arg-type]  # the Struct checks the values
+    refuse_unknown(sorted(given), (*Options.__struct_fields__, *_OTHER_PARAMETERS), "Server()")
+    return Options(**given)

@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from jackstay.errors import Json, UsageError
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from jackstay.server._connection import Connection
     from jackstay.server._dispatch import Dispatch, Middleware, OnInvalidArguments
     from jackstay.server._driver import ConnectionConfig, Driver, Handlers
-    from jackstay.server._entries import IconLike
     from jackstay.server._input_required import KeyRing
+    from jackstay.server._keywords import ServerKeywords
     from jackstay.server._lifespan import Lifespan
     from jackstay.server._registration import (
         AddedToolKeywords,
@@ -61,28 +61,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Seconds that are added to `drain_timeout` for flushing and for shutdown hooks over stdio.
 STDIO_FLUSH = 0.25
-
-
-class ServerKeywords(TypedDict, total=False):
-    """The options of a server; `docs/server.md` explains each."""
-
-    title: str | None
-    description: str | None
-    website_url: str | None
-    icons: Sequence[IconLike] | None
-    versions: tuple[str, ...]
-    capabilities: tuple[str, ...]
-    strict: bool
-    max_concurrent: int
-    max_frame_bytes: int
-    drain_timeout: float
-    shutdown_timeout: float
-    threads: int
-    page_size: int
-    ttl_ms: int
-    cache_scope: str
-    request_state_secrets: tuple[bytes, ...]
-    round_timeout: float
 
 
 class Server:
@@ -104,7 +82,7 @@ class Server:
         **options: Unpack[ServerKeywords],
     ) -> None:
         self.options = make_options(name=name, version=version, instructions=instructions, **options)
-        self.catalogue = Catalogue(self.options.for_catalogue(), self._changed)
+        self.catalogue = Catalogue(self.options, self._changed)
         self._pool = Pool(self.options.threads)
         self._lifetime = Lifetime()
         self._lifetime.final_hooks.append(self._close_dependencies)

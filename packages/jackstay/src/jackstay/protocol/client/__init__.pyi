@@ -4,8 +4,9 @@ from jackstay.protocol.client._backoff import backoff_delay, retry_delay
 from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._exchange import EXCHANGE, ExchangeState
 from jackstay.protocol.client._inbox import Inbox, QueuedNotification
-from jackstay.protocol.client._settings import SETTINGS, ClientKeywords, FleetKeywords, Setting, Settings
+from jackstay.protocol.client._keywords import ClientKeywords, FleetKeywords
+from jackstay.protocol.client._settings import SETTINGS, Settings
 from jackstay.protocol.client._table import CLIENT, ClientState
 from jackstay.protocol.client.events import ServerFacts
 
-__all__ = ["CLIENT", "ClientConnection", "ClientKeywords", "ClientState", "EXCHANGE", "ExchangeState", "FleetKeywords", "Inbox", "QueuedNotification", "SETTINGS", "ServerFacts", "Setting", "Settings", "backoff_delay", "retry_delay"]
+__all__ = ["CLIENT", "ClientConnection", "ClientKeywords", "ClientState", "EXCHANGE", "ExchangeState", "FleetKeywords", "Inbox", "QueuedNotification", "SETTINGS", "ServerFacts", "Settings", "backoff_delay", "retry_delay"]

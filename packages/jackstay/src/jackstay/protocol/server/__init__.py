@@ -8,7 +8,7 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._config": "ServerConfig ServerOptions",
+        "._config": "ConnectionOptions ListOptions ServerConfig ServerOptions",
         "._connection": "ServerConnection",
         "._stateless": "RequestMeta check_capabilities finalize_result progress_token result_head",
         "._states": "ServerState",

@@ -7,20 +7,53 @@ known when the server starts, so all connections share one `ServerConfig`.
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from types import MappingProxyType
+from typing import Annotated, Literal
 
 import msgspec
 
 from jackstay.errors import UsageError
 from jackstay.protocol._methods import METHODS, Method, Sender, is_known
+from jackstay.protocol._settings import Setting, SettingsBase, versions_setting
 from jackstay.protocol._versions import REVISIONS, VERSIONS, Era, newest
 from jackstay.protocol.server._stateless import finalize_result, result_head
+from jackstay.protocol.wire import MAX_FRAME_BYTES
 from jackstay.types import encode_json
 
 # The core responds to these itself; handlers never get them.
 CORE_METHODS = frozenset({"initialize", "ping", "server/discover"})
 
 
-class ServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ListOptions(SettingsBase, frozen=True, kw_only=True):
+    """The options of lists."""
+
+    # fmt: off
+    # Large, because servers built with the official SDKs send a single page, and some hosts never request a second.
+    page_size: Annotated[int, Setting("The number of entries on a page of a list.", low=1)] = 500
+    ttl_ms: Annotated[int, Setting("How many milliseconds lists and `server/discover` may be cached, from 2026-07-28"
+        " on.", low=0)] = 0
+    cache_scope: Annotated[Literal["private", "public"], Setting("Who may cache them.")] = "private"
+    # fmt: on
+
+
+class ConnectionOptions(ListOptions, frozen=True, kw_only=True):
+    """The options of connections that a user of `Server()` sets."""
+
+    # fmt: off
+    instructions: Annotated[str, Setting("Instructions for the model on how to use the server.")] = ""
+    versions: Annotated[tuple[str, ...], versions_setting("The supported protocol revisions.")] = VERSIONS
+    # Off by default, because clients pipeline.
+    strict: Annotated[bool, Setting("Refuse requests between `initialize` and `notifications/initialized`.")] = False
+    max_concurrent: Annotated[int, Setting("The maximum number of requests in flight on one connection. Further"
+        " requests are refused as busy.", low=1)] = 1024
+    max_frame_bytes: Annotated[int, Setting("The maximum size of a message, in both directions.", low=1024)
+        ] = MAX_FRAME_BYTES
+    # With one second a process exits 1.5 s after EOF, before a client sends SIGTERM after 2 s.
+    drain_timeout: Annotated[float, Setting("Seconds that handlers may run after the connection ends or the server"
+        " shuts down.", low=0, high=3600)] = 1.0
+    # fmt: on
+
+
+class ServerOptions(ConnectionOptions, frozen=True, kw_only=True):
     """The options of all connections of one server, validated on construction.
 
     `server_info`, `capabilities` and `stateless_capabilities` are encoded JSON objects; the last are the capabilities
@@ -32,39 +65,11 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     server_info: bytes
     capabilities: bytes = b"{}"
     stateless_capabilities: bytes | None = None
-    instructions: str = ""
-    versions: tuple[str, ...] = VERSIONS
-    # Refuse requests before `notifications/initialized`. Off by default, because clients pipeline.
-    strict: bool = False
-    # The maximum of requests in flight on one connection; further ones are refused as busy.
-    max_concurrent: int = 1024
-    max_frame_bytes: int = 16_777_216
-    # How long handlers may run after the connection ends. With one second a process exits 1.5 s after EOF, before a
-    # client sends SIGTERM after 2 s.
-    drain_timeout: float = 1.0
-    # How long the result of `server/discover` may be cached, and by whom (2026-07-28 server/utilities/caching).
-    ttl_ms: int = 0
-    cache_scope: str = "private"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("server_info", "capabilities", "stateless_capabilities"):
             _check_object(name, getattr(self, name))
-        if not self.versions or not all(name in REVISIONS for name in self.versions):
-            raise UsageError(
-                f"invalid versions {self.versions!r}; use a non-empty tuple of {', '.join(VERSIONS)}", path="versions"
-            )
-        for name, low in (("max_concurrent", 1), ("max_frame_bytes", 1024), ("ttl_ms", 0)):
-            value: object = getattr(self, name)
-            if type(value) is not int or value < low:
-                raise UsageError(f"{name} must be an int of at least {low}, not {value!r}", path=name)
-        seconds: object = self.drain_timeout
-        # NaN compares false with everything, so it is rejected too.
-        if not isinstance(seconds, int | float) or not 0 <= seconds <= 3600:
-            raise UsageError(
-                f"drain_timeout must be a number of seconds from 0 to 3600, not {seconds!r}", path="drain_timeout"
-            )
-        if self.cache_scope not in ("private", "public"):
-            raise UsageError(f"cache_scope must be 'private' or 'public', not {self.cache_scope!r}", path="cache_scope")
 
 
 def _check_object(name: str, encoded: bytes | None) -> None:

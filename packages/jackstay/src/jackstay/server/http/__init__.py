@@ -14,9 +14,10 @@ __all__, __getattr__, __dir__ = attach(
         "._auth": "AuthLike BearerAuth Keys keys",
         "._event_store": "EventStore MemoryEventStore",
         "._jwt": "JwksLike JwtVerifier",
-        "._options": "HTTP_OPTIONS HttpKeywords HttpOptions make_http_options",
+        "._keywords": "HttpKeywords RunHttpKeywords",
+        "._options": "HTTP_OPTIONS HttpOptions make_http_options",
         "._principal": "ANONYMOUS Guard Principal TokenVerifier",
-        "._run": "RUN_OPTIONS RunHttpKeywords RunOptions run_http",
+        "._run": "RUN_OPTIONS RunOptions run_http",
         "._session_store": "MemorySessionStore SessionRecord SessionStore",
     },
 )

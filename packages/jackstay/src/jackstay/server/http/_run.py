@@ -15,13 +15,11 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from jackstay.errors import UsageError
 from jackstay.extras import install_command, missing_modules
-from jackstay.protocol.client import Setting
+from jackstay.protocol import Setting, SettingsBase, refuse_unknown, settings_of
 from jackstay.protocol.http import LOCAL_HOSTS
 from jackstay.server._run import (
     END_TIMEOUT,
@@ -34,11 +32,9 @@ from jackstay.server._run import (
 from jackstay.server.http._auth import read_auth
 from jackstay.server.http._options import (
     HTTP_OPTIONS,
-    HttpKeywords,
     HttpOptions,
     are_strings,
     make_http_options,
-    refuse_unknown,
 )
 from jackstay.server.http._sockets import BACKLOG, bind_sockets, port_of, url_host
 from jackstay.server.http._uvicorn_logs import UvicornLogs
@@ -50,6 +46,7 @@ if TYPE_CHECKING:
     from jackstay.server._server import Server
     from jackstay.server.http._app import App
     from jackstay.server.http._asgi import Asgi
+    from jackstay.server.http._keywords import RunHttpKeywords
 
 logger = logging.getLogger("jackstay.server.http")
 
@@ -66,57 +63,57 @@ _EVERYWHERE: Final = ("0.0.0.0", "::", "")  # noqa: S104  # compared with, not b
 MAX_WORKERS: Final = 256
 
 
-class RunHttpKeywords(HttpKeywords, total=False):
-    """The options of `run()` and of the endpoint, described in `docs/settings.md`."""
-
-    host: str
-    port: int
-    workers: int
-    certfile: str | None
-    keyfile: str | None
-    keyfile_password: str | None
-    trusted_proxies: Sequence[str]
-    keepalive_timeout: float
-    max_header_bytes: int
-    header_timeout: float
-    access_log: bool
-    parser: str
-    loop: str
+def _is_file(value: object) -> bool:
+    return isinstance(value, str | os.PathLike)
 
 
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+def _are_networks(value: object) -> bool:
+    try:
+        return are_strings(value) and all(row == "*" or ipaddress.ip_network(row, strict=False) for row in value)
+    except ValueError:
+        return False
+
+
+class RunOptions(SettingsBase, frozen=True, kw_only=True):
     """The options of `run()` with their defaults, described in `docs/settings.md`.
 
     Raises: UsageError, naming the option and its valid values.
     """
 
+    # fmt: off
     # Loopback only: listening on every address must be an explicit decision.
-    host: str = "127.0.0.1"
-    port: int = 8000
-    workers: int = 1
-    certfile: str | None = None
-    keyfile: str | None = None
-    keyfile_password: str | None = None
+    host: Annotated[str, Setting("The address or name to listen on. `0.0.0.0` and `::` are every address; then set"
+        " `hosts`, too.")] = "127.0.0.1"
+    port: Annotated[int, Setting("The port to listen on. 0 selects a free one, which is printed to standard error.",
+        low=0, high=65_535)] = 8000
+    workers: Annotated[int, Setting("Processes that share the port.", low=1, high=MAX_WORKERS)] = 1
+    certfile: Annotated[str | None, Setting("The certificate chain in PEM format, for TLS without a proxy.",
+        is_valid=_is_file, expected="a file")] = None
+    keyfile: Annotated[str | None, Setting("The private key in PEM format, if it is not in `certfile`.",
+        is_valid=_is_file, expected="a file")] = None
+    keyfile_password: Annotated[str | None, Setting("The password of the private key.", is_secret=True)] = None
     # None by default: any client can send X-Forwarded-* headers.
-    trusted_proxies: Sequence[str] = ()
+    trusted_proxies: Annotated[Sequence[str], Setting("Addresses or networks whose `X-Forwarded-For` and"
+        " `X-Forwarded-Proto` are trusted.", is_valid=_are_networks,
+        expected='addresses or networks such as "10.0.0.5" or "10.0.0.0/8", or "*"')] = ()
     # Longer than the idle timeout of proxies (nginx and AWS: 60 s), so that the proxy closes first and loses no
     # request.
-    keepalive_timeout: float = 75.0
+    keepalive_timeout: Annotated[float, Setting("Seconds that a connection may be idle.", low=0.001,
+        high=86_400)] = 75.0
     # The URL and all headers, large enough for the largest tokens.
-    max_header_bytes: int = 65_536
-    header_timeout: float = 10.0
-    access_log: bool = False
-    parser: str = "auto"
-    loop: str = "auto"
+    max_header_bytes: Annotated[int, Setting("Maximum size of URL and headers together, and of the trailers of a body;"
+        " above it 431.", low=1024, high=1_048_576)] = 65_536
+    header_timeout: Annotated[float, Setting("Seconds for URL and headers to arrive.", low=0.001, high=86_400)] = 10.0
+    access_log: Annotated[bool, Setting("Log each request to `jackstay.server.http.access`, without the query string."
+        )] = False
+    parser: Annotated[Literal["auto", "httptools", "h11"], Setting('The HTTP parser. "auto": httptools if it is'
+        ' installed.')] = "auto"
+    loop: Annotated[Literal["auto", "uvloop", "asyncio"], Setting('The event loop. "auto": uvloop if it is installed.'
+        )] = "auto"
+    # fmt: on
 
     def __post_init__(self) -> None:
-        for row in RUN_OPTIONS.values():
-            row.check(getattr(self, row.name))
-        password: object = self.keyfile_password
-        if password is not None and not isinstance(password, str):  # the message must not contain it
-            raise UsageError(
-                f"keyfile_password must be str or None, not {type(password).__name__}", path="keyfile_password"
-            )
+        super().__post_init__()
         if self.keyfile is not None and self.certfile is None:
             raise UsageError("keyfile was given without certfile; pass both", path="certfile")
         for name in ("certfile", "keyfile"):
@@ -130,54 +127,13 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return "http" if self.certfile is None else "https"
 
 
-def _is_file(value: object) -> bool:
-    return isinstance(value, str | os.PathLike)
-
-
-def _are_networks(value: object) -> bool:
-    try:
-        return are_strings(value) and all(row == "*" or ipaddress.ip_network(row, strict=False) for row in value)
-    except ValueError:
-        return False
-
-
 # By name, in the order of the documentation.
-RUN_OPTIONS: Final = {
-    row.name: row
-    for row in (
-        Setting("host",
-                "The address or name to listen on. `0.0.0.0` and `::` are every address; then set `hosts`, too."),
-        Setting("port", "The port to listen on. 0 selects a free one, which is printed to standard error.",
-                low=0, high=65_535, is_integer=True),
-        Setting("workers", "Processes that share the port.", low=1, high=MAX_WORKERS, is_integer=True),
-        Setting("certfile",
-                "The certificate chain in PEM format, for TLS without a proxy.", is_optional=True,
-                is_valid=_is_file, expected="a file"),
-        Setting("keyfile",
-                "The private key in PEM format, if it is not in `certfile`.", is_optional=True,
-                is_valid=_is_file, expected="a file"),
-        Setting("keyfile_password",
-                "The password of the private key.", is_optional=True, is_valid=lambda _: True, expected="text"),
-        Setting("trusted_proxies",
-                "Addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted.",
-                is_valid=_are_networks, expected='addresses or networks such as "10.0.0.5" or "10.0.0.0/8", or "*"'),
-        Setting("keepalive_timeout", "Seconds that a connection may be idle.", low=0.001, high=86_400),
-        Setting("max_header_bytes",
-                "Maximum size of URL and headers together, and of the trailers of a body; above it 431.",
-                low=1_024, high=1_048_576, is_integer=True),
-        Setting("header_timeout", "Seconds for URL and headers to arrive.", low=0.001, high=86_400),
-        Setting("access_log",
-                "Log each request to `jackstay.server.http.access`, without the query string.", is_flag=True),
-        Setting("parser",
-                'The HTTP parser. "auto": httptools if it is installed.', choices=("auto", "httptools", "h11")),
-        Setting("loop", 'The event loop. "auto": uvloop if it is installed.', choices=("auto", "uvloop", "asyncio")),
-    )
-}  # fmt: skip
+RUN_OPTIONS: Final = settings_of(RunOptions)
 
 
 def run_http(
     server: "Server",
-    given: RunHttpKeywords,
+    given: "RunHttpKeywords",
     *,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
     exit_process: Callable[[int], Any] = os._exit,
@@ -458,4 +414,4 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
     return asyncio.new_event_loop
 
 
-__all__ = ["RUN_OPTIONS", "RunHttpKeywords", "RunOptions", "run_http"]
+__all__ = ["RUN_OPTIONS", "RunOptions", "run_http"]

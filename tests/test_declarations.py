@@ -1,0 +1,120 @@
+"""A fact is declared once: each test adds one in a copy of the source, in one place, and uses it."""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from jackstay.protocol import settings_of
+from jackstay.protocol.client import ClientKeywords, FleetKeywords, Settings
+from jackstay.server import Options
+from jackstay.server._keywords import ServerKeywords
+from jackstay.server.http import HttpKeywords, HttpOptions, RunHttpKeywords, RunOptions
+from scripted.places import ROOT, SOURCES
+
+sys.path.insert(0, str(ROOT / "tools"))
+import make_stubs
+
+
+@pytest.fixture
+def edit(tmp_path: Path) -> Callable[[str, str, str], Path]:
+    """Copies the source of the runtime and inserts lines in front of a line of one file."""
+    source = tmp_path / "packages" / "jackstay" / "src"
+    shutil.copytree(SOURCES["jackstay"], source, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def insert(name: str, line: str, added: str) -> Path:
+        path = source / "jackstay" / name
+        text = path.read_text(encoding="utf-8")
+        assert text.count(line) == 1, line
+        path.write_text(text.replace(line, added + line), encoding="utf-8")
+        return source
+
+    return insert
+
+
+def run(source: Path, code: str) -> None:
+    """Run code with this source in a new process."""
+    paths = [str(source), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {paths!r}\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+REFUSAL = """
+from jackstay.errors import UsageError
+try:
+    {call}
+except UsageError as error:
+    assert str(error) == "added must be an int from 1, not 0", error
+else:
+    raise AssertionError("not refused")
+"""
+
+
+def test_a_client_setting(edit: Callable[[str, str, str], Path]) -> None:
+    field = '    added: Annotated[int, Setting("Added.", low=1)] = 7\n'
+    source = edit("protocol/client/_settings.py", "    open_timeout: Annotated", field)
+    code = """
+from jackstay import connect, stdio
+from jackstay.protocol.client import SETTINGS, Settings
+assert Settings().added == 7 and SETTINGS["added"].meaning == "Added."
+connect(stdio("x"), added=3)
+"""
+    run(source, code + REFUSAL.format(call='connect(stdio("x"), added=0)'))
+    stub = make_stubs.stubs(source.parents[2])[source / "jackstay/protocol/client/_keywords.pyi"]
+    assert stub.count("    added: int\n") == 2  # of a client and of a fleet
+
+
+def test_a_server_option(edit: Callable[[str, str, str], Path]) -> None:
+    field = '    added: Annotated[int, Setting("Added.", low=1)] = 7\n'
+    source = edit("server/_options.py", "    title: Annotated", field)
+    code = """
+from jackstay import Server
+assert Server("x").options.added == 7 and Server("x", added=3).options.added == 3
+"""
+    run(source, code + REFUSAL.format(call='Server("x", added=0)'))
+    stub = make_stubs.stubs(source.parents[2])[source / "jackstay/server/_keywords.pyi"]
+    assert "    added: int\n" in stub
+
+
+def test_an_option_of_connections_reaches_the_core(edit: Callable[[str, str, str], Path]) -> None:
+    field = '    added: Annotated[int, Setting("Added.", low=1)] = 7\n'
+    source = edit("protocol/server/_config.py", "    strict: Annotated", field)
+    run(source, "from jackstay import Server\nassert Server('x', added=3).options.for_core(frozenset()).added == 3")
+    stub = make_stubs.stubs(source.parents[2])[source / "jackstay/server/_keywords.pyi"]
+    assert "    added: int\n" in stub
+
+
+def test_an_option_of_a_call(edit: Callable[[str, str, str], Path]) -> None:
+    field = '    added: Annotated[int, Setting("Added.", low=1)]\n'
+    source = edit("client/_requests.py", "    wait_for_ready: Annotated", field)
+    code = """
+from jackstay.client._requests import Requests
+from jackstay.client._request_handlers import ClientRequestHandlers
+requests = Requests(ClientRequestHandlers())
+assert requests._call_fields("ping", {"added": 3}, None) == {"added": 3}
+"""
+    run(source, code + REFUSAL.format(call='requests._call_fields("ping", {"added": 0}, None)'))
+
+
+def test_the_keywords_are_the_settings() -> None:
+    parameters = {"name", "version", "instructions"}  # of `Server()`
+    pairs = [
+        (ClientKeywords, set(settings_of(Settings))),
+        (FleetKeywords, set(settings_of(Settings)) - {"name"}),
+        (ServerKeywords, set(settings_of(Options)) - parameters),
+        (HttpKeywords, set(settings_of(HttpOptions))),
+        (RunHttpKeywords, set(settings_of(HttpOptions)) | set(settings_of(RunOptions))),
+    ]
+    for keywords, names in pairs:
+        assert get_type_hints(keywords).keys() == names
