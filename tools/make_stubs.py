@@ -1,7 +1,4 @@
-"""Write the stubs of lazy packages and of keywords.
-
-The `__init__.pyi` of a lazy package has the names in the mapping of its `__init__.py`. The `_keywords.pyi` beside a
-`_keywords.py` has the settings of the classes that are named there, as TypedDicts.
+"""Write the stubs of lazy packages, from the mappings in `__init__.py`, and of keywords, from declared settings.
 
 `python tools/make_stubs.py` writes them. `--check` writes nothing, and fails if a stub is out of date.
 """

@@ -487,3 +487,10 @@ async def test_forty_real_servers_become_ready_at_default_settings(tmp_path: Pat
             most = max(most, starting)
         assert starting == 0
         assert most <= fleet.parallel_starts
+
+
+def test_settings_are_checked_even_without_servers() -> None:
+    with pytest.raises(UnexpectedOptionError, match=r"Fleet\(\) got an unexpected option 'foo'"):
+        Fleet({}, foo=1)  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="max_pending must be an int from 1, not 0"):
+        Fleet({}, max_pending=0)

@@ -348,7 +348,7 @@ def test_children_are_killed_before_the_process_exits_at_once(transport: str, mo
     monkeypatch.setattr(_proxy, "kill_children", lambda: done.append("killed"))
     monkeypatch.setattr(Server, "run", lambda self, *, _exit, **options: _exit(7))
     proxy = Proxy(Spawning())
-    proxy.run(transport=transport, _exit=done.append)
+    proxy.run(transport=transport, exit_process=done.append)
     assert done == ["killed", 7]
 
 

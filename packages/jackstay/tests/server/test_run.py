@@ -152,7 +152,7 @@ def test_server_run_with_a_loop_factory(tmp_path: Path) -> None:
         (tmp_path / "out").open("wb") as stdout,
         redirected_stdio(stdin.fileno(), stdout.fileno()),
     ):
-        assert Server("x").run(loop_factory=factory, _exit=never) == 0
+        assert Server("x").run(loop_factory=factory, exit_process=never) == 0
     assert made[0].is_closed()
 
 

@@ -56,10 +56,10 @@ class TransportManager:
         is_owner = threading.current_thread() is threading.main_thread()
         exit_process = self._exit if is_owner else _do_not_exit
         if transport == "stdio":
-            server.run(_exit=exit_process)
+            server.run(exit_process=exit_process)
             return
         server.run(
-            transport="http", _exit=exit_process, wrap_app=self._wrap_app, **self._options(transport, host, port)
+            transport="http", exit_process=exit_process, wrap_app=self._wrap_app, **self._options(transport, host, port)
         )
 
     async def run_stdio(self, server: Server, init_options: object = None) -> None:  # noqa: ARG002
@@ -106,7 +106,7 @@ class TransportManager:
                 app.refuse_new()  # an app that drains at the start ends immediately
             return app if self._wrap_app is None else self._wrap_app(app)
 
-        server.run(transport="http", _exit=_do_not_exit, wrap_app=wrap_app, **options)
+        server.run(transport="http", exit_process=_do_not_exit, wrap_app=wrap_app, **options)
 
     async def _serve_http(self, server: Server, options: dict[str, Any]) -> None:
         stopping = threading.Event()

@@ -48,9 +48,7 @@ def as_target(target: Connectable) -> Target:
         from jackstay.transport import InProcessTarget  # noqa: PLC0415  # only for servers in this process
 
         return InProcessTarget(target)
-    raise UsageError(
-        f"connect() expected a URL, a transport, a Server or a path, got {type(target).__name__}", path="target"
-    )
+    raise UsageError(f"connect() expected a URL, a transport, a Server or a path, got {type(target).__name__}")
 
 
 def _target_of_text(text: str) -> Target:
@@ -59,7 +57,7 @@ def _target_of_text(text: str) -> Target:
 
         return http(text)
     if text.endswith((".py", ".json")) and not os.path.isfile(text):
-        raise UsageError(f"connect() found no file {text!r}", path="target")
+        raise UsageError(f"connect() found no file {text!r}")
     if text.endswith(".py"):
         return stdio(sys.executable, text, name=os.path.basename(text).removesuffix(".py"))
     if text.endswith(".json"):
@@ -69,12 +67,11 @@ def _target_of_text(text: str) -> Target:
         names = [name for name in config.names if not config.is_disabled(name)]
         if len(names) != 1:
             listed = ", ".join(names) or "none"
-            raise UsageError(f"connect() expected one server in {text}, found {listed}; use Fleet", path="target")
+            raise UsageError(f"connect() expected one server in {text}, found {listed}; use Fleet")
         return config.target(names[0])
     raise UsageError(
         f"connect() expected a URL, a transport, a Server or the path of a .py or .json file, got {text!r};"
-        " to start a command use stdio(command, *args)",
-        path="target",
+        " to start a command use stdio(command, *args)"
     )
 
 

@@ -103,7 +103,7 @@ def settings_of(declaration: type) -> dict[str, Setting]:
 
 
 def _completed(name: str, hint: Any) -> Setting:
-    """Return the setting of a field, with what its type says."""
+    """Return the setting of a field, completed by its type."""
     kind = hint.__origin__
     row: Setting = hint.__metadata__[0]
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
@@ -121,7 +121,8 @@ def _completed(name: str, hint: Any) -> Setting:
 def keywords(name: str, *declarations: type, without: Iterable[str] = ()) -> Any:
     """Return the settings of these classes as a TypedDict, for `Unpack`. Type checkers use the generated stub."""
     hints = {key: hint for each in declarations for key, hint in get_type_hints(each).items() if key not in without}
-    found: Any = TypedDict(name, hints, total=False)  # type: ignore[operator]  # type checkers see the stub
+    found: Any = TypedDict(name, hints, total=False)  # type: ignore[misc]  # type checkers see the stub
+    found.__doc__ = "Keywords, described in `docs/settings.md`."
     found.__module__ = declarations[0].__module__  # where `get_type_hints` finds the names in the types
     return found
 

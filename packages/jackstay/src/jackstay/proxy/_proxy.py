@@ -152,7 +152,7 @@ class Proxy(Server):
         *,
         transport: str = "stdio",
         loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
-        _exit: Callable[[int], object] = os._exit,
+        exit_process: Callable[[int], object] = os._exit,
         wrap_app: "Callable[[App], Asgi] | None" = None,
         **options: "Unpack[RunHttpKeywords]",
     ) -> int:
@@ -169,9 +169,9 @@ class Proxy(Server):
             self.options = msgspec.structs.replace(self.options, drain_timeout=HTTP_SHUTDOWN)
             options.setdefault("sessions", True)
 
-        def exit_process(code: int) -> object:
+        def kill_and_exit(code: int) -> object:
             kill_children()  # a second signal, or the shutdown timed out
-            return _exit(code)
+            return exit_process(code)
 
         def with_pages(app: "App") -> "Asgi":
             from jackstay.proxy._pages import Pages  # noqa: PLC0415  # only over HTTP
@@ -181,7 +181,7 @@ class Proxy(Server):
         return super().run(
             transport=transport,
             loop_factory=loop_factory,
-            _exit=exit_process,
+            exit_process=kill_and_exit,
             wrap_app=with_pages if wrap_app is None else wrap_app,
             **options,
         )

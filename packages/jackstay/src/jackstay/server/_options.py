@@ -21,7 +21,7 @@ _DECLARATIONS: dict[str, Json] = {
 }
 
 # The parameters of `Server()` that are not options.
-_OTHER_PARAMETERS = ("middleware", "on_invalid_arguments", "changes")
+_OTHER_PARAMETERS = ("lifespan", "middleware", "on_invalid_arguments", "changes")
 
 
 def _is_text(value: object) -> bool:

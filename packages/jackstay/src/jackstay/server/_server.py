@@ -344,13 +344,13 @@ class Server:
         transport: str = "stdio",
         loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
         wrap_app: Callable[[App], Asgi] | None = None,
-        _exit: Callable[[int], object] = os._exit,
+        exit_process: Callable[[int], object] = os._exit,
         **options: Unpack[RunHttpKeywords],
     ) -> int:
         """Serve stdio until the client disconnects, or HTTP (`transport="http"`) until a signal. Returns the exit code.
 
-        SIGINT, SIGTERM and SIGHUP drain; a second signal exits at once. If a thread still runs at the end, the process
-        is ended here, after all output was flushed, so that a hung tool cannot keep it alive.
+        SIGINT, SIGTERM and SIGHUP drain; a second signal exits at once. If a thread still runs at the end,
+        `exit_process(code)` ends the process, after all output was flushed, so that a hung tool cannot keep it alive.
 
         For HTTP the options are `host`, `port`, `workers` and so on, and all options of `asgi()`. `wrap_app(app)`
         returns the ASGI app to serve instead of `app`, for example one with more routes.
@@ -361,7 +361,7 @@ class Server:
         from jackstay.server._run import run  # noqa: PLC0415  # only needed to run a process
 
         if transport == "stdio" and not options:
-            return run(self, loop_factory, _exit)
+            return run(self, loop_factory, exit_process)
         if transport not in ("stdio", "http"):
             raise UsageError(f"transport must be 'stdio' or 'http', not {transport!r}", path="transport")
         if transport == "stdio":
@@ -369,7 +369,7 @@ class Server:
             raise UsageError(f"options for transport='http' only: {names}", path="transport")
         from jackstay.server.http import run_http  # noqa: PLC0415  # only needed for HTTP
 
-        return run_http(self, options, loop_factory=loop_factory, exit_process=_exit, wrap_app=wrap_app)
+        return run_http(self, options, loop_factory=loop_factory, exit_process=exit_process, wrap_app=wrap_app)
 
     def share_request_state_secrets(self, secrets: tuple[bytes, ...]) -> None:
         """Use these secrets for `requestState`, unless the server has its own: several workers share one set."""

@@ -11,8 +11,9 @@ __all__, __getattr__, __dir__ = attach(
     {
         "._entry_point": "run_command",
         "._grammar": "Command Option Program Value command_from_parser value_from_metavar",
-        "._parser": "CommandParser did_you_mean",
+        "._parser": "CommandParser",
         "._scripts": "SHELLS completion_script",
         "._signals": "cancel_on_signal",
+        "jackstay.errors": "did_you_mean",
     },
 )

@@ -2,7 +2,6 @@
 
 import sys
 from argparse import SUPPRESS, ArgumentParser
-from collections.abc import Iterable
 from typing import NoReturn
 
 # The prefix of argparse's message about unknown arguments.
@@ -33,15 +32,9 @@ class CommandParser(ArgumentParser):
         if option is None:
             return f"unexpected argument {words[-1]!r}" if words else message
         flags = [flag for action in self._actions if action.help for flag in action.option_strings]
+        from jackstay.errors import did_you_mean  # noqa: PLC0415  # only after a typing error
+
         return f"unknown option {option!r}{did_you_mean(option.partition('=')[0], flags)}"
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` if one of the known words is similar, else an empty string."""
-    from difflib import get_close_matches  # noqa: PLC0415  # only after a typing error
-
-    close = get_close_matches(word, list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-__all__ = ["CommandParser", "did_you_mean"]
+__all__ = ["CommandParser"]

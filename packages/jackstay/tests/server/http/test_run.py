@@ -389,7 +389,7 @@ def test_wrap_app_adds_paths_beside_the_endpoint(monkeypatch: pytest.MonkeyPatch
     thread = threading.Thread(target=work)
     thread.start()
     exits: list[int] = []
-    assert server.run(transport="http", wrap_app=wrap_app, _exit=exits.append) == 0
+    assert server.run(transport="http", wrap_app=wrap_app, exit_process=exits.append) == 0
     thread.join()
     assert found == [b"page", "x"]
     assert exits == []
