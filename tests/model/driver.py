@@ -55,6 +55,9 @@ class FakeLoop(asyncio.AbstractEventLoop):
     def is_closed(self) -> bool:
         return False
 
+    def is_running(self) -> bool:
+        return True
+
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Any = None) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self.ready.append(handle)

@@ -37,8 +37,8 @@ async def test_every_event_has_exactly_its_fields() -> None:
         peer.crash()
         await peer.until(lambda: peer.connections == 2)
         await client.ready(60)
-        client._requests.connection.emit_exit(None)
-        client._requests.connection.emit_exit(-9)
+        client._telemetry.emit_exit(None)
+        client._telemetry.emit_exit(-9)
         await client.stop()
     seen = {name for name, _ in events}
     assert seen == set(EVENTS)

@@ -20,6 +20,10 @@ class FakeConnection:
     def core(self) -> "FakeConnection":
         return self
 
+    @property
+    def telemetry(self) -> "FakeConnection":
+        return self
+
     def wrote(self, epoch: int, through: int) -> None:
         self.events.append(("wrote", epoch, through))
 

@@ -18,45 +18,25 @@ from jackstay.types import ProgressNotificationParams
 R = TypeVar("R")
 
 
-class Call(Generic[R]):
+class Call(msgspec.Struct, Generic[R], eq=False):
     """One request in flight: await it, or call `cancel()`.
 
     `id` is the id of the JSON-RPC request. It changes if the request is sent again after a reconnect, and is 0 if the
     request was never accepted.
     """
 
-    __slots__ = (
-        "_read",
-        "corr_id",
-        "future",
-        "id",
-        "may_have_run",
-        "method",
-        "on_progress",
-        "progress_at",
-        "started_at",
-        "started_ns",
-    )
-
-    def __init__(
-        self,
-        future: "asyncio.Future[R]",
-        method: str,
-        read: Callable[[msgspec.Raw], R],
-        on_progress: Callable[[ProgressNotificationParams], object] | None,
-    ) -> None:
-        self.future = future
-        self.method = method
-        self.id = 0
-        # After a cancellation: False if the request was certainly not written.
-        self.may_have_run = True
-        self.on_progress = on_progress
-        # When the newest progress notification arrived; it extends the soft deadline.
-        self.progress_at: float | None = None
-        self._read = read
-        self.corr_id = ""
-        self.started_at = 0
-        self.started_ns = 0
+    future: "asyncio.Future[R]"
+    method: str
+    _read: Callable[[msgspec.Raw], R]
+    on_progress: Callable[[ProgressNotificationParams], object] | None = None
+    id: int = 0
+    # After a cancellation: False if the request was certainly not written.
+    may_have_run: bool = True
+    # When the newest progress notification arrived; it extends the soft deadline.
+    progress_at: float | None = None
+    corr_id: str = ""
+    started_at: int = 0
+    started_ns: int = 0
 
     def __repr__(self) -> str:
         return f"<Call {self.id} {self.method} {'done' if self.future.done() else 'open'}>"

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from math import inf
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -71,6 +72,7 @@ class Connection:
         self.on_subscription_end: Callable[[str, McpError | None], None] | None = None
         self._rng = rng or random.Random()  # noqa: S311  # jitter and correlation ids: not security
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0  # of the loop
         self._transport: Transport | None = None
         self._openings: dict[int, asyncio.Task[None]] = {}
         self._opened: dict[int, Transport] = {}
@@ -102,6 +104,7 @@ class Connection:
         if self._loop is not None:
             raise StateError(self.core.state.value, message="this connection was already opened; create a new client")
         self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
         self._closed = asyncio.Event()
         self._perform(self.core.start(self._loop.time()))
         self._process_pending()
@@ -119,10 +122,11 @@ class Connection:
         Raises: StateError if the connection was never opened, UsageError on another event loop.
         """
         loop = self._loop
-        if loop is None or asyncio.get_running_loop() is not loop:
+        # As `get_running_loop() is not loop`, which is slow before Python 3.12.
+        if loop is None or get_ident() != self._thread or not loop.is_running():
             self._running()
             raise UsageError(_OTHER_LOOP)
-        call = Call(loop.create_future(), method, read, on_progress)
+        call: Call[R] = Call(asyncio.Future(loop=loop), method, read, on_progress)
         self.step(e.Called(caller=call, method=method, params=params, **fields))
         return call
 
@@ -153,6 +157,10 @@ class Connection:
         for effect in self._query(event):
             if isinstance(effect, e.Fail):
                 raise effect.error
+
+    def time(self) -> float:
+        """Return the time of the event loop. Raises: StateError if the connection was never opened."""
+        return self._running().time()
 
     def server(self) -> ServerFacts:
         """Return what the server declared about itself. Raises: StateError before the first ready."""
@@ -255,11 +263,6 @@ class Connection:
         finally:
             if self._timers.earliest < self._wake_at:
                 self._arm()
-
-    def emit_exit(self, code: int | None) -> None:
-        """Emit the exit of a child process."""
-        if code is not None and self.telemetry.listeners:
-            self.telemetry.emit("jackstay.child.exit", code=max(code, 0), signal=max(-code, 0))
 
     def pop_reported_call(self, id: int | str) -> Call[Any] | None:
         """Return and remove the call of a progress notification from the inbox."""
@@ -511,9 +514,8 @@ class Connection:
                 self._reported.clear()
 
     def _serve(self, effect: e.Serve) -> None:
-        params = (
-            None if effect.params is None else msgspec.Raw(bytes(effect.params))
-        )  # a copy: the frame is only valid now
+        # A copy: the frame is only valid now.
+        params = None if effect.params is None else msgspec.Raw(bytes(effect.params))
         REQUEST_SOURCE.set(source_of(self._transport))  # the task copies this context
         self._handlers[effect.id] = self._task(self._handle(effect.id, effect.method, params))
 

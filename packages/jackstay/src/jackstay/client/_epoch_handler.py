@@ -39,7 +39,7 @@ class EpochHandler:
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
         """See `ExchangeHandler`."""
-        self.connection.emit_exit(exit_code)
+        self.connection.telemetry.emit_exit(exit_code)
         self.connection.step(e.WentDown(self.epoch, error, exit_code, was_silent))
 
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:

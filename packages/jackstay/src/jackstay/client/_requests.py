@@ -99,6 +99,7 @@ class Requests:
         self.trace: Trace | None = None
         # The setting `replay` of the connection.
         self.default_replay = "never"
+        self.is_http = False
         self._connection: Connection | None = None
         self._known: ServerFacts | None = None
         self._capability_cache: dict[str, bool] = {}
@@ -107,6 +108,7 @@ class Requests:
         """Set the connection that requests use."""
         self._connection = connection
         self.default_replay = connection.settings.replay
+        self.is_http = connection.target.is_http
 
     @property
     def connection(self) -> Connection:
@@ -144,7 +146,7 @@ class Requests:
         connection = self.connection
         unset = msgspec.UNSET
         limits = connection.settings.deadlines(options.get("timeout", unset), options.get("max_timeout", unset))
-        return Deadline(asyncio.get_running_loop().time(), *limits)
+        return Deadline(connection.time(), *limits)
 
     async def wait_until_ready(self, options: CallOptions, deadline: Deadline) -> Connection:
         """Return the connection when it is ready; wait for it if the options allow that.

@@ -86,6 +86,11 @@ class Telemetry:
         extra = {"transition": f"{source} -> {target}"}
         logger.warning("%s: %s -> %s: %s", self.client, source, target, reason, extra=extra)
 
+    def emit_exit(self, code: int | None) -> None:
+        """Emit the exit of a child process."""
+        if code is not None and self.listeners:
+            self.emit("jackstay.child.exit", code=max(code, 0), signal=max(-code, 0))
+
     def emit(self, name: str, **fields: object) -> None:
         """Call every listener. An exception of a listener is logged once; the listener stays registered."""
         event = {"client": self.client, **fields}

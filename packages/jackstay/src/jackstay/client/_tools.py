@@ -83,16 +83,26 @@ class Tools:
         """
         return await self._call(name, arguments, options, None)
 
-    async def _call(
+    def _call(
         self,
         name: str,
         arguments: Mapping[str, Json] | None,
         options: ToolOptions,
         deadline: Deadline | None,
+    ) -> Coroutine[Any, Any, CallToolResult]:
+        """Return a tool call as part of a larger call with this deadline; without one, as `call()`."""
+        params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
+        requests = self._requests
+        if options or requests.is_http or requests.default_replay == "safe" or self._schema(name) is not None:
+            return self._call_with_list(name, params, options, deadline)
+        return requests.request("tools/call", params, CallToolResult, options, subject=name, deadline=deadline)
+
+    async def _call_with_list(
+        self, name: str, params: dict[str, Any], options: ToolOptions, deadline: Deadline | None
     ) -> CallToolResult:
-        """Call a tool as part of a larger call with this deadline; without one, as `call()`."""
+        """Call a tool where the list of tools may matter: to check the output, to replay, and for header parameters."""
         must_check: bool | None = None
-        began_at = asyncio.get_running_loop().time()
+        began_at = self._requests.connection.time()
         if options:
             must_check = options.pop("check_output", None)
             if must_check not in (None, True, False):
@@ -100,7 +110,6 @@ class Tools:
             if must_check:
                 deadline = deadline or self._requests.deadline(options)
                 await self._prepare_check(name, options, deadline)
-        params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
         try:
             result = await self._run(name, params, options, deadline)
         except JsonRpcError as error:
