@@ -275,7 +275,7 @@ COMPARED = [
     SCENARIOS["strict"],
     SCENARIOS["handshake only"],
     SCENARIOS["stateless only"],
-    Scenario("few", server_config(max_concurrent=2), (1, "1"), "2025-03-26", has_batches=True, has_progress=True),
+    Scenario("few", server_config(max_concurrent=2), (1, "1"), "2025-03-26", has_batches=True, max_zombies=0),
 ]
 
 

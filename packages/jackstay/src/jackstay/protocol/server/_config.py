@@ -17,6 +17,7 @@ from jackstay.protocol._settings import Setting, SettingsBase, versions_setting
 from jackstay.protocol._versions import REVISIONS, VERSIONS, Era, newest
 from jackstay.protocol.server._stateless import finalize_result, result_head
 from jackstay.protocol.wire import MAX_FRAME_BYTES
+from jackstay.protocol.wire._jsonrpc import DECODE_ERRORS
 from jackstay.types import encode_json
 
 # The core responds to these itself; handlers never get them.
@@ -77,7 +78,7 @@ def _check_object(name: str, encoded: bytes | None) -> None:
         return
     try:
         msgspec.json.decode(encoded or b"", type=dict)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise UsageError(f"{name} must be an encoded JSON object: {error}", path=name) from error
 
 

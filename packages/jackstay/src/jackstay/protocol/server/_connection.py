@@ -24,6 +24,7 @@ from jackstay.protocol.wire._jsonrpc import (
     DECODE_ERRORS,
     MIN_OBJECT,
     Message,
+    PlainRequest,
     Request,
     decode,
     encode_result,
@@ -138,7 +139,7 @@ class ServerConnection:
                         message = decode(frame)
             else:
                 message = decode(frame)
-        if isinstance(message, Request):
+        if type(message) is PlainRequest or type(message) is Request:
             requests = self.peer_requests
             in_flight = requests.in_flight
             id, params, method = message.id, message.params, self._methods.get(message.method)

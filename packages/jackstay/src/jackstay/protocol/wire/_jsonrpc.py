@@ -147,7 +147,7 @@ class _Envelope(msgspec.Struct, gc=False):
     error: Raw | UnsetType = UNSET
 
 
-class _PlainRequest(Request, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+class PlainRequest(Request, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
     """A request as nearly every client writes it: `jsonrpc`, `id`, `method` and perhaps `params`, of any type."""
 
     jsonrpc: Literal["2.0"]
@@ -173,7 +173,7 @@ class _ErrorObject(msgspec.Struct):
 
 _read_envelope = msgspec.json.Decoder(_Envelope).decode
 # For a server: reads a request in one step if its text needs no check. Everything else raises, and is left to `decode`.
-read_plain_request: Callable[[bytes], Request] = msgspec.json.Decoder(_PlainRequest).decode
+read_plain_request: Callable[[bytes], Request] = msgspec.json.Decoder(PlainRequest).decode
 _read_outline = msgspec.json.Decoder(_Outline).decode
 _read_error = msgspec.json.Decoder(_ErrorObject).decode
 _read_id = msgspec.json.Decoder(int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)]).decode
