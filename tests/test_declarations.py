@@ -107,6 +107,29 @@ assert requests._call_fields("ping", {"added": 3}, None) == {"added": 3}
     run(source, code + REFUSAL.format(call='requests._call_fields("ping", {"added": 0}, None)'))
 
 
+def test_a_list_method(edit: Callable[[str, str, str], Path]) -> None:
+    row = """
+        Method("things/list", "PaginatedRequestParams", "ListThingsResult", capability="things",
+               entries="allThings", changed_by="notifications/things/list_changed"),
+"""
+    source = edit("protocol/_methods.py", "        # Completion and logging.", row)
+    code = """
+from jackstay.client._lists import ENTRIES, INVALIDATES
+from jackstay.proxy._lists import Lists
+from jackstay.proxy._notification_router import _LIST_CHANGES
+assert INVALIDATES["notifications/things/list_changed"] == ("things/list",)
+assert ENTRIES["things/list"] == "all_things"
+assert "things/list" in Lists()._seen and "notifications/things/list_changed" in _LIST_CHANGES
+"""
+    run(source, code)
+
+
+def test_facts_that_are_written_once() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in SOURCES["jackstay"].rglob("*.py"))
+    assert text.count("16_777_216") == 1
+    assert text.count("UnicodeDecodeError, RecursionError") == 1
+
+
 def test_the_keywords_are_the_settings() -> None:
     parameters = {"name", "version", "instructions"}  # of `Server()`
     pairs = [

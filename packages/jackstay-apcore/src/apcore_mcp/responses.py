@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from jackstay.protocol.http import ErrorResponse, error_response
+from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +80,7 @@ async def read_json(receive: "Receive", limit: int) -> dict[str, Any]:
         raise RequestRejected(error_response(408, "timeout while reading the body")) from error
     try:
         found: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise RequestRejected(error_response(400, "the body must be a JSON object")) from error
     return found
 

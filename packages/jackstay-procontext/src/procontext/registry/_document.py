@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from jackstay.types import DECODE_ERRORS
 from procontext.errors import RegistryError
 from procontext.models import LIBRARY_ID_PATTERN, Library
 
@@ -71,7 +72,7 @@ def _decode(data: bytes, where: str) -> Document:
         for number, raw in enumerate(outline.libraries, 1):
             position = f" (library number {number})"
             libraries.append(_library(raw))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise RegistryError(where, f"not a registry: {error}{position}") from error
     return Document(outline.version, tuple(libraries))
 

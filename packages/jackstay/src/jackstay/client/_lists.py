@@ -5,6 +5,7 @@ notification, a reconnect and `client.cache.clear()` invalidate it.
 """
 
 import asyncio
+import re
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.errors import ProtocolError
+from jackstay.protocol import LISTS
 from jackstay.protocol.client import Settings
 from jackstay.types import CreateTaskResult, InputRequiredResult, PaginatedResult, decode_result
 
@@ -19,18 +21,12 @@ P = TypeVar("P", bound=PaginatedResult)
 
 # The lists that a notification invalidates.
 INVALIDATES = {
-    "notifications/tools/list_changed": ("tools/list",),
-    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
-    "notifications/prompts/list_changed": ("prompts/list",),
+    row.changed_by: tuple(name for name, each in LISTS.items() if each.changed_by == row.changed_by)
+    for row in LISTS.values()
 }
 
 # The attribute of a page with its entries.
-ENTRIES = {
-    "tools/list": "tools",
-    "resources/list": "resources",
-    "resources/templates/list": "resource_templates",
-    "prompts/list": "prompts",
-}
+ENTRIES = {name: re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", row.entries) for name, row in LISTS.items()}
 
 # Stops a server that returns new cursors forever; allows 100,000 entries in pages of 100.
 MAX_PAGES = 1000

@@ -31,6 +31,7 @@ from jackstay.errors import (
 from jackstay.protocol import METHODS, Setting, refuse_unknown, settings_of
 from jackstay.protocol.client import ClientState, ServerFacts
 from jackstay.types import (
+    DECODE_ERRORS,
     CreateTaskResult,
     InputRequiredResult,
     ProgressNotificationParams,
@@ -347,7 +348,7 @@ def _outcome_unknown(error: McpError) -> McpError:
 def _read_json(raw: msgspec.Raw) -> dict[str, Json]:
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise ProtocolError(f"the result is not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise ProtocolError("the result must be an object", path="$")

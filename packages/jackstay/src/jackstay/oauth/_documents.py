@@ -5,6 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from jackstay.oauth._errors import AuthorizationError
+from jackstay.types import DECODE_ERRORS
 
 # The supported grant types.
 AUTHORIZATION_CODE = "authorization_code"
@@ -76,6 +77,6 @@ def read_document(body: bytes, kind: type[Document], what: str) -> Document:
     """
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         reason = str(error) if isinstance(error, msgspec.ValidationError) else "invalid JSON"
         raise AuthorizationError(f"{what} is invalid: {reason}") from None

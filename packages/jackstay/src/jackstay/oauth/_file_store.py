@@ -19,6 +19,7 @@ import msgspec
 
 from jackstay.errors import UsageError
 from jackstay.oauth._store import poll_lock
+from jackstay.types import DECODE_ERRORS
 
 _LOG = logging.getLogger("jackstay.oauth")
 _FORMAT = "jackstay tokens 1"
@@ -135,7 +136,7 @@ class FileStore:
             _LOG.warning("token file %s is readable by others; its mode is fixed at the next write", self.path)
         try:
             file = msgspec.json.decode(body, type=_File)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except DECODE_ERRORS:
             file = None
         if file is None or file.format != _FORMAT:
             raise UsageError(

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from jackstay.errors import TransportError
+from jackstay.types import DECODE_ERRORS
 
 # How long `lock()` waits. A token request takes at most 10 s, so a program that holds the lock longer hangs.
 LOCK_SECONDS = 30.0
@@ -121,7 +122,7 @@ async def load_entry(store: TokenStore, key: str, kind: type[Entry]) -> Entry | 
         return None
     try:
         return msgspec.json.decode(value, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None
 
 

@@ -23,6 +23,7 @@ from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._fetch import Reply, post
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.transport import HttpClient
+from jackstay.types import DECODE_ERRORS
 
 # A token is refreshed this long before it expires, or at a tenth of its lifetime if that is shorter.
 REFRESH_MARGIN_SECONDS = 30.0
@@ -138,7 +139,7 @@ def error_from_reply(reply: Reply, what: str, issuer: str) -> TransportError:
         return TransportError(f"{what}: HTTP {reply.status}")
     try:
         response = msgspec.json.decode(reply.body, type=OAuthErrorResponse)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return AuthorizationError(f"{what}: HTTP {reply.status}", issuer=issuer)
     description = f" ({quoted(response.error_description)})" if response.error_description else ""
     code = response.error[:100] if response.error.isprintable() and response.error.isascii() else "unknown"

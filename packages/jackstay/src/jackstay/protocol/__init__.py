@@ -11,7 +11,7 @@ __all__, __getattr__, __dir__ = attach(
     __name__,
     {
         "._machine": "Cell Machine",
-        "._methods": "METHODS Method Sender is_known",
+        "._methods": "LISTS METHODS Method Sender is_known",
         "._settings": "MIN_SECONDS Setting SettingsBase keywords refuse_unknown settings_of versions_setting",
         "._timers": "Timers",
         "._versions": "ASSUMED_VERSION REVISIONS VERSIONS Era Revision newest",

@@ -55,6 +55,11 @@ class Method(msgspec.Struct, frozen=True):
     client_until: str = VERSIONS[-1]
     # The member of params that the `Mcp-Name` header repeats.
     header_name: str = ""
+    # For a list: the member of its result with the entries, and the notification that the server sends when it changes.
+    entries: str = ""
+    changed_by: str = ""
+    # A client delivers it even if it is received before the handshake is over (2025-11-25 basic/lifecycle).
+    is_early: bool = False
 
     @property
     def revisions(self) -> tuple[str, ...]:
@@ -80,16 +85,17 @@ METHODS = {
                states=("handshake",)),
         # Tools.
         Method("tools/list", "PaginatedRequestParams", "ListToolsResult", capability="tools", is_safe=True,
-               is_cacheable=True),
+               is_cacheable=True, entries="tools", changed_by="notifications/tools/list_changed"),
         Method("tools/call", "CallToolRequestParams", "CallToolResult", capability="tools", may_require_input=True,
                header_name="name"),
         Method("notifications/tools/list_changed", "NotificationParams", sender=Sender.SERVER, states=(),
-               capability="tools.listChanged"),
+               capability="tools.listChanged", is_early=True),
         # Resources.
         Method("resources/list", "PaginatedRequestParams", "ListResourcesResult", capability="resources", is_safe=True,
-               is_cacheable=True),
+               is_cacheable=True, entries="resources", changed_by="notifications/resources/list_changed"),
         Method("resources/templates/list", "PaginatedRequestParams", "ListResourceTemplatesResult",
-               capability="resources", is_safe=True, is_cacheable=True),
+               capability="resources", is_safe=True, is_cacheable=True, entries="resourceTemplates",
+               changed_by="notifications/resources/list_changed"),
         Method("resources/read", "ReadResourceRequestParams", "ReadResourceResult", capability="resources",
                is_safe=True, is_cacheable=True, may_require_input=True, header_name="uri"),
         Method("resources/subscribe", "SubscribeRequestParams", "EmptyResult", capability="resources.subscribe",
@@ -97,23 +103,23 @@ METHODS = {
         Method("resources/unsubscribe", "UnsubscribeRequestParams", "EmptyResult", capability="resources.subscribe",
                until=_LAST_HANDSHAKE, states=_SESSION),
         Method("notifications/resources/list_changed", "NotificationParams", sender=Sender.SERVER, states=(),
-               capability="resources.listChanged"),
+               capability="resources.listChanged", is_early=True),
         Method("notifications/resources/updated", "ResourceUpdatedNotificationParams", sender=Sender.SERVER, states=(),
                capability="resources.subscribe"),
         # Prompts.
         Method("prompts/list", "PaginatedRequestParams", "ListPromptsResult", capability="prompts", is_safe=True,
-               is_cacheable=True),
+               is_cacheable=True, entries="prompts", changed_by="notifications/prompts/list_changed"),
         Method("prompts/get", "GetPromptRequestParams", "GetPromptResult", capability="prompts", is_safe=True,
                may_require_input=True, header_name="name"),
         Method("notifications/prompts/list_changed", "NotificationParams", sender=Sender.SERVER, states=(),
-               capability="prompts.listChanged"),
+               capability="prompts.listChanged", is_early=True),
         # Completion and logging.
         Method("completion/complete", "CompleteRequestParams", "CompleteResult", capability="completions",
                is_safe=True),
         Method("logging/setLevel", "SetLevelRequestParams", "EmptyResult", capability="logging", until=_LAST_HANDSHAKE,
                states=_SESSION),
         Method("notifications/message", "LoggingMessageNotificationParams", sender=Sender.SERVER, states=(),
-               capability="logging"),
+               capability="logging", is_early=True),
         # Subscriptions of the stateless era.
         Method("subscriptions/listen", "SubscriptionsListenRequestParams", "SubscriptionsListenResult",
                since=_STATELESS, states=("fresh", "stateless")),
@@ -148,6 +154,9 @@ METHODS = {
                client_until=_LAST_HANDSHAKE),
     )
 }  # fmt: skip
+
+# The lists of a server, by method.
+LISTS = {row.name: row for row in METHODS.values() if row.changed_by}
 
 
 def is_known(method: str, version: str, sender: Sender) -> bool:

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from jackstay.errors import Json
 from jackstay.protocol import Method
 from jackstay.types import (
+    DECODE_ERRORS,
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
     META_LOG_LEVEL,
@@ -34,8 +35,6 @@ TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 # The encoded description of a client is cached up to this size. Real clients send far less.
 MAX_CACHED_BYTES = 8192
-
-_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 read_members = msgspec.json.Decoder(Members).decode
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -73,7 +72,7 @@ def split(params: Raw | bytes | None) -> tuple[bytes, Members]:
         if meta is None:
             return body, {}
         return encode(members), read_members(meta)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return body, {}  # forwarded as they are: the server reports what is wrong
 
 
@@ -127,7 +126,7 @@ def downstream_capabilities(capabilities: bytes, *, is_dedicated: bool) -> tuple
 def _object(encoded: bytes) -> dict[str, Json]:
     try:
         found: dict[str, Json] = _read_object(encoded)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return {}
     return found
 
@@ -156,7 +155,7 @@ def for_handshake(result: bytes) -> bytes:
     try:
         members = read_members(result)
         meta = read_members(members["_meta"]) if has_info and "_meta" in members else None
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return result  # the client reports what is wrong with it
     members.pop("resultType", None)
     if meta is not None and meta.pop(META_SERVER_INFO, None) is not None:
@@ -173,7 +172,7 @@ def parse_input_required(result: bytes) -> InputRequired | None:
         return None
     try:
         found = _read_input_required(result)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return None
     return found if found.result_type == "input_required" else None
 
@@ -205,7 +204,7 @@ def split_round(body: bytes) -> tuple[bytes, str | None, Members]:
     try:
         state_value: object = None if state is None else msgspec.json.decode(state)
         responses = {} if encoded is None else read_members(encoded)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         state_value, responses = None, {}
     return encode(members), state_value if isinstance(state_value, str) else None, responses
 
@@ -218,7 +217,7 @@ def without_subscription(params: bytes) -> bytes:
         members = read_members(params)
         meta = read_members(members["_meta"])
         del meta[META_SUBSCRIPTION_ID]
-    except (*_DECODE_ERRORS, KeyError):
+    except (*DECODE_ERRORS, KeyError):
         return params
     if meta:
         members["_meta"] = Raw(encode(meta))

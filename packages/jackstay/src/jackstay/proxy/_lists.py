@@ -6,24 +6,18 @@ and compared.
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from jackstay.errors import McpError
+from jackstay.protocol import LISTS
 from jackstay.proxy._bodies import encode, read_members
+from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
-
-# Method -> the notification for a change of the list, and the member of the result that contains the list.
-LISTS: Mapping[str, tuple[str, str]] = {
-    "tools/list": ("notifications/tools/list_changed", "tools"),
-    "prompts/list": ("notifications/prompts/list_changed", "prompts"),
-    "resources/list": ("notifications/resources/list_changed", "resources"),
-    "resources/templates/list": ("notifications/resources/list_changed", "resourceTemplates"),
-}
 
 # Pages of one list that are remembered. A longer list counts as changed if one of these pages has changed.
 MAX_PAGES = 64
@@ -45,8 +39,6 @@ class _Tools(msgspec.Struct):
 
 
 _read_tools = msgspec.json.Decoder(_Tools).decode
-
-_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Lists:
@@ -73,7 +65,7 @@ class Lists:
 
         try:
             tools = _read_tools(result).tools
-        except _DECODE_ERRORS:
+        except DECODE_ERRORS:
             return  # the client reports the error
         for tool in tools:
             rows = read_param_headers(tool.input_schema).rows
@@ -97,7 +89,7 @@ class Lists:
                     is_same = False  # a cursor of the previous process, or a list that no longer exists
                 if not is_same:
                     pages.clear()
-                    due[LISTS[method][0]] = None
+                    due[LISTS[method].changed_by] = None
                     break
         return list(due)
 
@@ -106,7 +98,7 @@ def _digest(method: str, result: bytes) -> bytes:
     """Return a digest of the items and the cursor, without caching hints."""
     try:
         members = read_members(result)
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return result[:64]
-    content = [members.get(LISTS[method][1]), members.get("nextCursor")]
+    content = [members.get(LISTS[method].entries), members.get("nextCursor")]
     return hashlib.sha256(encode(content)).digest()

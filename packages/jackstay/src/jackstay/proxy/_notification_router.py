@@ -12,9 +12,9 @@ from typing import Protocol
 import msgspec
 
 from jackstay.errors import McpError
+from jackstay.protocol import LISTS
 from jackstay.proxy._bodies import without_subscription
 from jackstay.proxy._in_flight import InFlightCall, Owner
-from jackstay.proxy._lists import LISTS
 from jackstay.proxy._upstream import Upstream
 from jackstay.server import Driver
 
@@ -24,7 +24,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 _UPDATED = "notifications/resources/updated"
 _MESSAGE = "notifications/message"
-_LIST_CHANGES = frozenset(method for method, _ in LISTS.values())
+_LIST_CHANGES = frozenset(row.changed_by for row in LISTS.values())
 
 
 class _Level(msgspec.Struct):

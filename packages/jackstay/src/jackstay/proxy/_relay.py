@@ -19,6 +19,7 @@ from jackstay.errors import (
     ProtocolError,
     TransportError,
 )
+from jackstay.protocol import LISTS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.proxy._bodies import (
@@ -35,7 +36,6 @@ from jackstay.proxy._bodies import (
 from jackstay.proxy._client_requests import ClientRequestRouter
 from jackstay.proxy._failures import reason_of, to_client_error
 from jackstay.proxy._in_flight import InFlightCall
-from jackstay.proxy._lists import LISTS
 from jackstay.proxy._notification_router import LEVELS
 from jackstay.proxy._report import Report
 from jackstay.proxy._upstream import Compose, Composed, Deadline, Sent, Upstream

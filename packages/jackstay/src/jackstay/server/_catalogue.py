@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from jackstay import protocol
 from jackstay.errors import UsageError, did_you_mean
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.server import ListOptions
@@ -42,23 +43,11 @@ class Kind(StrEnum):
 
 # The list that each request returns.
 LISTS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "tools/list": Kind.TOOLS,
-        "resources/list": Kind.RESOURCES,
-        "resources/templates/list": Kind.TEMPLATES,
-        "prompts/list": Kind.PROMPTS,
-    }
+    {name: Kind(row.entries) for name, row in protocol.LISTS.items() if row.entries in set(Kind)}
 )
 
 # The notification that announces a change of each list.
-CHANGES: Mapping[Kind, str] = MappingProxyType(
-    {
-        Kind.TOOLS: "notifications/tools/list_changed",
-        Kind.RESOURCES: "notifications/resources/list_changed",
-        Kind.TEMPLATES: "notifications/resources/list_changed",
-        Kind.PROMPTS: "notifications/prompts/list_changed",
-    }
-)
+CHANGES: Mapping[Kind, str] = MappingProxyType({kind: protocol.LISTS[name].changed_by for name, kind in LISTS.items()})
 
 
 # The form of a page: with or without output schemas, with or without cache hints.

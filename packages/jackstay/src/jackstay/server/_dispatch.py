@@ -30,6 +30,7 @@ from jackstay.server._output import encode_content_result, error_result
 from jackstay.server._pool import Pool
 from jackstay.server._problems import InvalidArguments
 from jackstay.types import (
+    DECODE_ERRORS,
     Body,
     CompleteRequestParams,
     PromptReference,
@@ -59,8 +60,6 @@ OnInvalidArguments: TypeAlias = Callable[[str, InvalidArguments], object]
 
 _EMPTY = b"{}"
 _MAX_FINALIZED = 64
-_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
 # Requests of a handler to its own client. The messages of their errors may be returned to that client.
 _CLIENT_METHODS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 
@@ -242,7 +241,7 @@ class Dispatch:
     def _call_tool(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         try:  # as `_params`, without a call
             params = _read_call(_EMPTY if request.params is None else request.params)
-        except _DECODE_ERRORS as error:
+        except DECODE_ERRORS as error:
             raise _invalid_params(request, error) from error
         name = params.name
         entry = self.catalogue.find_tool(name)
@@ -495,7 +494,7 @@ def _make_context(
 def _params(read: Callable[[bytes | Raw], P], request: e.Serve) -> P:
     try:
         return read(_EMPTY if request.params is None else request.params)
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         raise _invalid_params(request, error) from error
 
 

@@ -11,9 +11,8 @@ import msgspec
 
 from jackstay.errors import Json, UsageError
 from jackstay.server._foreign import adapt, decode_foreign
-from jackstay.server._problems import DECODE_ERRORS
 from jackstay.server._schema import Schema, UnusableHintError, resolve, schemas_of
-from jackstay.types import RequestedSchema, encode_json
+from jackstay.types import DECODE_ERRORS, RequestedSchema, encode_json
 
 # A class, or a JSON Schema.
 FormLike = type | Mapping[str, Json] | RequestedSchema

@@ -16,9 +16,9 @@ from msgspec import NODEFAULT, Raw
 from jackstay.errors import Json, UsageError
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._foreign import Hint, adapt, decode_foreign, is_field
-from jackstay.server._problems import DECODE_ERRORS, InvalidArguments, JsonPath, collect, find_problems
+from jackstay.server._problems import InvalidArguments, JsonPath, collect, find_problems
 from jackstay.server._schema import Schema, UnusableHintError, object_schema, schemas_of
-from jackstay.types import encode_json
+from jackstay.types import DECODE_ERRORS, encode_json
 
 if TYPE_CHECKING:
     from jackstay.server._depends import Injected

@@ -18,6 +18,7 @@ import msgspec
 from jackstay.errors import Json, JsonRpcError, ProtocolError
 from jackstay.protocol.wire import ErrorCode
 from jackstay.types import (
+    DECODE_ERRORS,
     Body,
     CreateMessageResult,
     ElicitResult,
@@ -67,7 +68,6 @@ class RequestState(msgspec.Struct, array_like=True):
 
 
 _read_state = msgspec.json.Decoder(RequestState).decode
-_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class KeyRing:
@@ -148,7 +148,7 @@ class InputRounds:
             raise _invalid_state("not created by this server, or modified")
         try:
             opened = _read_state(data)
-        except _DECODE_ERRORS as error:  # signed by another program with the same secret
+        except DECODE_ERRORS as error:  # signed by another program with the same secret
             raise _invalid_state("not readable") from error
         if opened.expires < time.time():
             raise _invalid_state("expired")

@@ -6,19 +6,19 @@ from typing import Annotated, Any
 import jackstay.protocol.server as core
 from jackstay import types
 from jackstay.errors import Json
-from jackstay.protocol import MIN_SECONDS, Setting, refuse_unknown
+from jackstay.protocol import METHODS, MIN_SECONDS, Setting, refuse_unknown
 from jackstay.server._entries import IconLike, read_icons
 from jackstay.server._pool import THREADS
 
 # The capabilities that a server can declare before anything is registered.
 CAPABILITIES = ("tools", "resources", "prompts", "completions")
 
-_DECLARATIONS: dict[str, Json] = {
-    "tools": {"listChanged": True},
-    "resources": {"subscribe": True, "listChanged": True},
-    "prompts": {"listChanged": True},
-    "completions": {},
-}
+# The flags of each capability are those that messages need.
+_DECLARATIONS: dict[str, dict[str, Json]] = {name: {} for name in CAPABILITIES}
+for _row in METHODS.values():
+    _name, _, _flag = _row.capability.partition(".")
+    if _flag and _name in _DECLARATIONS:
+        _DECLARATIONS[_name][_flag] = True
 
 # The parameters of `Server()` that are not options.
 _OTHER_PARAMETERS = ("lifespan", "middleware", "on_invalid_arguments", "changes")
@@ -71,7 +71,7 @@ class Options(core.ConnectionOptions, frozen=True, kw_only=True):
 
     def for_core(self, capabilities: frozenset[str]) -> "core.ServerOptions":
         """Return the options of the protocol core for a server with these capabilities."""
-        declared = {name: _DECLARATIONS[name] for name in CAPABILITIES if name in capabilities}
+        declared: dict[str, Json] = {name: _DECLARATIONS[name] for name in CAPABILITIES if name in capabilities}
         return core.ServerOptions(
             server_info=types.encode_json(self.implementation),
             capabilities=types.encode_json({**declared, "logging": {}}),

@@ -24,9 +24,8 @@ from jackstay.errors import Json, UsageError
 from jackstay.protocol import REVISIONS
 from jackstay.server._content import MEDIA, encode_blocks, encode_value, to_blocks, to_text
 from jackstay.server._foreign import Hint, accept_foreign, adapt
-from jackstay.server._problems import DECODE_ERRORS
 from jackstay.server._schema import Schema, UnusableHintError, resolve, schemas_of
-from jackstay.types import Body, CallToolResult, Result, encode_json
+from jackstay.types import DECODE_ERRORS, Body, CallToolResult, Result, encode_json
 
 # Encodes what a tool returned as a result for a revision.
 EncodeResult: TypeAlias = Callable[[object, str], bytes]

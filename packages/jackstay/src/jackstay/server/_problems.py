@@ -33,6 +33,7 @@ from msgspec import Raw
 
 from jackstay.errors import Json
 from jackstay.server._foreign import Hint, decode_foreign, is_pydantic
+from jackstay.types import DECODE_ERRORS
 
 MAX_PROBLEMS = 32
 MAX_PROBLEM_LENGTH = 200
@@ -44,9 +45,6 @@ MAX_SEARCHED_BYTES = 65_536
 
 # A path inside the arguments, outermost step first.
 JsonPath: TypeAlias = tuple[str | int, ...]
-
-# What msgspec raises for invalid input.
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _MAPPINGS = (dict, Mapping, MutableMapping)
 _ARRAYS = (list, set, frozenset, Sequence, MutableSequence, Collection)

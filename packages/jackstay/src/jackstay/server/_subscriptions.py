@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jackstay.errors import JsonRpcError
-from jackstay.protocol import REVISIONS
+from jackstay.protocol import LISTS, REVISIONS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, splice_meta
 from jackstay.types import META_SUBSCRIPTION_ID, SubscriptionFilter, encode_json
@@ -33,9 +33,9 @@ MAX_URI_BYTES = 1_048_576
 
 # The capability and the member of the filter for each notification.
 _FLAGS: Mapping[str, tuple[str, str]] = {
-    "notifications/tools/list_changed": ("tools", "tools_list_changed"),
-    "notifications/prompts/list_changed": ("prompts", "prompts_list_changed"),
-    "notifications/resources/list_changed": ("resources", "resources_list_changed"),
+    row.changed_by: (row.capability, f"{row.capability}_list_changed")
+    for row in LISTS.values()
+    if f"{row.capability}_list_changed" in SubscriptionFilter.__struct_fields__
 }
 _UPDATED = "notifications/resources/updated"
 

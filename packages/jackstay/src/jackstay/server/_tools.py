@@ -24,9 +24,9 @@ from jackstay.server._entries import (
 )
 from jackstay.server._functions import Call, Function, RawArguments
 from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
-from jackstay.server._problems import DECODE_ERRORS, InvalidArguments, collect, find_problems
+from jackstay.server._problems import InvalidArguments, collect, find_problems
 from jackstay.server._schema import Schema
-from jackstay.types import Tool, ToolAnnotations
+from jackstay.types import DECODE_ERRORS, Tool, ToolAnnotations
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader

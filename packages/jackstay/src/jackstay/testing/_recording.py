@@ -17,6 +17,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from jackstay.errors import RequestId, UsageError
 from jackstay.protocol.wire import MAX_FRAME_BYTES, Malformed, Message, decode
 from jackstay.testing._redaction import Redaction
+from jackstay.types import DECODE_ERRORS
 
 # The kind in the header, and the newest version of the format.
 KIND: Final = "recording"
@@ -34,7 +35,6 @@ MAX_QUOTE_CHARS: Final = 40
 Side = Literal["client", "server"]
 
 _BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -188,7 +188,7 @@ def _header(path: str, number: int, line: bytes) -> Header:
         raise _invalid(path, number, "is missing: the file is empty", "record again")
     try:
         header = _read_header(line)
-    except _REFUSALS:
+    except DECODE_ERRORS:
         header = None
     if header is None or header.jackstay != KIND:
         advice = "pass a file written by `jackstay record`"
@@ -208,7 +208,7 @@ def _entry(path: str, number: int, data: bytes) -> Entry:
         line = _read_line(data)
     except msgspec.ValidationError as error:
         raise _invalid(path, number, f"is invalid: {error}", "record again, or fix the line") from error
-    except _REFUSALS as error:
+    except DECODE_ERRORS as error:
         if not data.endswith(b"\n"):
             what = "is truncated: the recorder was killed while writing, or the file is incomplete"
             raise _invalid(path, number, what, "delete this line to replay the lines before it") from error

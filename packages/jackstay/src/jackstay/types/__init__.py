@@ -29,7 +29,7 @@ __all__, __getattr__, __dir__ = attach(
         "._input_required": "CallToolRequestParams CreateMessageRequest ElicitRequest GetPromptRequestParams"
         " InputRequest InputRequests InputRequiredResult InputResponse InputResponseRequestParams InputResponses"
         " ListRootsRequest ReadResourceRequestParams UnknownRequest",
-        "._json": "encode_json",
+        "._json": "DECODE_ERRORS encode_json",
         "._lifecycle": "DiscoverResult InitializeRequestParams InitializeResult SubscriptionFilter"
         " SubscriptionsAcknowledgedNotificationParams SubscriptionsListenRequestParams SubscriptionsListenResult"
         " SubscriptionsListenResultMetaObject",

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 import msgspec
 
 from jackstay.errors import ProtocolError, UsageError
-from jackstay.types._json import ExtraMembers, encode_json
+from jackstay.types._json import DECODE_ERRORS, ExtraMembers, encode_json
 
 T = TypeVar("T")
 Str = TypeVar("Str", bound=str)
@@ -93,7 +93,7 @@ class Body(
         """
         try:
             copy: dict[str, Json] = msgspec.json.decode(encode_json(self))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except DECODE_ERRORS as error:
             raise ProtocolError(f"cannot decode the body: {error}", path="$") from error
         return copy
 

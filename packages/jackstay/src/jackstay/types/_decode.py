@@ -16,7 +16,7 @@ import msgspec
 
 from jackstay.errors import Json, ProtocolError
 from jackstay.types._body import Body, OneOf, Unparsed
-from jackstay.types._json import ExtraMembers, Path, encode_json, spell_path
+from jackstay.types._json import DECODE_ERRORS, ExtraMembers, Path, encode_json, spell_path
 
 B = TypeVar("B", bound=Body)
 
@@ -43,9 +43,6 @@ _KIND_NAMES: dict[type, str] = {
 }
 _MAX_QUOTE_CHARS = 40
 
-# What msgspec raises for invalid data. RecursionError: nesting beyond Python's stack.
-_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
 _STRICT: dict[type[Body], Strict] = {}
 _PLANS: dict[type[Body], Plan] = {}
 
@@ -65,7 +62,7 @@ def decode(cls: type[B], data: bytes | msgspec.Raw) -> B:
         read = _prepare(cls)
     try:
         return read(data)  # type: ignore[return-value]  # the table maps each class to its own reader
-    except _DECODE_ERRORS:
+    except DECODE_ERRORS:
         return from_json(cls, parse_members(cls, data))
 
 
@@ -91,7 +88,7 @@ def parse_members(cls: type[Body], data: bytes | msgspec.Raw) -> Json:
             for key, part in _parse_members(data).items()
         }
         return members
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         code = INVALID_PARAMS if isinstance(error, msgspec.ValidationError) else PARSE_ERROR
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ProtocolError(f"cannot decode the body: {message}", path="$", code=code) from error

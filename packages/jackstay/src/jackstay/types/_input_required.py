@@ -15,6 +15,7 @@ import msgspec
 from jackstay.errors import ProtocolError
 from jackstay.types._body import Body, Json, JsonObject, Maybe, Unparsed, constant, one_of
 from jackstay.types._elicitation import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
+from jackstay.types._json import DECODE_ERRORS
 from jackstay.types._messages import RequestParams, Result, TaskMetadata
 from jackstay.types._sampling import CreateMessageRequestParams, CreateMessageResult, ListRootsResult
 
@@ -158,6 +159,6 @@ class CallToolRequestParams(InputResponseRequestParams, frozen=True):
             return {} if self.arguments_json is None else self.arguments_json
         try:
             arguments: JsonObject = _decode_object(self.arguments_json)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except DECODE_ERRORS as error:
             raise ProtocolError(f"cannot decode the arguments: {error}", path="$.arguments", code=-32602) from error
         return arguments

@@ -9,11 +9,14 @@ import re
 from collections.abc import Callable
 from math import isfinite
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from jackstay.errors import Json, UsageError
+
+# What msgspec raises for text that is not the expected JSON: also for invalid UTF-8, and for nesting that is too deep.
+DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # A location inside a value, innermost step first; formatted only for errors.
 Path: TypeAlias = "tuple[Path, str | int] | None"

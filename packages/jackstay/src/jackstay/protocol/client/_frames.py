@@ -3,6 +3,7 @@
 import msgspec
 
 from jackstay.errors import FrameTooLargeError, JsonRpcError, ProtocolError
+from jackstay.protocol._methods import METHODS
 from jackstay.protocol._versions import REVISIONS
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._core import ClientCore
@@ -37,15 +38,7 @@ _read_cancelled = msgspec.json.Decoder(_Cancelled).decode
 
 RESET_METHODS = frozenset({"$/reset", "notifications/reset"})
 
-# Notifications that are delivered even if they are received before the handshake is over (2025-11-25 basic/lifecycle).
-ALLOWED_BEFORE_READY = frozenset(
-    {
-        "notifications/message",
-        "notifications/tools/list_changed",
-        "notifications/resources/list_changed",
-        "notifications/prompts/list_changed",
-    }
-)
+ALLOWED_BEFORE_READY = frozenset(name for name, row in METHODS.items() if row.is_early)
 
 
 class FrameActions(ClientCore):

@@ -15,6 +15,7 @@ import msgspec
 from jackstay.errors import Json, UsageError
 from jackstay.protocol._versions import VERSIONS
 from jackstay.protocol.http._headers import HeaderPairs
+from jackstay.protocol.wire._framer import MAX_FRAME_BYTES
 from jackstay.protocol.wire._jsonrpc import ErrorCode
 
 Headers: TypeAlias = Mapping[str, str]
@@ -161,7 +162,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     access: Access = Access.allow()
     has_sessions: bool = False
     versions: tuple[str, ...] = VERSIONS
-    max_body_bytes: int = 16_777_216
+    max_body_bytes: int = MAX_FRAME_BYTES
 
     def __post_init__(self) -> None:
         if not self.versions or not set(self.versions) <= set(VERSIONS):

@@ -17,8 +17,7 @@ from jackstay.protocol._settings import Setting, SettingsBase, versions_setting
 from jackstay.protocol._versions import REVISIONS, VERSIONS, Era, newest
 from jackstay.protocol.server._stateless import finalize_result, result_head
 from jackstay.protocol.wire import MAX_FRAME_BYTES
-from jackstay.protocol.wire._jsonrpc import DECODE_ERRORS
-from jackstay.types import encode_json
+from jackstay.types import DECODE_ERRORS, encode_json
 
 # The core responds to these itself; handlers never get them.
 CORE_METHODS = frozenset({"initialize", "ping", "server/discover"})

@@ -21,7 +21,6 @@ from jackstay.protocol.server._table import CELLS, ENTRIES
 from jackstay.protocol.server.events import Send, Serve
 from jackstay.protocol.wire._json_text import MAX_SHALLOW_OBJECTS, MAX_SHALLOW_TEXT, OPENS_ARRAY
 from jackstay.protocol.wire._jsonrpc import (
-    DECODE_ERRORS,
     MIN_OBJECT,
     Message,
     PlainRequest,
@@ -30,6 +29,7 @@ from jackstay.protocol.wire._jsonrpc import (
     encode_result,
     read_plain_request,
 )
+from jackstay.types import DECODE_ERRORS
 
 # Used for every request.
 _STATELESS, _DRAINING = ServerState.STATELESS, ServerState.DRAINING

@@ -10,7 +10,8 @@ from jackstay.protocol.server import events as e
 from jackstay.protocol.server._config import served_methods
 from jackstay.protocol.server._negotiation import Negotiation
 from jackstay.protocol.server._stateless import read_meta
-from jackstay.protocol.wire._jsonrpc import DECODE_ERRORS, Batch, ErrorCode, Malformed, Message, Notification, Request
+from jackstay.protocol.wire._jsonrpc import Batch, ErrorCode, Malformed, Message, Notification, Request
+from jackstay.types import DECODE_ERRORS
 
 # The parameters of the handshake are kept for the lifetime of the connection, so they are limited to less than a frame.
 # Of a larger `clientInfo` (icons may be data URIs) only the name and the version are kept.

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from jackstay.errors import GuardRefusedError, Json, RequestId, UsageError
-from jackstay.protocol.wire._jsonrpc import DECODE_ERRORS, MIN_OBJECT, ErrorCode
+from jackstay.protocol.wire._jsonrpc import MIN_OBJECT, ErrorCode
 from jackstay.types import (
+    DECODE_ERRORS,
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
     META_LOG_LEVEL,

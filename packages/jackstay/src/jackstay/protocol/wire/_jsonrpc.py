@@ -22,7 +22,7 @@ from jackstay.protocol.wire._json_text import (
     flatten,
     needs_check,
 )
-from jackstay.types import encode_json
+from jackstay.types import DECODE_ERRORS, encode_json
 
 # A server stores the id of every request in flight, up to 1,024 per connection, so their length is limited. Ids are
 # usually counters or UUIDs (36 characters). At the limit all of them take 4 MiB (4 bytes per character in the worst
@@ -179,10 +179,6 @@ _read_error = msgspec.json.Decoder(_ErrorObject).decode
 _read_id = msgspec.json.Decoder(int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)]).decode
 _read_any = msgspec.json.Decoder().decode
 _check_syntax = msgspec.json.Decoder(Raw).decode
-
-# msgspec raises UnicodeDecodeError for a decoded string that is not UTF-8. Frames are checked before, so it occurs only
-# when the id of a frame that failed this check is read.
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # msgspec's messages contain Python types; peers get these instead.
 _RULES = {

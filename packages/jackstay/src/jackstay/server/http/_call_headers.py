@@ -12,6 +12,7 @@ import msgspec
 from jackstay.protocol import Revision
 from jackstay.protocol.http import ErrorResponse, check_param_headers, decode_header_value, mismatch_response
 from jackstay.protocol.wire import Message, Request
+from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from jackstay.server._server import Server
@@ -24,7 +25,6 @@ class _CallParams(msgspec.Struct):
 _read_call = msgspec.json.Decoder(_CallParams).decode
 # Some clients send null for no arguments, and the tool runs: then a header has no counterpart.
 _read_arguments = msgspec.json.Decoder(dict[str, Any] | None).decode
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def check_call_headers(
@@ -41,7 +41,7 @@ def check_call_headers(
     try:
         call = _read_call(message.params)
         arguments = None if call.arguments is msgspec.UNSET else _read_arguments(call.arguments)
-    except _REFUSALS:
+    except DECODE_ERRORS:
         return None  # the dispatcher refuses invalid params with a better message
     mismatch = check_param_headers(rows, headers, arguments)
     return None if mismatch is None else mismatch_response(mismatch)

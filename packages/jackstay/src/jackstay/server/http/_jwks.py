@@ -17,6 +17,7 @@ import msgspec
 from jackstay.errors import Json, TransportError, UsageError
 from jackstay.extras import install_command
 from jackstay.transport.http import is_loopback
+from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from joserfc.jwk import Key
@@ -203,7 +204,7 @@ async def _get(client: "HttpClient", url: str) -> Mapping[str, Json]:
         await response.close()
     try:
         found: Mapping[str, Json] = msgspec.json.decode(body, type=dict)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise TransportError(f"GET {url}: the body is not a JSON object") from error
     return found
 

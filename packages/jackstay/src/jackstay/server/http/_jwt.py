@@ -17,6 +17,7 @@ import msgspec
 from jackstay.errors import UsageError
 from jackstay.server.http._jwks import FAMILIES, Fetch, KeySource, fetch_from, need_jose
 from jackstay.server.http._principal import Principal
+from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from joserfc.jwk import Key
@@ -209,7 +210,7 @@ def _header_of(token: str) -> _Header | None:
 def _claims_of(payload: bytes) -> dict[str, Any]:
     try:
         return _read_claims(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return {}
 
 

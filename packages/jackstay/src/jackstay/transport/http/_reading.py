@@ -11,6 +11,7 @@ from jackstay.errors import FrameTooLargeError, McpError, ProtocolError
 from jackstay.protocol import Revision
 from jackstay.protocol.wire import ABSENT, Absent, Batch, Error, Malformed, Result, decode, encode_error
 from jackstay.transport.http._contract import HttpResponse
+from jackstay.types import DECODE_ERRORS
 
 # How much of an error body is read: enough for every JSON-RPC error and for a quote of a web page.
 MAX_REFUSAL_BYTES: Final = 262_144
@@ -56,9 +57,6 @@ _read_answer = msgspec.json.Decoder(_Answer).decode
 _read_refusal = msgspec.json.Decoder(_Refusal).decode
 _read_initialized = msgspec.json.Decoder(_Initialized).decode
 
-# What msgspec raises for an invalid body.
-_REFUSALS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
 
 async def read_body(response: HttpResponse, limit: int) -> bytes:
     """Return the whole body.
@@ -102,7 +100,7 @@ def answered_ids(frame: bytes, revision: Revision | None) -> tuple[int | str | N
         response = _read_answer(frame)
     except RecursionError:
         return _deep_ids(frame)
-    except _REFUSALS:
+    except DECODE_ERRORS:
         return ()
     return (response.id,) if response.is_response else ()
 
@@ -130,7 +128,7 @@ def error_in(body: bytes) -> _Error | None:
     """Return the JSON-RPC error in this body, whatever its id, or None."""
     try:
         return _read_refusal(body).error
-    except _REFUSALS:
+    except DECODE_ERRORS:
         return None
 
 
@@ -152,7 +150,7 @@ def negotiated_version(frame: bytes) -> str | None:
     """Return the revision in a response to `initialize`; None if it is an error or invalid."""
     try:
         read = _read_initialized(frame)
-    except _REFUSALS:
+    except DECODE_ERRORS:
         return None
     return None if read.result is None else read.result.protocol_version
 
@@ -161,7 +159,7 @@ def is_result(frame: bytes) -> bool:
     """Return whether this response is a result and not an error."""
     try:
         return _read_answer(frame).error is msgspec.UNSET
-    except _REFUSALS:
+    except DECODE_ERRORS:
         return False
 
 
