@@ -9,15 +9,21 @@ import pytest
 
 from chaos.servers_own.conversation import connected
 from jackstay.server import Server
-from jackstay.server._parked_task import ParkedTask
+from jackstay.server._parked_task import NOT_STARTED, ParkedTask
 
 NAME: ContextVar[str] = ContextVar("NAME", default="unset")
+
+
+async def return_at_once() -> bytes:
+    return b"x"
 
 
 async def parked() -> ParkedTask:
     """Return a task that waits."""
     made = ParkedTask(asyncio.get_running_loop())
-    assert not made.enter(), "its first step has not run"
+    work = return_at_once()
+    assert made.start(work) is NOT_STARTED, "its own first step has not run"
+    work.close()
     await asyncio.sleep(0)
     return made
 
@@ -39,8 +45,8 @@ def outside(function: Callable[[], Any]) -> "asyncio.Future[Any]":
 
 def begin(task: ParkedTask, work: Coroutine[Any, Any, bytes], results: "list[object]") -> None:
     """Start a coroutine as a connection does; its result or exception is appended to `results`."""
-    assert task.enter()
     outcome = task.start(work)
+    assert outcome is not NOT_STARTED
     if isinstance(outcome, bytes | BaseException):
         results.append(outcome)
         return
@@ -270,7 +276,9 @@ async def test_a_task_that_was_cancelled_or_got_a_callback_is_not_used_again() -
         results: list[object] = []
         await outside(lambda task=task, work=work, results=results: begin(task, work(), results))
         assert results
-        assert not await outside(task.enter)
+        again = return_at_once()
+        assert await outside(lambda task=task, again=again: task.start(again)) is NOT_STARTED
+        again.close()
         assert task.is_spent
         task.discard()
     await called.wait()
@@ -278,7 +286,9 @@ async def test_a_task_that_was_cancelled_or_got_a_callback_is_not_used_again() -
 
 async def test_no_task_is_entered_inside_another() -> None:
     task = await parked()
-    assert not task.enter()
+    work = return_at_once()
+    assert task.start(work) is NOT_STARTED
+    work.close()
     assert asyncio.current_task() is not task.task
     task.discard()
 
@@ -290,7 +300,6 @@ async def test_an_exception_that_ends_the_process_ends_the_task() -> None:
     task = await parked()
 
     def start() -> str:
-        assert task.enter()
         with pytest.raises(SystemExit):
             task.start(work())
         return repr(asyncio.current_task())

@@ -11,7 +11,15 @@ from jackstay.errors import FrameTooLargeError
 from jackstay.protocol.wire._lines import frame_line
 from jackstay.testing.transport_suite import RecordingHandler
 from jackstay.transport import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES
-from jackstay.transport._queue import JOINED_BYTES, TURN_BYTES, FrameQueue, WriteQueue
+from jackstay.transport._queue import (
+    ITERATION_BYTES,
+    JOINED_BYTES,
+    WRITE_QUEUE,
+    FrameQueue,
+    QueueEvent,
+    QueueState,
+    WriteQueue,
+)
 
 
 class FakeSink:
@@ -165,7 +173,7 @@ async def test_much_data_is_written_in_several_iterations() -> None:
         assert harness.queue.send(frame, number)
     await turn()
     written = sum(map(len, harness.sink.writes))
-    assert TURN_BYTES <= written < TURN_BYTES + JOINED_BYTES
+    assert ITERATION_BYTES <= written < ITERATION_BYTES + JOINED_BYTES
     assert max(map(len, harness.sink.writes)) <= JOINED_BYTES
     while len(harness.queue):
         await turn()
@@ -347,3 +355,98 @@ async def test_a_flush_is_cancelled_with_its_loop() -> None:
     queue._flushed.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     queue.clear()
+
+
+async def test_what_is_sent_while_held_is_written_by_release() -> None:
+    harness = Harness()
+    harness.queue.hold()
+    harness.queue.hold()
+    for number in (1, 2):
+        assert harness.queue.send(b"%d" % number, number)
+    await turn()
+    assert harness.sink.writes == []
+    harness.queue.release()
+    harness.queue.release()
+    assert harness.sink.writes == [b"1\n2\n"]
+    assert harness.handler.writes == [2]
+
+
+async def test_a_release_without_frames_writes_nothing() -> None:
+    harness = Harness()
+    harness.queue.hold()
+    harness.queue.release()
+    assert harness.queue.send(b"1", 1)
+    await turn()
+    assert harness.sink.writes == [b"1\n"]
+
+
+async def test_a_hold_changes_nothing_while_a_flush_is_due_or_impossible() -> None:
+    harness = Harness(room=0)
+    assert harness.queue.send(b"1", 1)
+    harness.queue.hold()
+    harness.queue.release()
+    assert harness.sink.writes == [], "due"
+    await turn()
+    harness.queue.hold()
+    harness.queue.release()
+    assert harness.sink.writes == [], "blocked"
+    harness.queue.pause()
+    harness.queue.hold()
+    assert harness.queue.send(b"2", 2)
+    harness.queue.release()
+    await turn()
+    assert harness.sink.writes == [], "paused"
+
+
+def test_the_table_has_a_cell_for_every_event_in_every_state() -> None:
+    assert WRITE_QUEUE.states == tuple(QueueState)
+    assert set(WRITE_QUEUE.rows) == set(WRITE_QUEUE.events) == {event.name for event in QueueEvent}
+    assert all(len(cells) == len(QueueState) for cells in WRITE_QUEUE.rows.values())
+    # Both methods may be called at any time.
+    assert not any(cell.is_impossible for event in ("PAUSED", "CLOSED") for cell in WRITE_QUEUE.rows[event])
+    # Nothing leaves the final state, and nothing but `close()` leaves the state before it.
+    for event, cells in WRITE_QUEUE.rows.items():
+        for state, cell in zip(WRITE_QUEUE.states, cells, strict=True):
+            if state is QueueState.CLOSED:
+                assert cell.to is None
+            if state is QueueState.PAUSED and event != "CLOSED":
+                assert cell.to is None
+
+
+STEPS = st.lists(
+    st.sampled_from(["send", "hold", "release", "pause", "close", "turn", "fill", "make room", "fail", "withdraw"]),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_no_sequence_of_calls_reaches_an_impossible_cell(steps: list[str]) -> None:
+    asyncio.run(run_steps(steps))
+
+
+async def run_steps(steps: list[str]) -> None:
+    harness = Harness()
+    for number, step in enumerate(steps):
+        match step:
+            case "send":
+                harness.queue.send(b"x" * 10, number)
+            case "withdraw":
+                harness.queue.withdraw(number - 1)
+            case "turn":
+                await turn()
+            case "fill":
+                harness.sink.room = 5
+            case "make room":
+                harness.sink.room = None
+                if harness.sink.watcher is not None:
+                    harness.sink.make_room(None)
+            case "fail":
+                harness.sink.error = OSError(32, "Broken pipe")
+            case _:
+                getattr(harness.queue, step)()
+    harness.queue.release()
+    await turn()
+    await turn()
+    harness.queue.close()
+    assert len(harness.queue) == 0
+    assert harness.sink.watcher is None

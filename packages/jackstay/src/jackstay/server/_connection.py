@@ -14,7 +14,7 @@ from jackstay.errors import FrameTooLargeError, McpError, RequestId
 from jackstay.protocol.server import ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.server._driver import ConnectionConfig, Driver, perform_table
-from jackstay.server._parked_task import ParkedTask
+from jackstay.server._parked_task import NOT_STARTED, ParkedTask
 from jackstay.transport import Target, Transport
 
 logger = logging.getLogger("jackstay.server")
@@ -151,9 +151,18 @@ class Connection(Driver):
 
     def _receive(self, frame: bytes | McpError) -> None:
         if isinstance(frame, bytes):
+            self._is_stepping = True
             try:
-                self._apply(self.core.receive(frame))
+                perform = self.PERFORM
+                for effect in self.core.receive(frame):  # as `_apply`, without a call
+                    perform[effect.__class__](self, effect)
+                self._is_stepping = False
+                if self._queued_events:
+                    self._process_events()
+                elif self._wake is not None or self.core.wake_at is not None:
+                    self._arm()
             except Exception:  # a defect in this package must not leave the client without a response
+                self._is_stepping = False
                 logger.exception("connection %d: internal error while handling a frame; closing", self.number)
                 self.stop()
         elif isinstance(frame, FrameTooLargeError):
@@ -167,17 +176,16 @@ class Connection(Driver):
     def _start(self, request: e.Serve, work: Coroutine[Any, Any, bytes]) -> None:
         """Run the first step of a handler at once, and the rest, if there is one, in a task."""
         parked = self._parked
-        if parked is None or not parked.enter():
-            if parked is None or parked.is_spent:
-                self._parked = ParkedTask(self._loop)
-            super()._start(request, work)
-            return
-        outcome = parked.start(work)
+        outcome = NOT_STARTED if parked is None else parked.start(work)
         if isinstance(outcome, bytes):
             if outcome:  # empty: the request stays open
                 self.finish(request, outcome)
         elif isinstance(outcome, BaseException):
             self._raised(request, outcome)
+        elif parked is None or outcome is NOT_STARTED:
+            if parked is None or parked.is_spent:
+                self._parked = ParkedTask(self._loop)
+            super()._start(request, work)
         else:
             self._parked = None
             rest = parked.remaining_steps(outcome)

@@ -176,10 +176,10 @@ class Dispatch:
                 return self._serve_through_middleware(
                     connection, request, caller, _make_context(connection, request, caller)
                 )
-        serve, capability = self._methods.get(request.method.name, _NOT_SERVED)
+        method = request.method.name
+        serve, capability = self._methods.get(method, _NOT_SERVED)
         if capability and capability not in connection.capabilities:
-            message = f"method not supported by this server: {request.method.name}"
-            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, message)
+            raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"method not supported by this server: {method}")
         return serve(connection, request, caller)
 
     def notified(self, connection: Driver, method: str, params: Raw | None) -> None:

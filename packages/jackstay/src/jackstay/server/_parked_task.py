@@ -15,12 +15,13 @@ import types
 from asyncio import _enter_task, _leave_task  # documented in "Extending asyncio"
 from collections.abc import Coroutine, Generator
 from contextvars import Context, copy_context
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Work: TypeAlias = Coroutine[Any, Any, bytes]
 
 # What a started coroutine returned or raised, or what it awaits: a future or None.
-Outcome: TypeAlias = "bytes | BaseException | asyncio.Future[Any] | None"
+Outcome: TypeAlias = "bytes | BaseException | asyncio.Future[Any] | str | None"
+NOT_STARTED: Final = "not started"
 
 _Steps: TypeAlias = Generator[Outcome, Any, None]
 
@@ -49,21 +50,18 @@ class ParkedTask:
         """True if the task cannot be used for another coroutine."""
         return self._wake_up.done() or bool(self.task._callbacks)
 
-    def enter(self) -> bool:
-        """Make this the current task. Returns False if it does not wait, or if another task runs."""
+    def start(self, work: Work) -> Outcome:
+        """Run the first step of a coroutine, in a copy of the current context.
+
+        Returns its result or its exception; or what it awaits, then call `assign()`; or NOT_STARTED if this task does
+        not wait, or if another task runs.
+        """
         if not self._has_started or self._wake_up.done() or self.task._callbacks:
-            return False
+            return NOT_STARTED
         try:
             _enter_task(self._loop, self.task)
         except RuntimeError:
-            return False
-        return True
-
-    def start(self, work: Work) -> Outcome:
-        """Run the first step of a coroutine, in a copy of the current context; call `enter()` before.
-
-        Returns its result or its exception; or what it awaits, then call `assign()`.
-        """
+            return NOT_STARTED
         self._context = context = copy_context()
         try:
             return context.run(self._send, work)

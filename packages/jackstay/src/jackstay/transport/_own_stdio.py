@@ -209,7 +209,12 @@ class OwnStdioTransport:
             self._stdin.resume()  # for the rest of a very large pipe
 
     def _received(self, data: bytes) -> None:
-        self._frames.feed(data)
+        # Responses that are ready at once leave in this iteration of the event loop.
+        self._queue.hold()
+        try:
+            self._frames.feed(data)
+        finally:
+            self._queue.release()
         if self._frames.is_notified and self._stdin is not None and self._frames.is_full():
             self._stdin.pause()
 

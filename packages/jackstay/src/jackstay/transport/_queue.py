@@ -1,21 +1,23 @@
 """Queues of frames to send, and how they are written with as few system calls as possible.
 
 `FrameQueue` decides when to reject frames and which can be withdrawn. `WriteQueue` adds the writing. Frames sent in one
-iteration of the loop leave in one write. Nothing is passed to a buffer of the loop: a frame of which the operating
-system has accepted no byte stays here and can be withdrawn, so "not sent" is certain.
+iteration of the event loop leave in one write. Nothing is passed to a buffer of the loop: a frame of which the
+operating system has accepted no byte stays here and can be withdrawn, so "not sent" is certain.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from enum import Enum
+from typing import Any, Final, Protocol
 
+from jackstay.protocol import Cell, Machine
 from jackstay.transport._contract import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, TransportHandler
 
 # How much is joined for one write. An empty Linux pipe accepts 64 KiB: more would be copied in vain.
 JOINED_BYTES: Final = 65_536
 
-# How much is written in one iteration of the loop to a peer that reads as fast, so that other tasks can run.
-TURN_BYTES: Final = 1_048_576
+# How much is written in one iteration of the event loop to a peer that reads as fast, so that other tasks can run.
+ITERATION_BYTES: Final = 1_048_576
 
 
 class Sink(Protocol):
@@ -119,24 +121,46 @@ class FrameQueue:
             waiting.set_result(is_written)
 
 
+class QueueState(Enum):
+    """The state of a `WriteQueue`."""
+
+    IDLE = "idle"  # nothing is to be written
+    HELD = "held"  # `release()` writes what is sent until then
+    DUE = "due"  # a flush is scheduled
+    BLOCKED = "blocked"  # the sink accepts no more and is being watched
+    PAUSED = "paused"  # frames are kept and not written
+    CLOSED = "closed"
+
+    __hash__ = object.__hash__  # that of Enum is a Python function
+
+
+class QueueEvent(Enum):
+    """What happens to a `WriteQueue`, except for frames that do not change its state."""
+
+    SENT = "the first frame was sent"
+    HELD = "the transport begins to deliver received data"
+    EMPTIED = "everything is written"
+    INTERRUPTED = "a flush has written as much as one iteration of the event loop may"
+    FILLED = "the sink accepts no more"
+    DRAINED = "the sink accepts more"
+    FAILED = "a write failed"
+    PAUSED = "`pause()` was called"
+    CLOSED = "`close()` was called"
+
+    __hash__ = object.__hash__
+
+
+# In Python 3.11 the lookup of a member takes as long as a function call.
+_IDLE, _HELD, _CLOSED = QueueState.IDLE, QueueState.HELD, QueueState.CLOSED
+
+
 class WriteQueue(FrameQueue):
-    """The queue of one pipe: `send` in any turn of the loop, written in the next.
+    """The queue of one pipe: `send` in any iteration of the event loop, written in the next.
 
     `failed` is called once, with the error of the write that failed; from then on frames are kept and not written.
     """
 
-    __slots__ = (
-        "_failed",
-        "_frame",
-        "_handle",
-        "_handler",
-        "_is_blocked",
-        "_is_paused",
-        "_is_shut",
-        "_loop",
-        "_rest",
-        "_sink",
-    )
+    __slots__ = ("_failed", "_frame", "_handle", "_handler", "_loop", "_rest", "_sink", "_state")
 
     def __init__(
         self,
@@ -152,11 +176,9 @@ class WriteQueue(FrameQueue):
         self._handler = handler
         self._frame = frame
         self._failed = failed
-        self._handle: asyncio.Handle | None = None  # of the flush that is due
+        self._state = _IDLE
+        self._handle: asyncio.Handle | None = None  # of the flush that is scheduled
         self._rest: memoryview | None = None  # of the frame that is half written
-        self._is_blocked = False  # the sink did not accept everything and is being watched
-        self._is_paused = False
-        self._is_shut = False
 
     def __len__(self) -> int:
         return len(self._waiting) + (self._rest is not None)
@@ -167,81 +189,81 @@ class WriteQueue(FrameQueue):
         Raises: FrameTooLargeError; the frame was not accepted.
         """
         waiting = self._waiting
+        state = self._state
         # In the common case, far from full, this is the only check.
         is_near = len(waiting) + 1 >= MAX_QUEUED_FRAMES or self.size + len(frame) > MAX_QUEUED_BYTES
-        if self._is_shut or (is_near and self.is_busy(len(frame))):
+        if state is _CLOSED or (is_near and self.is_busy(len(frame))):
             return False
         framed = self._frame(frame)
         waiting[number] = framed
         self.size += len(framed)
-        if self._handle is None and not self._is_blocked and not self._is_paused:
-            self._handle = self._loop.call_soon(self._flush)
+        if state is _IDLE:
+            self._change(QueueEvent.SENT)
         return True
 
     async def flush(self) -> bool:
         """See `Transport.flush`."""
-        return not self._is_paused and await super().flush()
+        return self._state not in (QueueState.PAUSED, _CLOSED) and await super().flush()
 
     def withdraw(self, number: int) -> bool:
-        """See `Transport.withdraw`. `room_made` is called in the next iteration of the loop, not inside this call."""
+        """See `Transport.withdraw`. `room_made` is called in the next iteration of the event loop."""
         if not super().withdraw(number):
             return False
         if self.was_refused:
             self._loop.call_soon(self._notify_room)
         return True
 
+    def hold(self) -> None:
+        """Let `release()` write what is sent until then, instead of the next iteration of the event loop."""
+        if self._state is _IDLE:
+            self._change(QueueEvent.HELD)
+
+    def release(self) -> None:
+        """Write what was sent since `hold()`. Calls the handler, so it must not be called by the handler."""
+        if self._state is _HELD:
+            self._flush()
+
     def pause(self) -> None:
         """Stop writing, but keep queued frames and accept new ones. None of them is sent.
 
-        Used between the first sign that the peer has ended and the call of `went_down`: in this time the transport is
+        Used from the moment the peer is known to be ending until `went_down` is called: in this time the transport is
         not busy.
         """
-        self._is_paused = True
-        self._stop()
-        self._end_flush(False)
+        self._change(QueueEvent.PAUSED)
 
     def close(self) -> None:
         """Accept and write nothing more, and drop the queue. May be called again."""
-        self._is_shut = True
-        self.pause()
-        self.clear()
-        self._rest = None
+        self._change(QueueEvent.CLOSED)
 
-    def _stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-        if self._is_blocked:
-            self._is_blocked = False
-            self._sink.unwatch()
+    # --- writing ------------------------------------------------------------------------------------------------------
 
     def _unblocked(self) -> None:
-        self._is_blocked = False
+        self._change(QueueEvent.DRAINED)
         self._flush()
 
     def _flush(self) -> None:
-        """Write until the queue is empty, the sink accepts no more, or `TURN_BYTES` are written."""
+        """Write until the queue is empty, the sink accepts no more, or `ITERATION_BYTES` are written."""
         self._handle = None
         through: int | None = None
         error: OSError | None = None
         written = 0
         waiting = self._waiting
-        while (waiting or self._rest is not None) and written < TURN_BYTES:
+        outcome = QueueEvent.EMPTIED
+        while waiting or self._rest is not None:
+            if written >= ITERATION_BYTES:
+                outcome = QueueEvent.INTERRUPTED
+                break
             try:
                 taken, size, last = self._write_some()
             except OSError as failure:
-                error = failure
+                error, outcome = failure, QueueEvent.FAILED
                 break
             written += taken
             through = last if last is not None else through
             if taken < size:
-                self._is_blocked = True
-                self._sink.watch(self._unblocked)
+                outcome = QueueEvent.FILLED
                 break
-        if error is not None:
-            self.pause()
-        elif (waiting or self._rest is not None) and not self._is_blocked and not self._is_paused:
-            self._handle = self._loop.call_soon(self._flush)
+        self._change(outcome)
         if through is not None:
             self._handler.wrote(through)
         if self.was_refused:
@@ -275,7 +297,7 @@ class WriteQueue(FrameQueue):
             self._waiting.clear()
             self.size = 0
             return taken, len(chunk), last
-        return taken, len(chunk), self._let_go(taken)
+        return taken, len(chunk), self._remove_written(taken)
 
     def _first_frames(self) -> list[bytes]:
         frames: list[bytes] = []
@@ -287,14 +309,101 @@ class WriteQueue(FrameQueue):
             size += len(frame)
         return frames
 
-    def _let_go(self, taken: int) -> int | None:
-        """Remove the frames that these bytes belong to; keep the rest of a partly written one."""
+    def _remove_written(self, size: int) -> int | None:
+        """Remove the first `size` bytes from the queue. Returns the number of the last frame they belong to, if any.
+
+        The rest of a frame that is partly written is kept apart, because it can no longer be withdrawn.
+        """
         last: int | None = None
-        while taken:
+        while size:
             last, frame = self.pop()
-            if taken < len(frame):
-                self._rest = memoryview(frame)[taken:]
+            if size < len(frame):
+                self._rest = memoryview(frame)[size:]
                 self.size += len(self._rest)
                 break
-            taken -= len(frame)
+            size -= len(frame)
         return last
+
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    def _change(self, event: QueueEvent) -> None:
+        cell = _CELLS[event][self._state]
+        assert not cell.is_impossible, f"{event.name} in {self._state.value}"
+        for action in cell.actions:
+            action(self)
+        to: Any = cell.to
+        if to is not None:
+            self._state = to
+
+    def _schedule(self) -> None:
+        """write in the next iteration of the event loop"""
+        self._handle = self._loop.call_soon(self._flush)
+
+    def _cancel(self) -> None:
+        """cancel the scheduled flush"""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _watch(self) -> None:
+        """watch the sink"""
+        self._sink.watch(self._unblocked)
+
+    def _unwatch(self) -> None:
+        """stop watching the sink"""
+        self._sink.unwatch()
+
+    def _fail_flush(self) -> None:
+        """`flush()` returns False"""
+        self._end_flush(False)
+
+    def _drop(self) -> None:
+        """drop all frames"""
+        self.clear()
+        self._rest = None
+
+
+def _cells() -> dict[QueueEvent, dict[QueueState, Cell]]:
+    """Return the table. A pair that is not listed is impossible."""
+    queue, state, event = WriteQueue, QueueState, QueueEvent
+    rows: dict[QueueEvent, dict[QueueState, tuple[tuple[Any, ...], QueueState | None]]] = {
+        event.SENT: {state.IDLE: ((queue._schedule,), state.DUE)},
+        event.HELD: {state.IDLE: ((), state.HELD)},
+        event.EMPTIED: dict.fromkeys((state.HELD, state.DUE), ((), state.IDLE)),
+        event.INTERRUPTED: dict.fromkeys((state.HELD, state.DUE), ((queue._schedule,), state.DUE)),
+        event.FILLED: dict.fromkeys((state.HELD, state.DUE), ((queue._watch,), state.BLOCKED)),
+        event.DRAINED: {state.BLOCKED: ((), state.DUE)},
+        event.FAILED: dict.fromkeys((state.HELD, state.DUE), ((queue._fail_flush,), state.PAUSED)),
+        event.PAUSED: {
+            state.IDLE: ((queue._fail_flush,), state.PAUSED),
+            state.HELD: ((queue._fail_flush,), state.PAUSED),
+            state.DUE: ((queue._cancel, queue._fail_flush), state.PAUSED),
+            state.BLOCKED: ((queue._unwatch, queue._fail_flush), state.PAUSED),
+            state.PAUSED: ((), None),
+            state.CLOSED: ((), None),
+        },
+        event.CLOSED: {
+            state.IDLE: ((queue._drop,), state.CLOSED),
+            state.HELD: ((queue._drop,), state.CLOSED),
+            state.DUE: ((queue._cancel, queue._drop), state.CLOSED),
+            state.BLOCKED: ((queue._unwatch, queue._drop), state.CLOSED),
+            state.PAUSED: ((queue._drop,), state.CLOSED),
+            state.CLOSED: ((), None),
+        },
+    }
+    return {
+        event: {state: Cell(*cells[state]) if state in cells else Cell(is_impossible=True) for state in QueueState}
+        for event, cells in rows.items()
+    }
+
+
+_CELLS = _cells()
+
+WRITE_QUEUE = Machine(
+    name="write-queue",
+    states=tuple(QueueState),
+    start=QueueState.IDLE,
+    finals=frozenset({QueueState.CLOSED}),
+    rows={event.name: tuple(cells.values()) for event, cells in _CELLS.items()},
+    events={event.name: event.value for event in QueueEvent},
+)

@@ -56,6 +56,8 @@ class LineFramer(BufferedFramer):
     def next_frames(self) -> list[bytes]:
         """As `Framer.next_frames`: the lines of one piece are split at once."""
         piece, start = self._piece, self._offset
+        if not piece:
+            return []
         end = piece.rfind(b"\n", start)
         # If all lines together are within the limit, then each of them is.
         if end < 0 or end - start > self._limit or self._buffer.size or self._skipped or _RETURN in piece:
