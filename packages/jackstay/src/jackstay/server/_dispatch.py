@@ -381,11 +381,13 @@ class Dispatch:
     async def _run(self, job: Job) -> bytes:
         """Await an async function, or run a blocking one in the thread pool."""
         args, keywords = job.arguments
+        call = job.entry.call
         try:
             if job.entry.is_async:
-                value = await job.entry.call(*args, **keywords)  # type: ignore[misc]  # awaitable, because of `is_async`
+                # Awaitable, because of `is_async`. An empty `**keywords` would cost a dict.
+                value = await (call(*args, **keywords) if keywords else call(*args))  # type: ignore[misc]
             else:
-                value = await self.pool.run(job.connection.owner or job.connection, job.entry.call, *args, **keywords)
+                value = await self.pool.run(job.connection.owner or job.connection, call, *args, **keywords)
                 if inspect.isawaitable(value):  # an async function behind a plain decorator
                     value = await value
             result = job.encode_result(value, job.request.version)

@@ -6,6 +6,7 @@ operating system has accepted no byte stays here and can be withdrawn, so "not s
 """
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, Protocol
@@ -36,10 +37,12 @@ class Sink(Protocol):
 class FrameQueue:
     """Frames by number, in order, and the rule when a frame is rejected."""
 
-    __slots__ = ("_flushed", "_waiting", "size", "was_refused")
+    __slots__ = ("_flushed", "_numbers", "_waiting", "size", "was_refused")
 
     def __init__(self) -> None:
-        self._waiting: dict[int, bytes] = {}
+        # Two lists, because a dict would grow from nothing after each write.
+        self._waiting: list[bytes] = []
+        self._numbers: list[int] = []  # of the frames in `_waiting`, increasing
         self.was_refused = False
         self._flushed: asyncio.Future[bool] | None = None  # resolved when everything is written
         self.size = 0  # bytes of the frames that wait, and of the rest of one that is half written
@@ -61,25 +64,26 @@ class FrameQueue:
 
     def add(self, number: int, frame: bytes) -> None:
         """Add a frame that was not rejected."""
-        self._waiting[number] = frame
+        self._waiting.append(frame)
+        self._numbers.append(number)
         self.size += len(frame)
 
     def withdraw(self, number: int) -> bool:
         """Remove a frame of which nothing is written; False if there is none of this number."""
-        frame = self._waiting.pop(number, None)
-        if frame is None:
+        index = bisect_left(self._numbers, number)
+        if index == len(self._numbers) or self._numbers[index] != number:
             return False
-        self.size -= len(frame)
+        del self._numbers[index]
+        self.size -= len(self._waiting.pop(index))
         if not self.was_refused:
             self.resolve_flush()  # otherwise after the handler was notified of the room
         return True
 
     def pop(self) -> tuple[int, bytes]:
         """Remove and return the oldest frame and its number."""
-        number = next(iter(self._waiting))
-        frame = self._waiting.pop(number)
+        frame = self._waiting.pop(0)
         self.size -= len(frame)
-        return number, frame
+        return self._numbers.pop(0), frame
 
     def has_room_again(self) -> bool:
         """Return True once after a rejection, when half of the queue is free.
@@ -111,6 +115,7 @@ class FrameQueue:
     def clear(self) -> None:
         """Forget everything; nothing of it will be written."""
         self._waiting.clear()
+        self._numbers.clear()
         self.was_refused = False
         self.size = 0
         self._end_flush(False)
@@ -195,7 +200,8 @@ class WriteQueue(FrameQueue):
         if state is _CLOSED or (is_near and self.is_busy(len(frame))):
             return False
         framed = self._frame(frame)
-        waiting[number] = framed
+        waiting.append(framed)
+        self._numbers.append(number)
         self.size += len(framed)
         if state is _IDLE:
             self._change(QueueEvent.SENT)
@@ -286,15 +292,13 @@ class WriteQueue(FrameQueue):
             self.size -= taken
             self._rest = self._rest[taken:] if taken < size else None
             return taken, size, None
-        if self.size <= JOINED_BYTES:
-            frames = list(self._waiting.values())
-        else:
-            frames = self._first_frames()
+        frames = self._waiting if self.size <= JOINED_BYTES else self._first_frames()
         chunk = frames[0] if len(frames) == 1 else b"".join(frames)
         taken = self._sink.write(chunk)
         if taken == self.size:  # everything
-            last = next(reversed(self._waiting))
+            last = self._numbers[-1]
             self._waiting.clear()
+            self._numbers.clear()
             self.size = 0
             return taken, len(chunk), last
         return taken, len(chunk), self._remove_written(taken)
@@ -302,7 +306,7 @@ class WriteQueue(FrameQueue):
     def _first_frames(self) -> list[bytes]:
         frames: list[bytes] = []
         size = 0
-        for frame in self._waiting.values():
+        for frame in self._waiting:
             if frames and size + len(frame) > JOINED_BYTES:
                 break
             frames.append(frame)
