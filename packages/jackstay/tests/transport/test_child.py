@@ -10,7 +10,7 @@ import pytest
 from jackstay.errors import FrameTooLargeError, ProtocolError
 from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import _child, stdio
-from jackstay.transport._child import ChildState, ChildTransport
+from jackstay.transport._child import CHILD, ENDS, ChildEvent, ChildState, ChildTransport
 from jackstay.transport._frame_reader import FULL_BYTES
 from scripted.places import TESTS
 
@@ -146,8 +146,8 @@ async def test_a_close_before_the_report_suppresses_it() -> None:
     while transport._state is ChildState.OPEN:
         await asyncio.sleep(0)
     await transport.close()
-    transport._report_late()
-    transport._report()
+    transport._expired()
+    transport._change(ChildEvent.CORRUPTED, ProtocolError("late"))
     assert handler.ends == []
 
 
@@ -171,9 +171,9 @@ async def test_the_late_report_delivers_data_that_is_still_in_the_pipe(
     os.set_blocking(reader, False)
     os.write(writer, b'{"answer":1}\nhalf')
     transport._stdout._fd = reader  # as if a grandchild kept it open
-    transport._begin_ending("exited")
+    transport._change(ChildEvent.EXITED)
     transport._stdout.pause()
-    transport._report_late()
+    transport._expired()
     assert handler.frames == [b'{"answer":1}', b"half"]
     assert handler.frames_at_end == 2
     await transport.close()
@@ -214,3 +214,17 @@ def test_a_loop_that_ends_during_close_leaves_nothing() -> None:
 
 def test_the_constants() -> None:
     assert _child.REPORT_AFTER == 0.1
+
+
+def test_the_table_has_a_cell_for_every_event_in_every_state() -> None:
+    assert CHILD.states == tuple(ChildState)
+    assert set(CHILD.rows) == set(CHILD.events) == {event.name for event in ChildEvent}
+    assert all(len(cells) == len(ChildState) for cells in CHILD.rows.values())
+    assert {event.name for event in ENDS} <= set(CHILD.rows)
+    order = {state: number for number, state in enumerate(CHILD.states)}
+    for event, cells in CHILD.rows.items():
+        for state, cell in zip(CHILD.states, cells, strict=True):
+            if cell.to is not None:
+                assert order[ChildState(cell.to)] > order[state], "a child never goes back to an earlier state"
+            calls_went_down = ChildTransport._report in cell.actions
+            assert calls_went_down == (cell.to is ChildState.DOWN), (event, state)

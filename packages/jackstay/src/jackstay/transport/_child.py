@@ -10,9 +10,10 @@ import os
 import signal
 from enum import Enum
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError
+from jackstay.protocol import Cell, Machine
 from jackstay.protocol.wire import FRAMINGS
 from jackstay.transport._contract import TransportHandler
 from jackstay.transport._frame_reader import FrameReader
@@ -22,7 +23,7 @@ from jackstay.transport._queue import WriteQueue
 from jackstay.transport._spawn import Child, close_pipes
 from jackstay.transport._stderr_tail import StderrTail
 
-# The longest time between the first sign of an end and `went_down` (docs/guarantees.md G1).
+# The longest time between the first event of `ENDS` and the call of `went_down` (docs/guarantees.md G1).
 REPORT_AFTER: Final = 0.1
 
 # The time between SIGTERM and SIGKILL for processes that the child has left behind. Short, because the next start
@@ -36,13 +37,37 @@ class ChildState(Enum):
     """The state of a child, as seen by its transport."""
 
     OPEN = "open"
-    ENDING = "ending"  # the child is ending: still read, no longer written to
+    ENDING = "ending"  # still read, no longer written to
     DOWN = "down"  # `went_down` was called
-    CLOSING = "closing"
+    CLOSING = "closing"  # `close()` ends the process
     CLOSED = "closed"
 
+    __hash__ = object.__hash__  # that of Enum is a Python function
 
-_CLOSING = ChildState.CLOSING  # in Python 3.11 the lookup of a member takes as long as a function call
+
+class ChildEvent(Enum):
+    """What happens to a child, except for data on its pipes."""
+
+    STDOUT_ENDED = "it closed its stdout"
+    EXITED = "it exited"
+    WRITE_FAILED = "it does not read its stdin"
+    CORRUPTED = "its stdout can no longer be cut into frames"
+    SETTLED = "it has exited, and both its pipes have ended"
+    EXPIRED = "it is ending for 100 ms; a process that it started may keep the pipes open"
+    CLOSED = "`close()` was called"
+    RELEASED = "every process and descriptor is gone"
+
+    __hash__ = object.__hash__
+
+
+# Each of these means that the child is ending. The first one is reported, unless the child exits meanwhile.
+ENDS = {
+    ChildEvent.STDOUT_ENDED: "closed its stdout",
+    ChildEvent.EXITED: "exited",
+    ChildEvent.WRITE_FAILED: "does not read its stdin",
+}
+
+_OPEN, _CLOSING = ChildState.OPEN, ChildState.CLOSING  # a lookup in an Enum takes as long as a function call in 3.11
 
 
 class ChildTransport:
@@ -66,7 +91,7 @@ class ChildTransport:
         self._name = name
         self._close_step = close_step
         self._state = ChildState.OPEN
-        self._why = ""  # the first sign of its end
+        self._reason = ""  # how it began to end
         self._report_timer: asyncio.TimerHandle | None = None
         self._have_pipes_ended = asyncio.Event()
         self._shutdown: asyncio.Task[None] | None = None
@@ -95,7 +120,7 @@ class ChildTransport:
     # --- the contract -------------------------------------------------------------------------------------------------
 
     async def flush(self) -> bool:
-        """See `Transport.flush`. After the first sign of an end nothing is written."""
+        """See `Transport.flush`. While the child is ending nothing is written."""
         return await self._queue.flush()
 
     def stop_writing(self) -> None:
@@ -108,11 +133,7 @@ class ChildTransport:
         Returns when the child is reaped and every descriptor is closed. Cancelling the caller does not stop it.
         """
         if self._shutdown is None:
-            self._state = ChildState.CLOSING
-            self._queue.close()
-            self._frames.close()
-            if self._report_timer is not None:
-                self._report_timer.cancel()
+            self._change(ChildEvent.CLOSED)
             self._shutdown = self._loop.create_task(self._end(), name=f"jackstay-close-{self._name}")
         await asyncio.shield(self._shutdown)
 
@@ -122,68 +143,82 @@ class ChildTransport:
         if self._state is _CLOSING:
             return  # discarded, but read: a child that blocks in a write cannot exit
         self._frames.feed(data)
-        if self._frames.is_notified and self._frames.is_full() and self._state is ChildState.OPEN:
+        if self._frames.is_notified and self._state is _OPEN and self._frames.is_full():
             self._stdout.pause()
 
     def _drained(self) -> None:
         self._stdout.resume()
 
     def _stdout_ended(self) -> None:
-        if self._state is not ChildState.CLOSING:
-            self._frames.end()
-        self._begin_ending("closed its stdout")
+        self._change(ChildEvent.STDOUT_ENDED)
+        self._settle()
 
     def _exited(self) -> None:
-        self._begin_ending("exited")
+        self._change(ChildEvent.EXITED)
+        self._settle()
 
     def _write_failed(self, error: OSError) -> None:
-        self._begin_ending(f"does not read its stdin ({error.strerror})")
+        self._change(ChildEvent.WRITE_FAILED, error)
+        self._settle()
 
     def _lost(self, error: ProtocolError) -> None:
         # Found while the handler pulls: `went_down` must not be called inside its call.
-        self._loop.call_soon(self._report, error)
-
-    def _begin_ending(self, why: str) -> None:
-        """On the first sign of an end: stop writing, read the rest, and report within 100 ms."""
-        if self._state is ChildState.OPEN:
-            self._state = ChildState.ENDING
-            self._why = why
-            self._queue.pause()
-            self._stdout.resume()  # even if the handler does not pull: the pipe is about to close
-            self._report_timer = self._loop.call_later(REPORT_AFTER, self._report_late)
-        self._settle()
+        self._loop.call_soon(self._change, ChildEvent.CORRUPTED, error)
 
     def _settle(self) -> None:
-        """Report the end, if everything about it is known."""
-        if not self._stdout.has_ended or (self._stderr is not None and not self._stderr.has_ended):
-            return
-        self._have_pipes_ended.set()
-        if self._state is ChildState.ENDING and self._process.has_exited:
-            self._report()
+        if self._stdout.has_ended and (self._stderr is None or self._stderr.has_ended):
+            self._have_pipes_ended.set()
+            if self._process.has_exited:
+                self._change(ChildEvent.SETTLED)
 
-    def _report_late(self) -> None:
-        # Read what is there now. Another process keeps the pipes open, so their end may never come.
+    def _expired(self) -> None:
+        # Read what is there now. If another process keeps the pipes open, their end may never come.
         self._stdout.drain()
         if self._stderr is not None:
             self._stderr.drain()
-        if self._state is ChildState.ENDING:
-            self._frames.end()
-            self._report()
+        self._change(ChildEvent.EXPIRED)
 
-    def _report(self, cause: McpError | None = None) -> None:
-        if self._state not in (ChildState.OPEN, ChildState.ENDING):
-            return
-        self._state = ChildState.DOWN
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    def _change(self, event: ChildEvent, error: Exception | None = None) -> None:
+        cell = _CELLS[event][self._state]
+        assert not cell.is_impossible, f"{event.name} in {self._state.value}"
+        to: Any = cell.to
+        if to is not None:
+            self._state = to
+        for action in cell.actions:
+            action(self, event, error)
+
+    def _end_frames(self, _: ChildEvent, __: Exception | None) -> None:
+        """deliver the last line"""
+        self._frames.end()
+
+    def _begin_ending(self, event: ChildEvent, error: Exception | None) -> None:
+        """stop writing, read the rest, report within 100 ms"""
+        self._reason = f"{ENDS[event]} ({error.strerror})" if isinstance(error, OSError) else ENDS[event]
+        self._queue.pause()
+        self._stdout.resume()  # even if the handler does not pull: the pipe is about to close
+        self._report_timer = self._loop.call_later(REPORT_AFTER, self._expired)
+
+    def _stop(self, _: ChildEvent, __: Exception | None) -> None:
+        """stop writing, cancel the timer"""
         self._queue.close()
         if self._report_timer is not None:
             self._report_timer.cancel()
+
+    def _report(self, _: ChildEvent, error: Exception | None) -> None:
+        """call `went_down`"""
         code = self._process.exit_code
-        if cause is None:
-            why = "exited" if self._process.has_exited else self._why
-            cause = TransportError(
-                f"the server {self._name!r} {why}", exit_code=code, stderr_tail=self._stderr_tail.tail()
+        if not isinstance(error, McpError):
+            reason = "exited" if self._process.has_exited else self._reason
+            error = TransportError(
+                f"the server {self._name!r} {reason}", exit_code=code, stderr_tail=self._stderr_tail.tail()
             )
-        self._handler.went_down(cause, code, self._frames.was_silent)
+        self._handler.went_down(error, code, self._frames.was_silent)
+
+    def _drop_frames(self, _: ChildEvent, __: Exception | None) -> None:
+        """drop what was not pulled"""
+        self._frames.close()
 
     # --- close() ends the child ---------------------------------------------------------------------------------------
 
@@ -228,4 +263,51 @@ class ChildTransport:
                 pipe.stop()
         close_pipes(self._child)
         self._stderr_tail.close()
-        self._state = ChildState.CLOSED
+        self._change(ChildEvent.RELEASED)
+
+
+def _cells() -> dict[ChildEvent, dict[ChildState, Cell]]:
+    """Return the table. A pair that is not listed is impossible."""
+    child, state, event = ChildTransport, ChildState, ChildEvent
+    begin: Any = Cell((child._begin_ending,), state.ENDING)
+    report: Any = Cell((child._stop, child._report), state.DOWN)
+    close = Cell((child._stop, child._drop_frames), state.CLOSING)
+    stay = Cell()
+    rows: dict[ChildEvent, dict[ChildState, Cell]] = {
+        event.STDOUT_ENDED: {
+            state.OPEN: Cell((child._end_frames, child._begin_ending), state.ENDING),
+            state.ENDING: Cell((child._end_frames,)),
+            state.DOWN: Cell((child._end_frames,)),
+            state.CLOSING: stay,
+        },
+        event.EXITED: {
+            state.OPEN: begin,
+            **dict.fromkeys((state.ENDING, state.DOWN, state.CLOSING, state.CLOSED), stay),
+        },
+        event.WRITE_FAILED: {state.OPEN: begin},
+        event.CORRUPTED: {state.OPEN: report, state.ENDING: report, **dict.fromkeys(_ENDED, stay)},
+        event.SETTLED: {state.ENDING: report, **dict.fromkeys(_ENDED, stay)},
+        event.EXPIRED: {
+            state.ENDING: Cell((child._end_frames, child._stop, child._report), state.DOWN),
+            **dict.fromkeys(_ENDED, stay),
+        },
+        event.CLOSED: dict.fromkeys((state.OPEN, state.ENDING, state.DOWN), close),
+        event.RELEASED: {state.CLOSING: Cell((), state.CLOSED)},
+    }
+    return {
+        event: {state: cells.get(state, Cell(is_impossible=True)) for state in ChildState}
+        for event, cells in rows.items()
+    }
+
+
+_ENDED = (ChildState.DOWN, ChildState.CLOSING, ChildState.CLOSED)
+_CELLS = _cells()
+
+CHILD = Machine(
+    name="child",
+    states=tuple(ChildState),
+    start=ChildState.OPEN,
+    finals=frozenset({ChildState.CLOSED}),
+    rows={event.name: tuple(cells.values()) for event, cells in _CELLS.items()},
+    events={event.name: event.value for event in ChildEvent},
+)
