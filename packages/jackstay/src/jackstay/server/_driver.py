@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable, Mapping
-from functools import partial
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import msgspec
@@ -141,7 +140,7 @@ class Driver:
         self._queued_events: list[e.Event] = []
         self._is_stepping = False
         self._tasks: dict[int, tuple[asyncio.Task[None], Coroutine[Any, Any, bytes]]] = {}
-        self._stop_hooks: dict[int, Callable[[], None]] = {}
+        self._stop_hooks: dict[int, list[Callable[[], None]]] = {}
         self._started: dict[int, tuple[e.Serve, int]] = {}
         self._client_requests: dict[object, asyncio.Future[msgspec.Raw]] = {}
         self._wake: asyncio.TimerHandle | None = None
@@ -224,8 +223,7 @@ class Driver:
 
     def on_stop(self, serial: int, hook: Callable[[], None]) -> None:
         """Call `hook` when the request with this serial is cancelled, after the hooks that were added before."""
-        before = self._stop_hooks.get(serial)
-        self._stop_hooks[serial] = hook if before is None else partial(_both, before, hook)
+        self._stop_hooks.setdefault(serial, []).append(hook)
 
     # --- stepping -----------------------------------------------------------------------------------------------------
 
@@ -365,8 +363,7 @@ class Driver:
         started = self._started.get(effect.serial)
         if started is not None:
             self._emit_end(started[0], JsonRpcError(0, f"cancelled: {effect.reason}"))
-        hook = self._stop_hooks.pop(effect.serial, None)
-        if hook is not None:
+        for hook in self._stop_hooks.pop(effect.serial, ()):
             hook()
         running = self._tasks.pop(effect.serial, None)
         if running is not None:
@@ -445,11 +442,6 @@ class Driver:
             self._emit("request.stop", **about, duration_ns=duration)
         else:
             self._emit("request.exception", **about, duration_ns=duration, code=error.code, reason=error.message)
-
-
-def _both(first: Callable[[], None], then: Callable[[], None]) -> None:
-    first()
-    then()
 
 
 def _failure(request: e.Serve, error: McpError) -> e.Failed:
