@@ -45,7 +45,7 @@ def test_options_of_server_run(monkeypatch: pytest.MonkeyPatch) -> None:
     manager.run(server)
     manager.run(server, "streamable-http", "127.0.0.1", 9000)
     manager.run(server, "sse", "127.0.0.1", 9000)
-    assert set(calls[0]) == {"_exit"}
+    assert set(calls[0]) == {"exit_process"}
     assert calls[1]["sessions"] is True
     assert (calls[1]["path"], calls[1]["port"], calls[1]["hosts"]) == ("/mcp", 9000, ("example.org",))
     assert "sse_path" not in calls[1]
@@ -76,7 +76,7 @@ def test_exit_hook_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_process_is_not_ended_off_the_main_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     server = Server("x")
-    monkeypatch.setattr(server, "run", lambda **given: calls.append(given["_exit"]))
+    monkeypatch.setattr(server, "run", lambda **given: calls.append(given["exit_process"]))
     manager = TransportManager()
     thread = threading.Thread(target=manager.run, args=(server,))
     thread.start()

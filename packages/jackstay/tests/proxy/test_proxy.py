@@ -276,7 +276,7 @@ async def test_a_server_without_a_name_gets_the_name_of_the_target() -> None:
 async def test_shutdown_without_open() -> None:
     proxy = Proxy(memory_pair("never").client)
     await proxy.shutdown()
-    assert proxy.param_headers("t") == ()
+    assert proxy._param_headers("t") == ()
 
 
 @pytest.mark.parametrize("version", ERAS)
@@ -316,7 +316,7 @@ def test_run_over_stdio_ends_with_the_input(tmp_path: Path) -> None:
         assert proxy.run() == 0
     assert b'"result":{}' in (tmp_path / "out").read_bytes()
     assert [peer.connections for peer in target.peers] == [1]
-    assert proxy.current_config()[0].options.drain_timeout == _proxy.STDIO_DRAIN
+    assert proxy._current_config()[0].options.drain_timeout == _proxy.STDIO_DRAIN
 
 
 def test_run_over_http_has_sessions_and_ends_on_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +346,7 @@ def test_children_are_killed_before_the_process_exits_at_once(transport: str, mo
     """After a second signal, or when the shutdown takes too long."""
     done: list[object] = []
     monkeypatch.setattr(_proxy, "kill_children", lambda: done.append("killed"))
-    monkeypatch.setattr(Server, "run", lambda self, *, _exit, **options: _exit(7))
+    monkeypatch.setattr(Server, "run", lambda self, *, exit_process, **options: exit_process(7))
     proxy = Proxy(Spawning())
     proxy.run(transport=transport, exit_process=done.append)
     assert done == ["killed", 7]

@@ -339,7 +339,7 @@ async def test_an_internal_error_closes_the_connection(
     def fail(*_: object) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(server.handlers, "notified", fail)
+    monkeypatch.setattr(server._handlers, "notified", fail)
     async with connected(server) as peer:
         await peer.result("ping")
         peer.notify("notifications/roots/list_changed")

@@ -58,7 +58,7 @@ def test_run_serves_until_the_end_of_input_and_cleans_up(tmp_path: Path) -> None
     assert code == 0
     assert b"hello" in output
     assert [signal.getsignal(number) for number in SIGNALS] == handlers
-    assert server.on_stdio_ending is None
+    assert server._on_stdio_ending is None
     assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 
 
@@ -137,7 +137,7 @@ async def test_startup_can_be_cancelled() -> None:
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    server.cancel_startup()
+    server._cancel_startup()
 
 
 def test_server_run_with_a_loop_factory(tmp_path: Path) -> None:

@@ -186,8 +186,8 @@ async def test_pool_threads_end_with_the_last_connection() -> None:
 
 def test_configurations_are_cached() -> None:
     server = Server("x")
-    assert server.config_for(frozenset()) is server.config_for(frozenset())
-    assert server.config_for(frozenset({"tools"})) is not server.config_for(frozenset())
+    assert server._config_for(frozenset()) is server._config_for(frozenset())
+    assert server._config_for(frozenset({"tools"})) is not server._config_for(frozenset())
 
 
 def test_everything_registered_is_declared() -> None:
@@ -355,3 +355,14 @@ async def test_serve_stdio_without_running_threads(tmp_path: Any) -> None:
         redirected_stdio(stdin.fileno(), stdout.fileno()),
     ):
         assert await Server("x").serve_stdio() == 0
+
+
+PUBLIC = """
+    add_middleware add_tool asgi catalogue completion drain name notify_resource_updated on_shutdown on_startup options
+    override prompt remove_prompt remove_resource remove_tool resource run serve serve_stdio shutdown startup subscribe
+    tool tool_from_schema
+"""
+
+
+def test_the_public_names_are_those_for_users() -> None:
+    assert {name for name in dir(Server("x")) if not name.startswith("_")} == set(PUBLIC.split())

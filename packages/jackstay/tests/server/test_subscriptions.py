@@ -101,7 +101,7 @@ def test_changes_while_the_loop_is_stopped_are_notified_when_it_continues() -> N
     (connection,) = server._connections.values()
     loop.run_until_complete(talk.__aexit__(None, None, None))
     loop.close()
-    server.add_connection(connection)  # as if it had not been closed
+    server._add_connection(connection)  # as if it had not been closed
     add(server, "third")
 
 
@@ -302,8 +302,8 @@ async def test_params_are_sent_unchanged_to_all_subscribers() -> None:
     async with connected(server, HANDSHAKE[-1]) as old, connected(server, STATELESS) as new:
         await old.result("resources/subscribe", {"uri": "test://one"})
         await listen(new, 7, toolsListChanged=True, resourceSubscriptions=["test://one"])
-        server.notify("notifications/tools/list_changed", "", b'{"a":1}')
-        server.notify("notifications/resources/updated", "test://one", b'{"uri":"test://one/2","_meta":{"b":2}}')
+        server._notify("notifications/tools/list_changed", "", b'{"a":1}')
+        server._notify("notifications/resources/updated", "test://one", b'{"uri":"test://one/2","_meta":{"b":2}}')
         assert await old.notification("notifications/tools/list_changed") == {"a": 1}
         assert await new.notification("notifications/tools/list_changed") == {"a": 1, "_meta": {ID: 7}}
         params = {"uri": "test://one/2", "_meta": {"b": 2}}

@@ -118,7 +118,7 @@ class Proxy(Server):
         return bool(of_era(self._settings.get("versions", VERSIONS), Era.HANDSHAKE))
 
     @property
-    def handlers(self) -> "Handlers":
+    def _handlers(self) -> "Handlers":
         """The object that serves the requests."""
         return self._relay
 
@@ -136,11 +136,11 @@ class Proxy(Server):
             await self._prepare()
         await self._eras.open()
 
-    async def before_handshake(self) -> None:
+    async def _before_handshake(self) -> None:
         """Find out what the server declares in the handshake era, before the first `initialize` is answered."""
         await self._eras.prepare_handshake()
 
-    async def end_serving(self) -> None:
+    async def _end_serving(self) -> None:
         """Stop all upstream servers."""
         self._client_requests.stop()
         await asyncio.gather(
@@ -252,7 +252,7 @@ class Proxy(Server):
 
     # --- declarations -------------------------------------------------------------------------------------------------
 
-    def current_config(self) -> tuple[ServerConfig, frozenset[str]]:
+    def _current_config(self) -> tuple[ServerConfig, frozenset[str]]:
         """Return what a new connection declares: what the upstream server declares."""
         facts = self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS)
         cached = self._cached_config
@@ -260,7 +260,7 @@ class Proxy(Server):
             cached = self._cached_config = facts, self._make_config(*facts)
         return cached[1]
 
-    def param_headers(self, tool: str) -> "Sequence[ParamHeader]":
+    def _param_headers(self, tool: str) -> "Sequence[ParamHeader]":
         """Return the arguments of this tool that HTTP clients also send as headers, by the forwarded tool list."""
         first = self._eras.first
         return () if first is None else first.lists.param_headers.get(tool, ())
@@ -282,18 +282,18 @@ class Proxy(Server):
         return ServerConfig(core), names | stateless_names
 
     def _make_connection(self, config: Any) -> Connection:
-        return DownstreamConnection(config, self.before_handshake, self.current_config)
+        return DownstreamConnection(config, self._before_handshake, self._current_config)
 
     # --- clients ------------------------------------------------------------------------------------------------------
 
-    def add_connection(self, connection: Driver) -> None:
+    def _add_connection(self, connection: Driver) -> None:
         """Keep a connection that can receive notifications outside a call."""
-        super().add_connection(connection)
+        super()._add_connection(connection)
         self._connections[connection.number] = connection
 
-    def remove_connection(self, connection: Driver) -> None:
+    def _remove_connection(self, connection: Driver) -> None:
         """Remove a closed connection, with its subscriptions and its dedicated server."""
-        super().remove_connection(connection)
+        super()._remove_connection(connection)
         self._connections.pop(connection.number, None)
         self._client_requests.forget(connection)
         upstream = self._dedicated.pop(connection.number, None)

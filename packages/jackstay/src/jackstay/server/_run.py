@@ -230,7 +230,7 @@ def run(server: "Server", loop_factory: _LoopFactory = None, exit_process: Calla
     loop = (loop_factory or asyncio.new_event_loop)()
     # The limit of 1.5 s includes the default drain timeout of 1 s; another value moves the limit.
     shutdown = Shutdown(server.drain, loop, exit_process, END_TIMEOUT - 1.0 + server.options.drain_timeout)
-    server.on_stdio_ending = lambda is_starting: shutdown.begin(STARTUP_TIMEOUT if is_starting else None)
+    server._on_stdio_ending = lambda is_starting: shutdown.begin(STARTUP_TIMEOUT if is_starting else None)
     shutdown.install()
     try:
         left = loop.run_until_complete(server.serve_stdio())
@@ -242,7 +242,7 @@ def run(server: "Server", loop_factory: _LoopFactory = None, exit_process: Calla
         shutdown.code = 1
         raise
     finally:
-        server.on_stdio_ending = None
+        server._on_stdio_ending = None
         shutdown.restore()
         loop.close()
     return shutdown.code

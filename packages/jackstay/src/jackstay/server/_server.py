@@ -102,7 +102,7 @@ class Server:
             self._add_lifespan(lifespan)
         # Set by `run()`. Called from any thread when the stdio client has closed its end, with True while startup
         # hooks still run.
-        self.on_stdio_ending: Callable[[bool], None] | None = None
+        self._on_stdio_ending: Callable[[bool], None] | None = None
         self._lock = threading.Lock()
         self._connections: dict[int, Driver] = {}
         self._numbers = itertools.count(1)
@@ -112,14 +112,14 @@ class Server:
         # Carries changes to other processes. None: there is only this one.
         self._changes = changes
         if changes is not None:
-            changes.listen(self.notify)
+            changes.listen(self._notify)
         # A library logs nothing unless the application configures it. Done here because imports have no side effects.
         package_logger = logging.getLogger("jackstay")
         if not package_logger.handlers:
             package_logger.addHandler(logging.NullHandler())
 
     @cached_property
-    def dispatch(self) -> Dispatch:
+    def _dispatch(self) -> Dispatch:
         """The request dispatcher. Created with the first connection, because its imports are slow."""
         from jackstay.server._dispatch import Dispatch  # noqa: PLC0415  # loaded on first use
 
@@ -135,9 +135,9 @@ class Server:
         return dispatch
 
     @property
-    def handlers(self) -> Handlers:
+    def _handlers(self) -> Handlers:
         """The object that serves the requests of every connection: the dispatcher. A proxy overrides it."""
-        return self.dispatch
+        return self._dispatch
 
     def __repr__(self) -> str:
         return f"<Server {self.options.name} {self.catalogue!r} {len(self._connections)} connections>"
@@ -275,8 +275,8 @@ class Server:
         """Run this around every request, inside the middleware that was added before. Raises: UsageError."""
         check_function(middleware, "middleware")
         self._middleware = (*self._middleware, middleware)
-        if "dispatch" in self.__dict__:
-            self.dispatch.middleware = self._middleware
+        if "_dispatch" in self.__dict__:
+            self._dispatch.middleware = self._middleware
 
     def _add_lifespan(self, lifespan: Callable[[Server], AbstractAsyncContextManager[Any]]) -> None:
         from jackstay.server._lifespan import Lifespan  # noqa: PLC0415  # few servers need it
@@ -288,11 +288,11 @@ class Server:
 
     def override(self, provider: Callable[..., Any], replacement: Callable[..., Any]) -> AbstractContextManager[None]:
         """Call `replacement` instead of `provider`, a dependency, inside a `with` block. For tests."""
-        return self.dispatch.dependencies.override(provider, replacement)
+        return self._dispatch.dependencies.override(provider, replacement)
 
     async def _close_dependencies(self) -> None:
-        if "dispatch" in self.__dict__ and "dependencies" in self.dispatch.__dict__:
-            await self.dispatch.dependencies.close()
+        if "_dispatch" in self.__dict__ and "dependencies" in self._dispatch.__dict__:
+            await self._dispatch.dependencies.close()
 
     def on_startup(self, hook: F) -> F:
         """Call this function, sync or async, once before the first client is served. A decorator."""
@@ -317,7 +317,7 @@ class Server:
         """Notify all subscribers of this resource that it changed. Thread-safe."""
         self._publish_change("notifications/resources/updated", uri)
 
-    def notify(self, method: str, uri: str = "", params: bytes = b"") -> None:
+    def _notify(self, method: str, uri: str = "", params: bytes = b"") -> None:
         """Notify the subscribed clients of this process: of a changed list, or of the resource at `uri`.
 
         `params`, if there are any, are sent unchanged. Thread-safe.
@@ -332,7 +332,7 @@ class Server:
 
     def _publish_change(self, method: str, uri: str) -> None:
         if self._changes is None:
-            self.notify(method, uri)
+            self._notify(method, uri)
         else:
             self._changes.publish(method, uri)
 
@@ -371,7 +371,7 @@ class Server:
 
         return run_http(self, options, loop_factory=loop_factory, exit_process=exit_process, wrap_app=wrap_app)
 
-    def share_request_state_secrets(self, secrets: tuple[bytes, ...]) -> None:
+    def _share_request_state_secrets(self, secrets: tuple[bytes, ...]) -> None:
         """Use these secrets for `requestState`, unless the server has its own: several workers share one set."""
         from jackstay.server._input_required import KeyRing  # noqa: PLC0415  # imports hmac, which few servers need
 
@@ -379,12 +379,12 @@ class Server:
             self._state_keys = KeyRing(secrets)
 
     @property
-    def blocking_calls(self) -> int:
+    def _blocking_calls(self) -> int:
         """How many blocking functions run in threads now."""
         return self._pool.busy + self._lifetime.pool.busy
 
     @property
-    def hooks_timeout(self) -> float:
+    def _hooks_timeout(self) -> float:
         """How many seconds the shutdown hooks may take, except over stdio; 0 if there are none."""
         return self.options.shutdown_timeout if self._lifetime.shutdown_hooks else 0.0
 
@@ -417,8 +417,8 @@ class Server:
             is_starting = self._lifetime.is_starting
             if not is_starting:
                 ended_at.append(time.monotonic())
-            if self.on_stdio_ending is not None:
-                self.on_stdio_ending(is_starting)
+            if self._on_stdio_ending is not None:
+                self._on_stdio_ending(is_starting)
 
         target.on_end_of_input = on_end_of_input
         with target.acquired():  # what hooks print is no more for the client than what tools print
@@ -428,7 +428,7 @@ class Server:
                 await self._serve(target, on_end_of_input)
             since = time.monotonic() - ended_at[0] if ended_at else 0.0
             await self.shutdown(target, self.options.drain_timeout + STDIO_FLUSH - since)
-        left = self.blocking_calls
+        left = self._blocking_calls
         if left:
             logger.warning("%d blocking functions still run in threads", left)
         return left
@@ -453,7 +453,7 @@ class Server:
             await self.shutdown(user)
 
     async def _serve(self, target: Target, on_draining: Callable[[], None] | None) -> None:
-        connection = self.open_connection()
+        connection = self._open_connection()
         connection.on_draining = on_draining
         try:
             await connection.open(target)
@@ -463,39 +463,41 @@ class Server:
             await connection.closed.wait()
             raise
         finally:
-            self.remove_connection(connection)
+            self._remove_connection(connection)
             if not self._connections:
                 self._pool.release()  # not `close`: HTTP requests without a session may still wait for a thread
 
-    def open_connection(self) -> Connection:
-        """Create a connection on the running loop, without a transport. Call `remove_connection()` in the end."""
-        from jackstay.server._driver import ConnectionConfig  # noqa: PLC0415  # see `dispatch`
+    # --- private to the package: what the transports use, and a proxy overrides ---------------------------------------
 
-        server_config, capabilities = self.current_config()
-        config = ConnectionConfig(server_config, capabilities, self.handlers, self._telemetry, self.next_number())
+    def _open_connection(self) -> Connection:
+        """Create a connection on the running loop, without a transport. Call `_remove_connection()` in the end."""
+        from jackstay.server._driver import ConnectionConfig  # noqa: PLC0415  # see `_dispatch`
+
+        server_config, capabilities = self._current_config()
+        config = ConnectionConfig(server_config, capabilities, self._handlers, self._telemetry, self._next_number())
         connection = self._make_connection(config)
-        self.add_connection(connection)
+        self._add_connection(connection)
         return connection
 
     def _make_connection(self, config: ConnectionConfig) -> Connection:
-        from jackstay.server._connection import Connection  # noqa: PLC0415  # see `dispatch`
+        from jackstay.server._connection import Connection  # noqa: PLC0415  # see `_dispatch`
 
         return Connection(config)
 
-    async def before_handshake(self) -> None:
-        """Awaited before an `initialize` over HTTP is served, and before `current_config()` is called for it."""
+    async def _before_handshake(self) -> None:
+        """Awaited before an `initialize` over HTTP is served, and before `_current_config()` is called for it."""
 
-    def add_connection(self, connection: Driver) -> None:
-        """Notify this connection of changes and drain it with the server, until `remove_connection()`."""
+    def _add_connection(self, connection: Driver) -> None:
+        """Notify this connection of changes and drain it with the server, until `_remove_connection()`."""
         with self._lock:
             self._connections[connection.number] = connection
 
-    def remove_connection(self, connection: Driver) -> None:
+    def _remove_connection(self, connection: Driver) -> None:
         """Undo `add_connection()`."""
         with self._lock:
             self._connections.pop(connection.number, None)
 
-    def try_startup(self, user: Hashable) -> bool:
+    def _try_startup(self, user: Hashable) -> bool:
         """As `startup()`, without waiting. Returns False if there are hooks to wait for."""
         return self._lifetime.try_enter(user)
 
@@ -503,13 +505,13 @@ class Server:
         """Run the startup hooks, one after the other, unless the server is already running.
 
         For code that serves by its own means. Each call with a `user` must be matched by a `shutdown()` with the same
-        user. Returns False if `cancel_startup()` was called meanwhile.
+        user. Returns False if `_cancel_startup()` was called meanwhile.
 
         Raises: whatever a hook raises. The next attempt begins with that hook.
         """
         return await self._lifetime.enter(user)
 
-    def cancel_startup(self) -> None:
+    def _cancel_startup(self) -> None:
         """Cancel startup hooks that still run."""
         self._lifetime.cancel_startup()
 
@@ -530,23 +532,18 @@ class Server:
         seconds; the default is the option `shutdown_timeout`.
         """
         budget = self.options.shutdown_timeout if timeout is None else timeout
-        if await self._lifetime.leave(user, budget, self.end_serving):
+        if await self._lifetime.leave(user, budget, self._end_serving):
             self._pool.close()
             self._lifetime.pool.close()
 
-    async def end_serving(self) -> None:
+    async def _end_serving(self) -> None:
         """Awaited before the shutdown hooks. For subclasses that own resources."""
 
-    @property
-    def telemetry(self) -> Telemetry:
-        """The telemetry listeners."""
-        return self._telemetry
-
-    def next_number(self) -> int:
+    def _next_number(self) -> int:
         """Return the number of the next connection. Thread-safe."""
         return next(self._numbers)
 
-    def current_config(self) -> tuple[ServerConfig, frozenset[str]]:
+    def _current_config(self) -> tuple[ServerConfig, frozenset[str]]:
         """Return the configuration and the capabilities for a connection that starts now."""
         catalogue = self.catalogue
         key = (
@@ -558,19 +555,19 @@ class Server:
         found = self._config_cache.get(key)
         if found is None:
             capabilities = self._capabilities()
-            found = self._config_cache[key] = self.config_for(capabilities), capabilities
+            found = self._config_cache[key] = self._config_for(capabilities), capabilities
         return found
 
-    def param_headers(self, tool: str) -> Sequence[ParamHeader]:
+    def _param_headers(self, tool: str) -> Sequence[ParamHeader]:
         """Return the arguments of a tool that HTTP clients repeat in headers; empty for an unknown tool."""
         entry = self.catalogue.tools.get(tool)
         return () if entry is None else entry.param_headers
 
-    def config_for(self, capabilities: frozenset[str]) -> ServerConfig:
+    def _config_for(self, capabilities: frozenset[str]) -> ServerConfig:
         """Return the cached configuration of a server with these capabilities."""
         server_config = self._configs.get(capabilities)
         if server_config is None:
-            from jackstay.protocol.server import ServerConfig  # noqa: PLC0415  # see `dispatch`
+            from jackstay.protocol.server import ServerConfig  # noqa: PLC0415  # see `_dispatch`
 
             server_config = self._configs[capabilities] = ServerConfig(self.options.for_core(capabilities))
         return server_config

@@ -37,7 +37,7 @@ class OneThread:
             return who
 
     async def queued(self, count: int) -> None:
-        while self.server.dispatch.pool.queued < count:
+        while self.server._dispatch.pool.queued < count:
             await asyncio.sleep(0)
 
 

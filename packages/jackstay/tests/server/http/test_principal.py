@@ -12,7 +12,7 @@ def test_anonymous_has_no_id_and_no_scopes() -> None:
 
 async def test_set_principal_replaces_the_caller_of_a_connection() -> None:
     server = Server("x")
-    connection = server.open_connection()
+    connection = server._open_connection()
     assert connection.caller == Caller("", None, {})
     set_principal(connection, Principal("alice", frozenset({"a"}), {"sub": "alice"}))
     assert connection.caller == Caller("alice", frozenset({"a"}), {"sub": "alice"})

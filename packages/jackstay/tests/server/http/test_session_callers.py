@@ -79,7 +79,7 @@ async def with_another_token_between(
     """Send the call with one token, use the session with another one while the call waits, then release the call."""
     session = await session_of(http, token)
     call = http.start("POST", message, headers={**session, **bearer(token)})
-    if fixture.server.dispatch.middleware:
+    if fixture.server._dispatch.middleware:
         await fixture.entered.get()
     assert (await http.post(request("ping", id=9), headers={**session, **bearer(other)})).status == 200
     fixture.release.set()

@@ -320,18 +320,18 @@ class App:
         if len(self._legacy) >= self.options.max_sessions:
             await self._refuse(request.send, BUSY)
             return
-        await self.server.before_handshake()
+        await self.server._before_handshake()
         connection = LegacyConnection(
             self._connection_config(), response_config=self._response_config, ended=self._end_legacy
         )
         set_principal(connection, request.principal)
-        self.server.add_connection(connection)
+        self.server._add_connection(connection)
         self._legacy[connection.id] = connection
         await connection.serve(root_path.rstrip("/"), self.options.messages_path, request.receive, request.send)
 
     def _end_legacy(self, connection: LegacyConnection) -> None:
         self._legacy.pop(connection.id, None)
-        self.server.remove_connection(connection)
+        self.server._remove_connection(connection)
 
     async def _post_legacy(self, request: _HttpRequest, query: bytes) -> None:
         if not await self._read(request):
@@ -416,7 +416,7 @@ class App:
 
     async def _open_session(self, request: _HttpRequest, route: Route) -> ErrorResponse | None:
         assert self._sessions is not None  # the routing table has this action only if sessions are enabled
-        await self.server.before_handshake()
+        await self.server._before_handshake()
         session = self._sessions.create()
         if session is None:
             return BUSY
@@ -431,7 +431,7 @@ class App:
             except Exception:  # a user's store may raise anything
                 logger.exception("the session store failed")
                 return UNAVAILABLE
-            self.server.add_connection(session)
+            self.server._add_connection(session)
             more = [(_SESSION_NAME, session.id.encode())]
         await session.respond(channel, request.receive, request.send, more)
         return None
@@ -440,7 +440,7 @@ class App:
         """Serve a POST as a connection of its own."""
         message = request.message
         if type(message) is Request and message.method == "initialize":
-            await self.server.before_handshake()
+            await self.server._before_handshake()
         post = Post(
             self._connection_config(),
             version=route.revision.name,
@@ -455,11 +455,11 @@ class App:
         if type(message) is not Request or message.method != "subscriptions/listen":
             await post.serve(message, request.frame, request.receive, request.send)
             return
-        self.server.add_connection(post)  # so that it receives list changes
+        self.server._add_connection(post)  # so that it receives list changes
         try:
             await post.serve(message, request.frame, request.receive, request.send)
         finally:
-            self.server.remove_connection(post)
+            self.server._remove_connection(post)
 
     def _current_poller(self) -> DisconnectPoller[Post]:
         """Return the poller of the running loop."""
@@ -557,20 +557,20 @@ class App:
         if record is not None:
             session.owner = thread_queue_key(record.principal)
             session.caller_key = caller_key(record.principal, "")
-            self.server.add_connection(session)
+            self.server._add_connection(session)
         return session
 
     def _connection_config(self) -> ConnectionConfig:
         """Return the configuration of a new connection."""
         server = self.server
-        server_config, capabilities = server.current_config()
+        server_config, capabilities = server._current_config()
         return ConnectionConfig(
-            server_config, capabilities, server.handlers, server.telemetry, server.next_number(), self._quota
+            server_config, capabilities, server._handlers, server._telemetry, server._next_number(), self._quota
         )
 
     def _end_session(self, session: Session) -> None:
         assert self._sessions is not None
-        self.server.remove_connection(session)
+        self.server._remove_connection(session)
         self._sessions.forget(session)
 
 

@@ -35,7 +35,7 @@ def check_call_headers(
         return None
     # That the header and the body have the same name was checked before.
     name = headers.get("mcp-name", "")
-    rows = server.param_headers(decode_header_value(name) if name[:2] == "=?" else name)
+    rows = server._param_headers(decode_header_value(name) if name[:2] == "=?" else name)
     if not rows or message.params is None:
         return None
     try:

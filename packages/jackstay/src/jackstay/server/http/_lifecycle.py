@@ -93,7 +93,7 @@ class Lifecycle:
 
     async def start_on_first_request(self) -> ErrorResponse | None:
         """Start before the first request. Returns an error response if a hook failed; the next request tries again."""
-        if self._server.try_startup(self):
+        if self._server._try_startup(self):
             await self._on_started()
             return None
         try:
@@ -113,7 +113,7 @@ class Lifecycle:
     async def _on_started(self) -> None:
         self.is_started = True
         if self._loop_end is None:
-            if self._server.hooks_timeout:
+            if self._server._hooks_timeout:
                 logger.warning(
                     "received no ASGI lifespan events: shutdown hooks run when the event loop ends, which uvicorn"
                     " prevents after SIGTERM; pass lifespan=app.lifespan to the application that mounts this one"

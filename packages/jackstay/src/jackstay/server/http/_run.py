@@ -157,7 +157,7 @@ def run_http(
         sockets = bind_sockets(options.host, options.port)
     else:
         sockets = worker.sockets
-        server.share_request_state_secrets(worker.request_state_secrets)
+        server._share_request_state_secrets(worker.request_state_secrets)
     try:
         url = _url(options, endpoint, sockets)
         if endpoint.auth is not None:
@@ -295,7 +295,7 @@ def _serve(
                 listener.close()
             draining.append(loop.create_task(context.app.drain()))
             http.should_exit = True
-            server.cancel_startup()
+            server._cancel_startup()
 
         shutdown = Shutdown(drain, loop, exit_process, _end_timeout(server))
         shutdown.install()
@@ -303,7 +303,7 @@ def _serve(
             if worker is not None:
                 loop.add_reader(worker.control, _watch_parent, loop, worker, shutdown)
             loop.run_until_complete(_serve_until_drained(context, http))
-            is_left = server.blocking_calls > 0
+            is_left = server._blocking_calls > 0
             pending = loop.run_until_complete(cancel_remaining_tasks(loop))
             loop.close()
             if is_left or pending or has_running_threads(threads):
@@ -316,7 +316,7 @@ def _serve(
 
 def _end_timeout(server: "Server") -> float:
     """Return the maximum duration of a shutdown in seconds: handlers, shutdown hooks, and the rest."""
-    return server.options.drain_timeout + server.hooks_timeout + END_MARGIN
+    return server.options.drain_timeout + server._hooks_timeout + END_MARGIN
 
 
 async def _serve_until_drained(context: ServeContext, http: "uvicorn.Server") -> None:
