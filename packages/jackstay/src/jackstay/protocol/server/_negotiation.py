@@ -21,7 +21,9 @@ _read_object: Callable[[bytes], dict[str, Json]] = msgspec.json.Decoder(dict).de
 
 _NO_METHODS: dict[str, Method] = {}
 
-S = ServerState
+# Constants, because Python looks up the member of an Enum slowly, and over HTTP every request may create a connection.
+_FRESH, _HANDSHAKE, _OPERATING, _STATELESS, *_ = ServerState
+_STATELESS_ERA = Era.STATELESS
 
 
 class Negotiation:
@@ -48,8 +50,8 @@ class Negotiation:
     def start(self) -> ServerState:
         """The first state of a connection with this revision."""
         if self.version is None:
-            return S.FRESH
-        return S.STATELESS if REVISIONS[self.version].era is Era.STATELESS else S.OPERATING
+            return _FRESH
+        return _STATELESS if REVISIONS[self.version].era is _STATELESS_ERA else _OPERATING
 
     def initialize(self, client: ClientParams) -> bytes:
         """Agree on a revision and store the client's parameters. Returns the encoded result of `initialize`."""
@@ -73,7 +75,9 @@ class Negotiation:
 
     def served_methods(self, state: ServerState) -> dict[str, Method]:
         """Return the methods that handlers serve in this state; none unless the state serves them all."""
-        is_serving = state in (S.OPERATING, S.STATELESS) or (state is S.HANDSHAKE and not self.config.options.strict)
+        is_serving = (
+            state is _STATELESS or state is _OPERATING or (state is _HANDSHAKE and not self.config.options.strict)
+        )
         return served_methods(self.version) if is_serving and self.version is not None else _NO_METHODS
 
     def accepts(self, method: str) -> bool:
