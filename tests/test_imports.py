@@ -121,6 +121,7 @@ ROWS = (
         90,
         "asyncio, logging",
     ),
+    Row("jackstay.openapi", (), ("pydantic", "yaml", "jsonschema", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.models", (), ("pydantic", "openai", "anthropic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.shell", (), ("pydantic", "argparse", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.cli", (), ("pydantic", "msgspec", *HTTP_STACKS, "asyncio", "logging", "subprocess"), 50),

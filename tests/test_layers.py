@@ -30,7 +30,8 @@ MAP: dict[str, tuple[str, ...]] = {
     "protocol": ("version", "lazy", "errors", "types"),
     "transport": (*RULES, "extras"),
     "client": CARRIERS,
-    "server": CARRIERS,
+    "openapi": (*RULES, "extras"),
+    "server": (*CARRIERS, "openapi"),
     "oauth": CARRIERS,
     # The store suites check interfaces of the server and of the authorizers.
     "testing": (*CARRIERS, "server", "oauth"),
@@ -89,6 +90,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "transport": ("aiohttp", "msgspec", "yarl"),
     "client": ("jsonschema", "msgspec", "referencing"),
     "server": ("h11", "httptools", "joserfc", "jsonschema", "msgspec", "referencing", "uvicorn", "uvloop"),
+    "openapi": ("httpx", "msgspec", "yaml"),
     "testing": ("msgspec",),
     "oauth": ("joserfc", "msgspec"),
     "models": ("msgspec",),
@@ -137,7 +139,7 @@ TESTED_ELSEWHERE = {
     # Keywords for type checkers: compared with the settings.
     **{
         f"jackstay/{layer}/_keywords.py": "tests/test_declarations.py"
-        for layer in ("protocol/client", "server", "server/http")
+        for layer in ("protocol/client", "server", "server/http", "openapi")
     },
     # The commands are tested through the entry point.
     **{

@@ -16,6 +16,7 @@ PAGES = {
     "worker.md": "worker.py",
     "notebook.md": "notebook.ipynb",
     "models.md": "assistant.py",
+    "openapi.md": "openapi_server.py",
 }
 FOLDER = ROOT / "docs" / "guides"
 

@@ -19,6 +19,7 @@ OPTIONAL: dict[str, list[str]] = PROJECT["optional-dependencies"]
 # Distribution -> module, if the names differ.
 MODULES = {
     "opentelemetry-api": "opentelemetry",
+    "pyyaml": "yaml",
 }
 
 
@@ -38,7 +39,7 @@ def modules_of(extra: str) -> set[str]:
 
 
 def test_the_distribution_has_every_extra() -> None:
-    assert set(OPTIONAL) == {"http", "schema", "apcore", "procontext", "fast", "otel", "all"}
+    assert set(OPTIONAL) == {"http", "schema", "openapi", "apcore", "procontext", "fast", "otel", "all"}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

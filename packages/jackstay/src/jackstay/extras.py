@@ -10,6 +10,7 @@ from importlib.util import find_spec
 EXTRAS: dict[str, tuple[str, ...]] = {
     "http": ("aiohttp", "h11", "httptools", "joserfc", "uvicorn"),
     "schema": ("jsonschema", "referencing"),
+    "openapi": ("httpx", "jsonschema", "referencing", "yaml"),
     "otel": ("opentelemetry",),
 }
 

@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jackstay.errors import Json, UsageError
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
@@ -35,6 +35,7 @@ from jackstay.server._telemetry import Listener, Telemetry
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
+    from jackstay.openapi import ApiKeywords, Source
     from jackstay.protocol.http import ParamHeader
     from jackstay.protocol.server import ServerConfig
     from jackstay.server._changes import ChangeBus
@@ -117,6 +118,49 @@ class Server:
         package_logger = logging.getLogger("jackstay")
         if not package_logger.handlers:
             package_logger.addHandler(logging.NullHandler())
+
+    @classmethod
+    def from_openapi(
+        cls,
+        document: Source,
+        *,
+        client: Any = None,
+        name: str | None = None,
+        server_options: Mapping[str, Any] | None = None,
+        **options: Unpack[ApiKeywords],
+    ) -> Self:
+        """Create a server from an OpenAPI document (3.0 or 3.1): a path, JSON or YAML text, or a mapping.
+
+        Requests are sent with `client`, an `httpx.AsyncClient`; by default with one of its own. `server_options` are
+        keyword arguments of `Server()`. `docs/guides/openapi.md` explains the other options.
+
+        An operation that cannot be served is left out with an `OpenApiWarning`.
+
+        Raises: OpenApiError, if the document cannot be used or, with `strict=True`, if an operation cannot be served;
+            UsageError for a bad option or a missing extra.
+        """
+        from jackstay.server._openapi import api_of_document, make_server  # noqa: PLC0415  # few servers need it
+
+        return make_server(cls, api_of_document(document, client, options), name, server_options)
+
+    @classmethod
+    def from_fastapi(
+        cls,
+        app: Any,
+        *,
+        name: str | None = None,
+        lifespan: bool = True,
+        server_options: Mapping[str, Any] | None = None,
+        **options: Unpack[ApiKeywords],
+    ) -> Self:
+        """Create a server from a FastAPI application, which is called in this process, without sockets.
+
+        The lifespan of the application runs when the server starts and stops, unless `lifespan=False`. The rest is as
+        for `from_openapi()`.
+        """
+        from jackstay.server._openapi import api_of_application, make_server  # noqa: PLC0415  # few servers need it
+
+        return make_server(cls, api_of_application(app, options), name, server_options, runs_lifespan=lifespan)
 
     @cached_property
     def _dispatch(self) -> Dispatch:
