@@ -365,3 +365,27 @@ async def test_the_content_of_messages_is_not_logged(caplog: pytest.LogCaptureFi
             await peer.result("ping")
     assert "rejected: JSON is malformed" in caplog.text
     assert "secret" not in caplog.text
+
+
+async def test_events_are_processed_after_a_handler_has_raised_an_exception_that_ends_the_process() -> None:
+    server, loop = Server("test"), asyncio.get_running_loop()
+    raised: list[BaseException] = []
+
+    @server.tool(blocking=False)
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async with connected(server) as peer:
+        (connection,) = server._connections.values()
+        assert isinstance(connection, Connection)
+        frames_arrived = connection.frames_arrived
+
+        def catch() -> None:
+            try:
+                frames_arrived(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"interrupt"}}')
+            except KeyboardInterrupt as error:
+                raised.append(error)
+
+        loop.call_soon(catch)
+        assert await peer.result("ping") == {}
+    assert len(raised) == 1

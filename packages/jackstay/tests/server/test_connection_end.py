@@ -175,7 +175,7 @@ async def test_a_corrupt_stream_closes_the_connection_with_a_warning(
     peer.transport = await pair.client.open(peer, 1 << 25, 1.0)
     await peer.initialize()
     (connection,) = server._connections.values()
-    connection._receive(ProtocolError("not a header", quote="secret"))
+    connection.frames_arrived(ProtocolError("not a header", quote="secret"))
     connection.went_down(ProtocolError("not a header"), None, False)
     await serving
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
@@ -233,7 +233,7 @@ async def halted(server: Server) -> tuple[Halting, Connection, asyncio.Task[None
     serving = asyncio.create_task(server.serve(HaltingTarget(transport)))
     await asyncio.sleep(0)
     (connection,) = server._connections.values()
-    connection._receive(json.dumps(INITIALIZE).encode())
+    connection.frames_arrived(json.dumps(INITIALIZE).encode())
     assert len(connection._backlog) == 1
     connection.went_down(TransportError("gone"), None, False)
     await transport.flushing.wait()

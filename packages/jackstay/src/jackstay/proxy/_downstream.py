@@ -31,9 +31,9 @@ class DownstreamConnection(Connection):
         self._has_started = False
         self._preparing: asyncio.Task[None] | None = None
 
-    def frames_arrived(self) -> None:
+    def frames_arrived(self, pulled: bytes | McpError | None = None) -> None:
         if self._has_started:
-            super().frames_arrived()
+            super().frames_arrived(pulled)
             return
         if self._transport is None or self._preparing is not None:
             return
@@ -41,10 +41,8 @@ class DownstreamConnection(Connection):
         if isinstance(frame, bytes) and _INITIALIZE in frame:
             self._preparing = self._loop.create_task(self._begin(frame))
             return
-        if frame is not None:
-            self._has_started = True
-            self._receive(frame)
-        super().frames_arrived()
+        self._has_started = frame is not None
+        super().frames_arrived(frame)
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
         if self._preparing is not None:
@@ -63,8 +61,7 @@ class DownstreamConnection(Connection):
             self.core = ServerConnection(self.server_config)
         self._has_started = True
         self._preparing = None
-        self._receive(frame)
-        super().frames_arrived()
+        super().frames_arrived(frame)
 
 
 DownstreamConnection.PERFORM = Connection.PERFORM

@@ -109,20 +109,37 @@ class Connection(Driver):
 
     # --- TransportHandler ---------------------------------------------------------------------------------------------
 
-    def frames_arrived(self) -> None:
+    def frames_arrived(self, pulled: bytes | McpError | None = None) -> None:
+        """Process the frame that the caller has pulled, if any, and then those that the transport has."""
         transport = self._transport
         if transport is None or self._pull is not None:
             return
-        next_frame, receive = transport.next_frame, self._receive
+        next_frame, perform = transport.next_frame, self.PERFORM
         for _ in range(FRAMES_PER_ITERATION):
             if self._backlog and not self._is_gone:
                 return  # resumed by `room_made`
-            frame = next_frame()
+            frame, pulled = pulled or next_frame(), None
             if frame is None:
                 if self._is_gone:
                     self.step(e.ClientDisconnected())
                 return
-            receive(frame)
+            if not isinstance(frame, bytes):
+                self._receive_error(frame)
+                continue
+            try:
+                self._is_stepping = True
+                try:  # as `_apply`, without a call
+                    for effect in self.core.receive(frame):
+                        perform[effect.__class__](self, effect)
+                finally:
+                    self._is_stepping = False
+                if self._queued_events:
+                    self._process_events()
+                elif self._wake is not None or self.core.wake_at is not None:
+                    self._arm()
+            except Exception:  # a defect in this package must not leave the client without a response
+                logger.exception("connection %d: internal error while handling a frame; closing", self.number)
+                self.stop()
         self._pull = self._loop.call_soon(self._pull_on)
 
     def wrote(self, through: int) -> None:
@@ -149,27 +166,12 @@ class Connection(Driver):
         self._pull = None
         self.frames_arrived()
 
-    def _receive(self, frame: bytes | McpError) -> None:
-        if isinstance(frame, bytes):
-            self._is_stepping = True
-            try:
-                perform = self.PERFORM
-                for effect in self.core.receive(frame):  # as `_apply`, without a call
-                    perform[effect.__class__](self, effect)
-                self._is_stepping = False
-                if self._queued_events:
-                    self._process_events()
-                elif self._wake is not None or self.core.wake_at is not None:
-                    self._arm()
-            except Exception:  # a defect in this package must not leave the client without a response
-                self._is_stepping = False
-                logger.exception("connection %d: internal error while handling a frame; closing", self.number)
-                self.stop()
-        elif isinstance(frame, FrameTooLargeError):
-            self.step(e.OversizeReceived(frame.size))
+    def _receive_error(self, error: McpError) -> None:
+        if isinstance(error, FrameTooLargeError):
+            self.step(e.OversizeReceived(error.size))
         else:
             # `went_down` follows and closes the connection; this is the reason.
-            logger.warning("connection %d: the input stream is corrupt: %s", self.number, frame.message)
+            logger.warning("connection %d: the input stream is corrupt: %s", self.number, error.message)
 
     # --- handlers -----------------------------------------------------------------------------------------------------
 
