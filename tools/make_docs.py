@@ -307,6 +307,7 @@ McpError
 ├── ResetError                sent, then the server reset the connection
 ├── TimeoutError              the timeout passed (also the builtin TimeoutError); `sent`: whether it was sent
 ├── JsonRpcError              the server responded with an error
+├── ToolCallError             the tool ran and failed: its result has `is_error`
 ├── ProtocolError             the peer violated the protocol
 │   └── FrameTooLargeError        a frame is over the limit
 ├── CapabilityError           the peer did not declare the capability, so nothing was sent
@@ -332,6 +333,7 @@ ASSUMPTIONS = [
     ("ResetError", "reset", "yes, if it was sent", "if it was not sent"),
     ("TimeoutError", "timeout", "yes, if it was sent", "if it was not sent"),
     ("JsonRpcError", "jsonrpc", "the server decides", "read its code"),
+    ("ToolCallError", "tool", "yes", "no, unless the message of the tool suggests it"),
     ("ProtocolError", "protocol", "yes, if it was sent", "no"),
     ("FrameTooLargeError", "protocol", "yes, if it was sent", "no"),
     ("CapabilityError", "capability_not_supported", "no", "no"),

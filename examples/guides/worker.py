@@ -100,7 +100,7 @@ class Jobs:
 async def run(client: Client, jobs: Jobs, job: Job) -> None:
     """Make the call once, and store the outcome."""
     try:
-        result = await client.tools.call(job.tool, job.arguments)
+        result = await client.tools.call(job.tool, job.arguments, raise_on_error=False)
     except McpError as error:
         if error.may_have_run or (isinstance(error, JsonRpcError) and error.code not in REFUSED):
             jobs.put(job, "unknown", error.message)
@@ -122,7 +122,7 @@ async def settle(client: Client, jobs: Jobs, job: Job) -> None:
     if check is None or "order" not in job.arguments:
         return
     try:
-        result = await client.tools.call(check, {"order": job.arguments["order"]})
+        result = await client.tools.call(check, {"order": job.arguments["order"]}, raise_on_error=False)
     except McpError:
         return  # still unknown
     if result.is_error:

@@ -25,6 +25,7 @@ from jackstay.errors import (
     ShutdownError,
     StateError,
     TimeoutError,
+    ToolCallError,
     TransportError,
     UnexpectedOptionError,
     UnknownEventError,
@@ -217,6 +218,7 @@ ROWS = [
         False,
         False,
     ),
+    (ToolCallError("find", "the tool 'find' failed: no"), "the tool 'find' failed: no", "tool", True, False),
     (NoTransitionError("stays", event="ping", state="fresh"), "stays", "state", False, False),
 ]
 

@@ -12,7 +12,7 @@ __all__, __getattr__, __dir__ = attach(
         ".client": "Client Fleet connect",
         ".errors": "BackpressureError CapabilityError ClosedError FrameTooLargeError JsonRpcError McpError"
         " OutcomeUnknownError ProtocolError ResetError SessionLostError ShutdownError StateError TimeoutError"
-        " TransportError UnexpectedOptionError UsageError",
+        " ToolCallError TransportError UnexpectedOptionError UsageError",
         ".server": "Context Depends Server ToolError",
         ".transport": "stdio",
         ".transport.http": "http",

@@ -2,9 +2,9 @@
 
 from jackstay._version import __version__
 from jackstay.client import Client, Fleet, connect
-from jackstay.errors import BackpressureError, CapabilityError, ClosedError, FrameTooLargeError, JsonRpcError, McpError, OutcomeUnknownError, ProtocolError, ResetError, SessionLostError, ShutdownError, StateError, TimeoutError, TransportError, UnexpectedOptionError, UsageError
+from jackstay.errors import BackpressureError, CapabilityError, ClosedError, FrameTooLargeError, JsonRpcError, McpError, OutcomeUnknownError, ProtocolError, ResetError, SessionLostError, ShutdownError, StateError, TimeoutError, ToolCallError, TransportError, UnexpectedOptionError, UsageError
 from jackstay.server import Context, Depends, Server, ToolError
 from jackstay.transport import stdio
 from jackstay.transport.http import http
 
-__all__ = ["BackpressureError", "CapabilityError", "Client", "ClosedError", "Context", "Depends", "Fleet", "FrameTooLargeError", "JsonRpcError", "McpError", "OutcomeUnknownError", "ProtocolError", "ResetError", "Server", "SessionLostError", "ShutdownError", "StateError", "TimeoutError", "ToolError", "TransportError", "UnexpectedOptionError", "UsageError", "__version__", "connect", "http", "stdio"]
+__all__ = ["BackpressureError", "CapabilityError", "Client", "ClosedError", "Context", "Depends", "Fleet", "FrameTooLargeError", "JsonRpcError", "McpError", "OutcomeUnknownError", "ProtocolError", "ResetError", "Server", "SessionLostError", "ShutdownError", "StateError", "TimeoutError", "ToolCallError", "ToolError", "TransportError", "UnexpectedOptionError", "UsageError", "__version__", "connect", "http", "stdio"]

@@ -5,7 +5,7 @@ The class states the cause; `may_have_run` is a field. This module imports no ot
 
 import builtins
 from collections.abc import Iterable
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 # Any JSON value, for the fields whose content the protocol leaves open.
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -312,6 +312,20 @@ class JsonRpcError(McpError):
         return f"{super().__str__()} [code {self.code}]"
 
 
+class ToolCallError(McpError):
+    """The tool ran and failed: its result has `is_error`. `tool` is its name, `result` the complete result.
+
+    With `raise_on_error=False`, `call()` returns the result instead.
+    """
+
+    type = "tool"
+
+    def __init__(self, tool: str, message: str, result: Any = None) -> None:
+        super().__init__(message, may_have_run=True)
+        self.tool = tool
+        self.result = result
+
+
 class ProtocolError(McpError):
     """The peer violated the protocol. `path` is the location in its message, `quote` the beginning of the message.
 
@@ -464,6 +478,7 @@ __all__ = [
     "ShutdownError",
     "StateError",
     "TimeoutError",
+    "ToolCallError",
     "TransportError",
     "UnexpectedOptionError",
     "UnknownEventError",

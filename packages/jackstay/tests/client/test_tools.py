@@ -14,6 +14,7 @@ from jackstay.errors import (
     OutcomeUnknownError,
     ProtocolError,
     TimeoutError,
+    ToolCallError,
     UsageError,
 )
 from jackstay.testing import ScriptedError, on_fake_clock
@@ -69,7 +70,13 @@ async def test_header_mismatch_outside_stateless_http_does_not_repeat_the_call(v
 async def test_a_tool_that_failed_is_a_result_and_a_refusal_is_an_error() -> None:
     async with opened() as (client, peer):
         peer.on["tools/call"] = text_result("no such city", isError=True)
-        assert (await client.tools.call("forecast")).is_error
+        with pytest.raises(ToolCallError, match="the tool 'forecast' failed: no such city") as failed:
+            await client.tools.call("forecast")
+        assert (failed.value.tool, failed.value.result.text) == ("forecast", "no such city")
+        assert (failed.value.may_have_run, failed.value.retryable) == (True, False)
+        assert (await client.tools.call("forecast", raise_on_error=False)).is_error
+        with pytest.raises(UsageError, match="raise_on_error must be a bool, got 5"):
+            await client.tools.call("forecast", raise_on_error=5)
 
         def refuse(params: Any) -> None:
             raise ScriptedError(-32602, "unknown tool", {"tool": "x"})
@@ -188,7 +195,7 @@ async def test_valid_output_and_failed_tools_pass_the_check() -> None:
         peer.on["tools/call"] = text_result("1", structuredContent={"n": 1})
         assert (await client.tools.call("count", check_output=True)).text == "1"
         peer.on["tools/call"] = text_result("no", isError=True)
-        assert (await client.tools.call("count", check_output=True)).is_error
+        assert (await client.tools.call("count", check_output=True, raise_on_error=False)).is_error
         peer.on["tools/call"] = text_result("1")
         with pytest.raises(ProtocolError, match="no structuredContent"):
             await client.tools.call("count", check_output=True)

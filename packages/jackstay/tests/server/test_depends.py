@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jackstay import Context, Depends, Server, connect
-from jackstay.errors import UsageError
+from jackstay.errors import ToolCallError, UsageError
 
 LOG: list[str] = []
 
@@ -116,7 +116,8 @@ async def test_an_error_of_the_handler_reaches_the_generator() -> None:
     async def fail(of: str = Depends(session)) -> None:
         raise ValueError("no")
 
-    assert (await call(server, "fail")).is_error
+    with pytest.raises(ToolCallError):
+        await call(server, "fail")
     assert LOG == ["settings", "open", "rolled back", "close"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jackstay import Client, connect, http, stdio
-from jackstay.errors import CapabilityError, JsonRpcError
+from jackstay.errors import CapabilityError, JsonRpcError, ToolCallError
 from jackstay.transport import Target
 from jackstay.types import CreateMessageResult, ElicitResult, PromptReference, Root, TextContent
 from scripted.places import ROOT
@@ -105,12 +105,13 @@ async def test_all_tools(transport: str, version: str) -> None:
             result = await client.tools.call(tool, arguments)
             assert not result.is_error, (tool, result.text)
             assert text in result.text, tool
-        failed = await client.tools.call("test_error_handling")
+        failed = await client.tools.call("test_error_handling", raise_on_error=False)
         assert (failed.is_error, failed.text) == (
             True,
             "This tool intentionally returns an error for testing",
         )
-        assert (await client.tools.call("json_schema_2020_12_tool", {"name": "Ada"})).is_error
+        with pytest.raises(ToolCallError):
+            await client.tools.call("json_schema_2020_12_tool", {"name": "Ada"})
         contents = {
             "test_image_content": ["image"],
             "test_audio_content": ["audio"],
@@ -162,7 +163,8 @@ async def test_a_client_without_handlers_gets_an_error(transport: str, version: 
                 await client.tools.call("test_missing_capability")
             assert getattr(raised.value, "code", None) == -32021
         else:
-            assert (await client.tools.call("test_missing_capability")).is_error
+            with pytest.raises(ToolCallError):
+                await client.tools.call("test_missing_capability")
 
 
 @EACH

@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
         values = parse_arguments(words, json_text, tool.input_schema)
         progress = ProgressLine()
         try:
-            result = await client.tools.call(name, values, on_progress=progress)
+            result = await client.tools.call(name, values, on_progress=progress, raise_on_error=False)
         finally:
             progress.clear()
         return _show(name, result, as_json=arguments.json)

@@ -22,7 +22,7 @@ from jackstay.client._connect import connect
 from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions
 from jackstay.client._start_limiter import StartLimiter, ThrottledTarget
-from jackstay.client._tools import ToolOptions, list_options
+from jackstay.client._tools import ToolOptions, failure, list_options, pop_raise_on_error
 from jackstay.errors import ClosedError, Json, McpError, StateError, UsageError
 from jackstay.protocol import refuse_unknown
 from jackstay.protocol.client import FleetKeywords, Settings
@@ -239,6 +239,7 @@ class Fleet:
 
         Raises: UsageError for an unknown name, ClosedError if its server could not be opened, and as every call.
         """
+        must_raise = pop_raise_on_error(options)
         deadline = None
         if name not in self._table:
             deadline = self._deadline(options)
@@ -246,7 +247,10 @@ class Fleet:
         if name not in self._table:
             raise self._unknown(name)
         server, tool = self._table[name]
-        return await self._clients[server].tools._call(tool, arguments, options, deadline)
+        result = await self._clients[server].tools._call(tool, arguments, options, deadline)
+        if result.is_error and must_raise:
+            raise failure(name, result)
+        return result
 
     def _deadline(self, options: CallOptions) -> Deadline | None:
         """Start the deadline of a call with several requests. All servers have the same settings."""

@@ -16,6 +16,7 @@ from jackstay.errors import (
     OutcomeUnknownError,
     ProtocolError,
     TimeoutError,
+    ToolCallError,
     TransportError,
     UsageError,
 )
@@ -36,10 +37,12 @@ _NOT_MAPPINGS = (str, bytes, int, float, list, tuple, set, frozenset)
 class ToolOptions(CallOptions, total=False):
     """Options of a tool call.
 
-    `check_output`: True raises for output that violates the tool's schema, False skips the check.
+    `check_output`: True raises for output that violates the tool's schema, False skips the check. `raise_on_error`:
+    False returns the result of a tool that failed, instead of raising ToolCallError.
     """
 
     check_output: bool
+    raise_on_error: bool
 
 
 class Tools:
@@ -74,14 +77,19 @@ class Tools:
     async def call(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
     ) -> CallToolResult:
-        """Call a tool. If the tool failed, its result has `is_error`; `.text` is the text of the result.
+        """Call a tool. `.text` is the text of the result, `.data` its structured output.
 
         Output that violates the listed output schema is logged; with `check_output=True` it raises ProtocolError.
 
-        Raises: OutcomeUnknownError or TimeoutError if the call may have run, JsonRpcError if the server returned an
-        error, others if the call did not run. `docs/errors.md` lists what each one guarantees.
+        Raises: ToolCallError if the tool failed, unless `raise_on_error=False`; OutcomeUnknownError or TimeoutError if
+        the call may have run, JsonRpcError if the server returned an error, others if the call did not run.
+        `docs/errors.md` lists what each one guarantees.
         """
-        return await self._call(name, arguments, options, None)
+        must_raise = pop_raise_on_error(options) if options else True
+        result = await self._call(name, arguments, options, None)
+        if result.is_error and must_raise:
+            raise failure(name, result)
+        return result
 
     def _call(
         self,
@@ -284,6 +292,19 @@ def _usable(connection: Connection, tools: list[Tool]) -> list[Tool]:
         if found.rows:
             header_params[tool.name] = found.rows
     return usable
+
+
+def pop_raise_on_error(options: ToolOptions) -> bool:
+    """Remove this option and return its value. Raises: UsageError."""
+    must_raise = options.pop("raise_on_error", True)
+    if must_raise not in (True, False):
+        raise UsageError(f"raise_on_error must be a bool, got {must_raise!r}", path="raise_on_error")
+    return must_raise
+
+
+def failure(name: str, result: CallToolResult) -> ToolCallError:
+    """Return the error for the result of a tool that failed."""
+    return ToolCallError(name, f"the tool {name!r} failed: {result.text or 'it gave no reason'}", result)
 
 
 def list_options(options: CallOptions) -> CallOptions:

@@ -186,6 +186,7 @@ class Toolbox:
         return await self._source.tools.list(**options)
 
     async def _call(self, tool: str, arguments: dict[str, Json], options: ToolOptions) -> CallToolResult:
+        options["raise_on_error"] = False  # the model reads the error
         if isinstance(self._source, Fleet):
             return await self._source.call(tool, arguments, **options)
         return await self._source.tools.call(tool, arguments, **options)

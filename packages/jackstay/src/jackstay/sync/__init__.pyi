@@ -106,6 +106,7 @@ class Client:
     settings: Settings
     tools: Tools
 
+    def __repr__(self) -> str: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -131,7 +132,6 @@ class Client:
     ) -> Call[dict[str, Json]]:
         """Send any request and return at once; `result()` of the call waits for the result as plain JSON."""
 
-    def __repr__(self) -> str: ...
     def ready(self, timeout: float | None = None) -> None:
         """Wait until the client is ready.
 
@@ -190,6 +190,7 @@ class Client:
 class Completions:
     """Argument completion by the server."""
 
+    def __repr__(self) -> str: ...
     def complete(
         self,
         reference: PromptReference | ResourceTemplateReference,
@@ -209,6 +210,7 @@ class Elicitation:
     In URL mode, show the full URL; never open it without consent and never fetch it (2025-11-25 client/elicitation).
     """
 
+    def __repr__(self) -> str: ...
     def handle(self, handler: ElicitationHandler) -> ElicitationHandler:
         """Call `handler(params)`, sync or async, for each `elicitation/create`; usable as a decorator.
 
@@ -230,6 +232,7 @@ class Fleet:
     require_all: bool
     separator: str
 
+    def __repr__(self) -> str: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -270,7 +273,6 @@ class Fleet:
         Raises: UsageError that names file and key, before anything is started; and as the class.
         """
 
-    def __repr__(self) -> str: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
     def __contains__(self, name: object) -> bool: ...
@@ -308,6 +310,7 @@ class Fleet:
 class Logging:
     """The level of the server's log messages, which arrive as notifications."""
 
+    def __repr__(self) -> str: ...
     def set_level(self, level: LoggingLevel, **options: Unpack[CallOptions]) -> None:
         """Receive log messages of this level and above (`logging/setLevel`).
 
@@ -319,6 +322,7 @@ class Logging:
 class Prompts:
     """The prompts of a server."""
 
+    def __repr__(self) -> str: ...
     def list(self, **options: Unpack[CallOptions]) -> builtins.list[Prompt]:
         """Return every prompt of all pages, cached for as long as the server allows."""
 
@@ -333,6 +337,7 @@ class Prompts:
 class Resources:
     """The resources of a server."""
 
+    def __repr__(self) -> str: ...
     def list(self, **options: Unpack[CallOptions]) -> builtins.list[Resource]:
         """Return every resource of all pages, cached for as long as the server allows."""
 
@@ -365,6 +370,7 @@ class Resources:
 class Roots:
     """The roots of the client. Set them before the client is opened; they can be changed at any time."""
 
+    def __repr__(self) -> str: ...
     def set(self, roots: Iterable[Root | str]) -> None:
         """Replace the roots, which are `file://` URIs. A handshake-era server is notified of the change.
 
@@ -380,6 +386,7 @@ class Roots:
 class Sampling:
     """Sampling: register a handler before the client is opened."""
 
+    def __repr__(self) -> str: ...
     def handle(self, handler: SamplingHandler) -> SamplingHandler:
         """Call `handler(params)`, sync or async, for each `sampling/createMessage`; usable as a decorator.
 
@@ -404,10 +411,10 @@ class Toolbox:
     shape: str
     strict: bool
 
+    def __repr__(self) -> str: ...
     def __init__(
         self, source: Client | Fleet, shape: str, *, strict: bool = False, only: Callable[[Tool], object] | None = None
     ) -> None: ...
-    def __repr__(self) -> str: ...
     @property
     def names(self) -> Mapping[str, str]:
         """By name for the model: the name of the tool, as of the last `definitions()`."""
@@ -446,18 +453,20 @@ class Toolbox:
 class Tools:
     """The tools of a server."""
 
+    def __repr__(self) -> str: ...
     def list(self, **options: Unpack[CallOptions]) -> builtins.list[Tool]:
         """Return every tool of all pages, cached for as long as the server allows."""
 
     def call(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
     ) -> CallToolResult:
-        """Call a tool. If the tool failed, its result has `is_error`; `.text` is the text of the result.
+        """Call a tool. `.text` is the text of the result, `.data` its structured output.
 
         Output that violates the listed output schema is logged; with `check_output=True` it raises ProtocolError.
 
-        Raises: OutcomeUnknownError or TimeoutError if the call may have run, JsonRpcError if the server returned an
-        error, others if the call did not run. `docs/errors.md` lists what each one guarantees.
+        Raises: ToolCallError if the tool failed, unless `raise_on_error=False`; OutcomeUnknownError or TimeoutError if
+        the call may have run, JsonRpcError if the server returned an error, others if the call did not run.
+        `docs/errors.md` lists what each one guarantees.
         """
 
     def session_mode(self) -> str:

@@ -14,7 +14,7 @@ from jackstay.sync._portal import ClientPortal
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The special methods that are derived; they run on the thread of the caller.
-SPECIAL = {"__repr__", "__iter__", "__len__", "__contains__"}
+SPECIAL = {"__iter__", "__len__", "__contains__"}
 
 
 class Blocking:
@@ -41,6 +41,9 @@ class Blocking:
 
     def __init__(self, async_object: Any, client_portal: ClientPortal) -> None:
         self._bind(async_object, client_portal)
+
+    def __repr__(self) -> str:
+        return repr(self._async).replace("<", "<sync.", 1)
 
     def _bind(self, async_object: Any, client_portal: ClientPortal) -> None:
         self._async = async_object

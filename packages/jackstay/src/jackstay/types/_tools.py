@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
+import msgspec
+
+from jackstay.errors import ProtocolError
 from jackstay.types._body import Body, BodyWithMeta, JsonObject, Maybe, MaybeJson
 from jackstay.types._content import Block, joined_text
 from jackstay.types._display import Icon
 from jackstay.types._messages import PaginatedResult, Result
+
+T = TypeVar("T")
 
 
 class ToolAnnotations(Body, frozen=True, kw_only=True):
@@ -78,3 +83,19 @@ class CallToolResult(Result, frozen=True):
     def text(self) -> str:
         """The text of all text blocks, joined by newlines."""
         return joined_text(self.content)
+
+    @property
+    def data(self) -> Any:
+        """The structured output. `{"result": value}`, the usual form of a value that is no object, is unwrapped."""
+        data = self.structured_content
+        return data["result"] if isinstance(data, dict) and data.keys() == {"result"} else data
+
+    def data_as(self, wanted: type[T]) -> T:
+        """Return the structured output as this type: a dataclass, a TypedDict, a list of them and so on.
+
+        Raises: ProtocolError if it does not match; `path` is the place.
+        """
+        try:
+            return msgspec.convert(self.data, wanted)
+        except msgspec.ValidationError as error:
+            raise ProtocolError(f"the structured output does not match {wanted}: {error}", sent=True) from error
