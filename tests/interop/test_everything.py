@@ -52,23 +52,25 @@ class NotificationQueue:
 async def test_content_types() -> None:
     async with everything() as client:
         await client.tools.list()  # the list contains the output schemas
-        assert (await client.tools.call("echo", {"message": "ahoy ⚓"})).text == "Echo: ahoy ⚓"
-        weather = await client.tools.call("get-structured-content", {"location": "Chicago"}, check_output=True)
+        assert (await client.tools.call("echo", {"message": "ahoy ⚓"}, raise_on_error=False)).text == "Echo: ahoy ⚓"
+        weather = await client.tools.call(
+            "get-structured-content", {"location": "Chicago"}, check_output=True, raise_on_error=False
+        )
         assert set(weather.structured_content or {}) == {"temperature", "conditions", "humidity"}
-        image = await client.tools.call("get-tiny-image")
+        image = await client.tools.call("get-tiny-image", raise_on_error=False)
         assert [block.mime_type for block in image.content if isinstance(block, ImageContent)] == ["image/png"]
-        links = await client.tools.call("get-resource-links", {"count": 3})
+        links = await client.tools.call("get-resource-links", {"count": 3}, raise_on_error=False)
         assert len([block for block in links.content if isinstance(block, ResourceLink)]) == 3
-        annotated = await client.tools.call("get-annotated-message", {"messageType": "error"})
+        annotated = await client.tools.call("get-annotated-message", {"messageType": "error"}, raise_on_error=False)
         assert annotated.content[0].annotations is not None
         assert annotated.content[0].annotations.priority == 1
 
 
 async def test_bad_arguments_and_unknown_tools_are_errors_of_the_tool() -> None:
     async with everything() as client:
-        assert (await client.tools.call("get-sum", {"a": "many"})).is_error
+        assert (await client.tools.call("get-sum", {"a": "many"}, raise_on_error=False)).is_error
         # The TypeScript SDK 1.x returns an error result for an unknown tool; the specification requires -32602.
-        unknown = await client.tools.call("no-such-tool")
+        unknown = await client.tools.call("no-such-tool", raise_on_error=False)
         assert unknown.is_error
         assert "no-such-tool" in unknown.text
 
@@ -76,7 +78,7 @@ async def test_bad_arguments_and_unknown_tools_are_errors_of_the_tool() -> None:
 async def test_server_rejects_a_call_without_a_task_for_a_task_only_tool() -> None:
     async with everything() as client:
         # We do not declare tasks. The SDK 1.x wraps its own -32601 into an error result.
-        rejected = await client.tools.call("simulate-research-query", {"topic": "tides"})
+        rejected = await client.tools.call("simulate-research-query", {"topic": "tides"}, raise_on_error=False)
         assert rejected.is_error
         assert "task" in rejected.text
 
@@ -86,7 +88,7 @@ async def test_progress_increases_to_its_total() -> None:
     async with everything() as client:
         arguments = {"duration": 0.05, "steps": 5}
         name = "trigger-long-running-operation"
-        result = await client.tools.call(name, arguments, on_progress=reports.put_nowait)
+        result = await client.tools.call(name, arguments, on_progress=reports.put_nowait, raise_on_error=False)
         assert "Steps: 5" in result.text
         seen = [await reports.get()]
         while seen[-1].progress < 5:  # the last one may arrive after the result, and some may be merged
@@ -105,13 +107,15 @@ async def test_outcome_is_unknown_if_the_server_is_killed_during_a_call() -> Non
     async with everything() as client:
         name, arguments = "trigger-long-running-operation", {"duration": 3600, "steps": 360_000}
         call = asyncio.ensure_future(
-            client.tools.call(name, arguments, on_progress=lambda progress: started.set(), timeout=None)
+            client.tools.call(
+                name, arguments, on_progress=lambda progress: started.set(), timeout=None, raise_on_error=False
+            )
         )
         await started.wait()
         os.kill(only_child(), signal.SIGKILL)
         with pytest.raises(OutcomeUnknownError):
             await call
-        again = await client.tools.call("echo", {"message": "back"}, wait_for_ready=True)
+        again = await client.tools.call("echo", {"message": "back"}, wait_for_ready=True, raise_on_error=False)
         assert again.text == "Echo: back"
 
 
@@ -152,7 +156,7 @@ async def test_a_subscription_delivers_updates_and_survives_a_server_restart() -
     async with client:
         await client.resources.subscribe(DOCUMENT, updates.put_nowait)
         # The server sends an update for each subscription immediately, and then every five seconds.
-        await client.tools.call("toggle-subscriber-updates")
+        await client.tools.call("toggle-subscriber-updates", raise_on_error=False)
         assert await updates.get() == DOCUMENT
         lost = asyncio.Event()
         client.on_event(lambda name, fields: lost.set() if name == "jackstay.child.exit" else None)
@@ -162,7 +166,7 @@ async def test_a_subscription_delivers_updates_and_survives_a_server_restart() -
         # The test does not subscribe again; the client restores the subscription. The server may run the next call
         # before it has processed the subscription, so the first updates may be sent too early.
         while updates.empty():
-            await client.tools.call("toggle-subscriber-updates", wait_for_ready=True)
+            await client.tools.call("toggle-subscriber-updates", wait_for_ready=True, raise_on_error=False)
         assert updates.get_nowait() == DOCUMENT
         await client.resources.unsubscribe(DOCUMENT)
 
@@ -207,7 +211,9 @@ async def _responding_client() -> AsyncIterator[tuple[Client, NotificationQueue,
 
 async def test_sampling() -> None:
     async with _responding_client() as (client, _, requests):
-        result = await client.tools.call("trigger-sampling-request", {"prompt": "Ready?", "maxTokens": 20})
+        result = await client.tools.call(
+            "trigger-sampling-request", {"prompt": "Ready?", "maxTokens": 20}, raise_on_error=False
+        )
         assert '"aye"' in result.text
         assert '"parrot"' in result.text
         (params,) = requests
@@ -217,12 +223,12 @@ async def test_sampling() -> None:
 
 async def test_elicitation() -> None:
     async with _responding_client() as (client, _, requests):
-        result = await client.tools.call("trigger-elicitation-request")
+        result = await client.tools.call("trigger-elicitation-request", raise_on_error=False)
         assert "Ada" in result.text
         assert len(requests) == 1
 
 
 async def test_roots() -> None:
     async with _responding_client() as (client, _, _):
-        result = await client.tools.call("get-roots-list")
+        result = await client.tools.call("get-roots-list", raise_on_error=False)
         assert "file:///harbour" in result.text

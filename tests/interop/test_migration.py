@@ -30,10 +30,10 @@ async def main():
         for name, arguments in (
             ("price", {"item": "rope", "count": 2}), ("price", {"item": "mast"}), ("deliver", {"item": "knot"})
         ):
-            result = await client.tools.call(name, arguments)
+            result = await client.tools.call(name, arguments, raise_on_error=False)
             text = result.text.removeprefix("Error executing tool price: ")  # see the page
             print(bool(result.is_error), text, None if result.is_error else result.structured_content)
-        print((await client.tools.call("price", {"item": "rope", "count": 0})).is_error)
+        print((await client.tools.call("price", {"item": "rope", "count": 0}, raise_on_error=False)).is_error)
         for uri in ("shop://items", "shop://items/rope"):
             print((await client.resources.read(uri)).contents[0].text)
         print((await client.prompts.get("advise", {"item": "rope"})).messages[0].content.text)

@@ -54,11 +54,13 @@ async def test_git_commits(tmp_path: Path) -> None:
         subprocess.run(["git", "-C", repository, "config", key, value], check=True)
     async with connect(BY_SERVER["git"].target(tmp_path)) as client:
         repository_argument = {"repo_path": str(repository)}
-        assert "second.txt" in (await client.tools.call("git_status", repository_argument)).text
-        await client.tools.call("git_add", {**repository_argument, "files": ["second.txt"]})
-        committed = await client.tools.call("git_commit", {**repository_argument, "message": "Second entry"})
+        assert "second.txt" in (await client.tools.call("git_status", repository_argument, raise_on_error=False)).text
+        await client.tools.call("git_add", {**repository_argument, "files": ["second.txt"]}, raise_on_error=False)
+        committed = await client.tools.call(
+            "git_commit", {**repository_argument, "message": "Second entry"}, raise_on_error=False
+        )
         assert not committed.is_error
-        shown = await client.tools.call("git_show", {**repository_argument, "revision": "HEAD"})
+        shown = await client.tools.call("git_show", {**repository_argument, "revision": "HEAD"}, raise_on_error=False)
         assert "low water at six" in shown.text
     subjects = subprocess.run(
         ["git", "-C", repository, "log", "--format=%s"], check=True, capture_output=True, text=True
@@ -68,15 +70,15 @@ async def test_git_commits(tmp_path: Path) -> None:
 
 async def test_git_rejects_other_repositories(tmp_path: Path) -> None:
     async with connect(BY_SERVER["git"].target(tmp_path)) as client:
-        rejected = await client.tools.call("git_status", {"repo_path": str(tmp_path)})
+        rejected = await client.tools.call("git_status", {"repo_path": str(tmp_path)}, raise_on_error=False)
         assert rejected.is_error
 
 
 async def test_time_reports_an_invalid_zone(tmp_path: Path) -> None:
     async with connect(BY_SERVER["time"].target(tmp_path)) as client:
-        converted = await client.tools.call("convert_time", BY_SERVER["time"].arguments(tmp_path))
+        converted = await client.tools.call("convert_time", BY_SERVER["time"].arguments(tmp_path), raise_on_error=False)
         assert json.loads(converted.text)["time_difference"] == "+9.0h"
-        rejected = await client.tools.call("get_current_time", {"timezone": "Sea/Atlantis"})
+        rejected = await client.tools.call("get_current_time", {"timezone": "Sea/Atlantis"}, raise_on_error=False)
         assert rejected.is_error
         assert "Sea/Atlantis" in rejected.text
 
@@ -84,7 +86,7 @@ async def test_time_reports_an_invalid_zone(tmp_path: Path) -> None:
 async def test_fetch_rejects_a_loopback_address_with_a_tool_error(tmp_path: Path) -> None:
     with _pages() as address:
         async with connect(BY_SERVER["fetch"].target(tmp_path)) as client:
-            rejected = await client.tools.call("fetch", {"url": f"{address}/tide"})
+            rejected = await client.tools.call("fetch", {"url": f"{address}/tide"}, raise_on_error=False)
             assert rejected.is_error
             assert "127.0.0.1" in rejected.text
 
@@ -93,7 +95,7 @@ async def test_fetch_reads_a_local_page_if_loopback_is_allowed() -> None:
     peer = BY_NAME["fetch"]
     with _pages() as address:
         async with connect(stdio(peer.home / peer.program, "--allow-private-ips")) as client:
-            page = await client.tools.call("fetch", {"url": f"{address}/tide"})
+            page = await client.tools.call("fetch", {"url": f"{address}/tide"}, raise_on_error=False)
             assert FILE_TEXT.strip() in page.text
             prompt = await client.prompts.get("fetch", {"url": f"{address}/tide"})
             assert FILE_TEXT.strip() in prompt.messages[0].content.text
@@ -103,12 +105,18 @@ async def test_filesystem_writes_files_only_in_its_directory(tmp_path: Path) -> 
     inside = tmp_path / "inside"
     inside.mkdir()
     async with connect(BY_SERVER["filesystem"].target(inside)) as client:
-        written = await client.tools.call("write_file", {"path": str(inside / "new.txt"), "content": "ebb"})
+        written = await client.tools.call(
+            "write_file", {"path": str(inside / "new.txt"), "content": "ebb"}, raise_on_error=False
+        )
         assert not written.is_error
         assert (inside / "new.txt").read_text(encoding="utf-8") == "ebb"
-        listed = await client.tools.call("list_directory", {"path": str(inside)}, check_output=True)
+        listed = await client.tools.call(
+            "list_directory", {"path": str(inside)}, check_output=True, raise_on_error=False
+        )
         assert "[FILE] new.txt" in listed.text
-        rejected = await client.tools.call("read_text_file", {"path": str(tmp_path / "outside.txt")})
+        rejected = await client.tools.call(
+            "read_text_file", {"path": str(tmp_path / "outside.txt")}, raise_on_error=False
+        )
         assert rejected.is_error
 
 
@@ -121,7 +129,12 @@ async def test_filesystem_gets_its_directories_from_the_roots_of_the_client(tmp_
     client.roots.set([(tmp_path / "root").as_uri()])
     async with client:
         # The server requests the roots after `initialized`, concurrently with calls, so the test polls it.
-        while str(tmp_path / "root") not in (await client.tools.call("list_allowed_directories")).text:
+        while (
+            str(tmp_path / "root")
+            not in (await client.tools.call("list_allowed_directories", raise_on_error=False)).text
+        ):
             pass
-        read = await client.tools.call("read_text_file", {"path": str(tmp_path / "root" / "log.txt")})
+        read = await client.tools.call(
+            "read_text_file", {"path": str(tmp_path / "root" / "log.txt")}, raise_on_error=False
+        )
         assert read.text == FILE_TEXT

@@ -66,21 +66,21 @@ async def use(client: Client, row: Row) -> None:
 
 async def _use_tools(client: Client, row: Row) -> None:
     await client.tools.list()
-    added = await client.tools.call("add", {"a": 19, "b": 23}, check_output=True)
+    added = await client.tools.call("add", {"a": 19, "b": 23}, check_output=True, raise_on_error=False)
     assert (added.text, added.structured_content) == ("42", {"result": 42})
-    failed = await client.tools.call("fail")
+    failed = await client.tools.call("fail", raise_on_error=False)
     assert failed.is_error
     assert "fail" in failed.text
-    invalid = await client.tools.call("add", {"a": "many"})
+    invalid = await client.tools.call("add", {"a": "many"}, raise_on_error=False)
     assert invalid.is_error
     assert "validation error" in invalid.text
     if row.refuses_unknown_tools:
         with pytest.raises(JsonRpcError) as rejected:
-            await client.tools.call("no_such_tool")
+            await client.tools.call("no_such_tool", raise_on_error=False)
         assert rejected.value.code == -32602
         return
     # Most libraries return an error result for an unknown tool; the specification requires -32602.
-    unknown = await client.tools.call("no_such_tool")
+    unknown = await client.tools.call("no_such_tool", raise_on_error=False)
     assert unknown.is_error
     assert "no_such_tool" in unknown.text
 
@@ -105,24 +105,26 @@ async def receive_notifications(client: Client, row: Row) -> None:
     async with client:
         await _count(client)
         # In the stateless era, a server logs only for requests with a log level; in the handshake era, it is ignored.
-        await client.tools.call("log", {"text": "swell"}, meta={"io.modelcontextprotocol/logLevel": "info"})
+        await client.tools.call(
+            "log", {"text": "swell"}, meta={"io.modelcontextprotocol/logLevel": "info"}, raise_on_error=False
+        )
         message = await messages.get()
         assert (message.method, message.params["level"]) == ("notifications/message", "warning")
         assert "swell" in str(message.params["data"])
         started = asyncio.Event()
         call = asyncio.ensure_future(
-            client.tools.call("hold", on_progress=lambda progress: started.set(), timeout=None)
+            client.tools.call("hold", on_progress=lambda progress: started.set(), timeout=None, raise_on_error=False)
         )
         await started.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert (await client.tools.call("add", {"a": 1, "b": 1})).text == "2"
+        assert (await client.tools.call("add", {"a": 1, "b": 1}, raise_on_error=False)).text == "2"
 
 
 async def _count(client: Client) -> None:
     reports: asyncio.Queue[ProgressNotificationParams] = asyncio.Queue()
-    result = await client.tools.call("count", {"steps": 3}, on_progress=reports.put_nowait)
+    result = await client.tools.call("count", {"steps": 3}, on_progress=reports.put_nowait, raise_on_error=False)
     assert result.text == "counted to 3"
     seen = [await reports.get()]
     while seen[-1].progress < 3:  # the last one may arrive after the result, and some may be merged
@@ -138,9 +140,9 @@ async def handle_requests(client: Client, row: Row) -> None:
     client.on_notification(changes.put_nowait)
     async with client:
         results = [
-            await client.tools.call("request_elicitation"),
-            await client.tools.call("request_sampling", {"question": "Ready?"}),
-            await client.tools.call("request_roots"),
+            await client.tools.call("request_elicitation", raise_on_error=False),
+            await client.tools.call("request_sampling", {"question": "Ready?"}, raise_on_error=False),
+            await client.tools.call("request_roots", raise_on_error=False),
         ]
         if row.sends_requests:
             assert [result.text for result in results] == ["accept Ada", "parrot: aye", "file:///harbour"]
@@ -148,7 +150,7 @@ async def handle_requests(client: Client, row: Row) -> None:
             assert [result.is_error for result in results] == [True, True, True]
         added = f"added_{row.versions[0]}"  # over HTTP, one server is used in both eras
         assert added not in [tool.name for tool in await client.tools.list()]
-        await client.tools.call("grow", {"name": added})
+        await client.tools.call("grow", {"name": added}, raise_on_error=False)
         if row.notifies_list_changes:
             assert (await changes.get()).method == "notifications/tools/list_changed"
         assert added in [tool.name for tool in await client.tools.list()]
@@ -159,7 +161,7 @@ async def _subscribe(client: Client, row: Row) -> None:
     updates: asyncio.Queue[str] = asyncio.Queue()
     if row.subscribes:
         await client.resources.subscribe("note://today", updates.put_nowait)
-        await client.tools.call("touch", {"uri": "note://today"})
+        await client.tools.call("touch", {"uri": "note://today"}, raise_on_error=False)
         assert await updates.get() == "note://today"
         await client.resources.unsubscribe("note://today")
     else:
@@ -172,10 +174,12 @@ async def cancel_long_call(client: Client) -> None:
     has_started = asyncio.Event()
     name, arguments = "trigger-long-running-operation", {"duration": 3600, "steps": 360_000}
     call = asyncio.ensure_future(
-        client.tools.call(name, arguments, on_progress=lambda progress: has_started.set(), timeout=None)
+        client.tools.call(
+            name, arguments, on_progress=lambda progress: has_started.set(), timeout=None, raise_on_error=False
+        )
     )
     await has_started.wait()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert (await client.tools.call("echo", {"message": "still here"})).text == "Echo: still here"
+    assert (await client.tools.call("echo", {"message": "still here"}, raise_on_error=False)).text == "Echo: still here"

@@ -79,6 +79,7 @@ class Simulation:
                     timeout=30,
                     wait_for_ready=self.random.random() < 0.7,
                     busy=self.random.choice(("retry", "wait")),
+                    raise_on_error=False,
                 )
             except McpError as error:
                 self.outcomes[key] = error
@@ -122,7 +123,7 @@ async def simulate(seed: int, version: str, profile: str) -> None:
     await asyncio.gather(*(simulation.worker(name) for name in "abcdef"[:WORKERS]))
     simulation.near.faults = simulation.far.faults = Faults()
     await client.ready(200)
-    result = await client.tools.call("work", {"key": "last"}, wait_for_ready=True, timeout=100)
+    result = await client.tools.call("work", {"key": "last"}, wait_for_ready=True, timeout=100, raise_on_error=False)
     assert result.text == "last"
     await asyncio.sleep(200)
     core = client._requests.connection.core

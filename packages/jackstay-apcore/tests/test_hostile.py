@@ -32,7 +32,9 @@ def use(bridge: Bridge, scenario: Callable[[Client], Any], **options: Any) -> An
         client.elicitation.handle(lambda params: ElicitResult(action="accept", content={}))
         async with client:
             result = await scenario(client)
-            assert (await client.tools.call("math.add", {"a": 1})).structured_content == {"total": 3}
+            assert (await client.tools.call("math.add", {"a": 1}, raise_on_error=False)).structured_content == {
+                "total": 3
+            }
         await serving
         return result
 
@@ -84,7 +86,7 @@ def test_exceptions_end_only_their_call(registry: Registry, kinds: SimpleNamespa
         raise error
 
     registry.register("x.fail", kinds.Plain(fail))
-    result = use(Bridge(registry, make_options()), lambda client: client.tools.call("x.fail", {}))
+    result = use(Bridge(registry, make_options()), lambda client: client.tools.call("x.fail", {}, raise_on_error=False))
     assert (result.is_error, result.text) == (True, INTERNAL)
 
 
@@ -97,7 +99,7 @@ RETURNED: list[Any] = [
 @pytest.mark.parametrize("output", RETURNED, ids=[str(number) for number in range(len(RETURNED))])
 def test_output_that_is_not_json_is_an_error(registry: Registry, kinds: SimpleNamespace, output: Any) -> None:
     registry.register("x.odd", kinds.Plain(lambda inputs, context: output))
-    result = use(Bridge(registry, make_options()), lambda client: client.tools.call("x.odd", {}))
+    result = use(Bridge(registry, make_options()), lambda client: client.tools.call("x.odd", {}, raise_on_error=False))
     assert (result.is_error, result.text) == (True, INTERNAL)
 
 
@@ -127,7 +129,7 @@ def test_failing_stream_ends_only_its_call(
     registry.register("x.stream", Stream())
 
     async def scenario(client: Client) -> Any:
-        return await client.tools.call("x.stream", {}, on_progress=lambda progress: None)
+        return await client.tools.call("x.stream", {}, on_progress=lambda progress: None, raise_on_error=False)
 
     result = use(Bridge(registry, make_options()), scenario)
     assert (result.is_error, result.text) == (True, text)
@@ -140,7 +142,7 @@ def test_large_outputs(registry: Registry, kinds: SimpleNamespace) -> None:
     registry.register("x.structure", kinds.Plain(lambda inputs, context: {"text": long}, output_schema=kinds.Words))
 
     async def scenario(client: Client) -> Any:
-        return [await client.tools.call(name, {}) for name in ("x.text", "x.structure")]
+        return [await client.tools.call(name, {}, raise_on_error=False) for name in ("x.text", "x.structure")]
 
     text, structure = use(Bridge(registry, make_options()), scenario)
     assert json.loads(text.text) == {"text": long}
@@ -232,7 +234,7 @@ def test_clashing_names(registry: Registry, kinds: SimpleNamespace) -> None:
 
     async def scenario(client: Client) -> dict[str, str]:
         names = [tool.name for tool in await client.tools.list() if tool.name[:2] in ("a.", "a-")]
-        return {name: json.loads((await client.tools.call(name, {})).text)["i"] for name in names}
+        return {name: json.loads((await client.tools.call(name, {}, raise_on_error=False)).text)["i"] for name in names}
 
     assert use(bridge, scenario) == {"a.four": "a.four", "a.one": "a.one", "a-one": "a.three", "a.two": "a.two"}
 
@@ -251,7 +253,9 @@ def test_cancellation_at_every_moment(registry: Registry, version: str, tool: st
 
     async def scenario(client: Client) -> None:
         for turns in range(40):
-            call = asyncio.ensure_future(client.tools.call(tool, arguments, on_progress=lambda progress: None))
+            call = asyncio.ensure_future(
+                client.tools.call(tool, arguments, on_progress=lambda progress: None, raise_on_error=False)
+            )
             for _ in range(turns):
                 await asyncio.sleep(0)
             call.cancel()
@@ -274,7 +278,7 @@ def test_unregistering_during_a_call(registry: Registry, kinds: SimpleNamespace)
     bridge = Bridge(registry, make_options(dynamic=True))
 
     async def scenario(client: Client) -> tuple[Any, Any]:
-        call = asyncio.ensure_future(client.tools.call("x.wait", {}))
+        call = asyncio.ensure_future(client.tools.call("x.wait", {}, raise_on_error=False))
         await asyncio.to_thread(started.wait, 30)
         await asyncio.to_thread(registry.unregister, "x.wait")
         names = [tool.name for tool in await client.tools.list()]
@@ -300,7 +304,7 @@ def test_many_modules_and_concurrent_changes(registry: Registry, kinds: SimpleNa
     async def scenario(client: Client) -> list[str]:
         threads = [asyncio.ensure_future(asyncio.to_thread(change, thread)) for thread in range(4)]
         while not all(thread.done() for thread in threads):
-            assert not (await client.tools.call("many.m7", {})).is_error
+            assert not (await client.tools.call("many.m7", {}, raise_on_error=False)).is_error
             assert len(await client.tools.list()) >= 1004
         await asyncio.gather(*threads)
         return sorted([tool.name for tool in await client.tools.list()])

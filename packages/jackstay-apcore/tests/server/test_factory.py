@@ -86,7 +86,7 @@ async def test_register_handlers(registry: Registry, executor: Executor) -> None
 
     async def use(client: Any) -> Any:
         tools = await client.tools.list()
-        result = await client.tools.call("math.add", {"a": 1})
+        result = await client.tools.call("math.add", {"a": 1}, raise_on_error=False)
         return [tool.name for tool in tools], result.structured_content
 
     assert await serve(server, use) == (["math.add", "math.later"], {"total": 3})
@@ -101,10 +101,10 @@ async def test_modules_are_callable_by_every_name(registry: Registry, kinds: Sim
     async def use(client: Any) -> Any:
         assert [tool.name for tool in await client.tools.list()] == ["free"]
         for name in ("free", "disk.free", "disk-free"):
-            assert (await client.tools.call(name, {})).text == '{"ok": 1}'
+            assert (await client.tools.call(name, {}, raise_on_error=False)).text == '{"ok": 1}'
         for name in ("math.add", "nothing"):
             with pytest.raises(JsonRpcError, match=f"Module not found: {name}") as caught:
-                await client.tools.call(name, {"a": 1})
+                await client.tools.call(name, {"a": 1}, raise_on_error=False)
             assert caught.value.code == -32602
 
     await serve(server, use)
@@ -194,7 +194,7 @@ async def test_every_revision_is_supported(registry: Registry, version: str) -> 
     server, _, _ = served(registry)
 
     async def use(client: Any) -> Any:
-        return await client.tools.call("math.add", {"a": 1})
+        return await client.tools.call("math.add", {"a": 1}, raise_on_error=False)
 
     result = await serve(server, use, versions=(version,))
     assert result.text == '{"total": 3}'
@@ -212,7 +212,7 @@ async def test_approval_on_every_revision(registry: Registry, version: str, answ
     elicited: list[str] = []
 
     async def use(client: Any) -> Any:
-        return await client.tools.call("user.remove", USER)
+        return await client.tools.call("user.remove", USER, raise_on_error=False)
 
     async def main() -> Any:
         client_end, server_end = memory_pair()
@@ -241,7 +241,7 @@ async def test_approval_without_elicitation_on_a_stateless_revision(registry: Re
     server, _, _ = served(registry)
 
     async def use(client: Any) -> Any:
-        return await client.tools.call("user.remove", USER)
+        return await client.tools.call("user.remove", USER, raise_on_error=False)
 
     result = await serve(server, use, versions=("2026-07-28",))
     assert result.is_error
@@ -258,7 +258,9 @@ async def test_oldest_revision_gets_progress_without_message(registry: Registry)
 
         async def use(client: Any, version: str = version) -> Any:
             updates = progress_updates.setdefault(version, [])
-            return await client.tools.call("text.count", {}, on_progress=lambda *event: updates.append(event))
+            return await client.tools.call(
+                "text.count", {}, on_progress=lambda *event: updates.append(event), raise_on_error=False
+            )
 
         assert (await serve(server, use, versions=(version,))).text.startswith("{")
     # The client reports the newest of several updates.

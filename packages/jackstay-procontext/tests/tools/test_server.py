@@ -57,7 +57,9 @@ async def test_result_is_json_text_and_structured_content(subtests: pytest.Subte
     for version in [*HANDSHAKE, STATELESS]:
         with subtests.test(version=version):
             async with connected(version) as client:
-                result = await client.tools.call("resolve_library", {"query": "langchain-openai>=0.3"})
+                result = await client.tools.call(
+                    "resolve_library", {"query": "langchain-openai>=0.3"}, raise_on_error=False
+                )
             (match,) = parsed(result)["matches"]
             assert (match["library_id"], match["name"], match["docs_url"]) == (
                 "langchain",
@@ -109,7 +111,7 @@ async def test_results_match_their_schemas() -> None:
     }
     async with connected(documents=documents) as client:
         for row in TOOL_ROWS:
-            found = parsed(await client.tools.call(row.name, calls[row.name]))
+            found = parsed(await client.tools.call(row.name, calls[row.name], raise_on_error=False))
             Draft202012Validator(row.output_schema).validate(found)
             assert set(found) <= set(row.output_schema["properties"])
 
@@ -122,9 +124,11 @@ async def test_every_error_is_returned_as_envelope(subtests: pytest.Subtests) ->
             documents.indexes["langchain"] = documents.pages[URL] = failure(row.code, "the subject")
             async with connected(documents=documents) as client:
                 if is_index:
-                    result = await client.tools.call("get_library_docs", {"library_id": "langchain"})
+                    result = await client.tools.call(
+                        "get_library_docs", {"library_id": "langchain"}, raise_on_error=False
+                    )
                 else:
-                    result = await client.tools.call("read_page", {"url": URL})
+                    result = await client.tools.call("read_page", {"url": URL}, raise_on_error=False)
             assert result.is_error is True
             assert result.structured_content is None
             assert parsed(result) == {
@@ -153,7 +157,7 @@ async def test_invalid_argument_is_returned_as_envelope(subtests: pytest.Subtest
     for tool, arguments, argument in INVALID_ARGUMENTS:
         with subtests.test(tool=tool, argument=argument):
             async with connected() as client:
-                error = parsed(await client.tools.call(tool, arguments))["error"]
+                error = parsed(await client.tools.call(tool, arguments, raise_on_error=False))["error"]
             assert (error["code"], error["recoverable"]) == ("INVALID_INPUT", False)
             assert argument in error["message"]
 
@@ -200,7 +204,7 @@ async def test_calls_are_counted() -> None:
 async def test_unknown_tool_is_a_protocol_error() -> None:
     async with connected() as client:
         with pytest.raises(JsonRpcError) as raised:
-            await client.tools.call("resolve_libary", {"query": "x"})
+            await client.tools.call("resolve_libary", {"query": "x"}, raise_on_error=False)
     assert raised.value.code == -32602
 
 
@@ -211,7 +215,7 @@ async def test_session_lists_resolved_libraries(subtests: pytest.Subtests) -> No
             async with connected(version) as client:
                 assert await resolved_libraries(client) == []
                 for query in ("langchain", "pydantic", "langchain[openai]", "xyzzy-nonexistent"):
-                    await client.tools.call("resolve_library", {"query": query})
+                    await client.tools.call("resolve_library", {"query": query}, raise_on_error=False)
                 assert [row["library_id"] for row in await resolved_libraries(client)] == ["pydantic", "langchain"]
             async with connected(version) as other:
                 assert await resolved_libraries(other) == []
@@ -228,7 +232,7 @@ async def resolved_libraries(client: Client) -> list[dict[str, str]]:
 async def test_stateless_revision_has_no_session_resource() -> None:
     """MCP 2026-07-28, basic/index, "Statelessness": not listed, and reading it is -32602."""
     async with connected(STATELESS) as client:
-        await client.tools.call("resolve_library", {"query": "langchain"})
+        await client.tools.call("resolve_library", {"query": "langchain"}, raise_on_error=False)
         assert list(await client.resources.list()) == []
         with pytest.raises(JsonRpcError) as raised:
             await client.resources.read(SESSION)
@@ -249,7 +253,9 @@ async def test_requests_are_served_before_the_registry_is_loaded(monkeypatch: py
     thread = registry.start()
     async with connected(registry=registry) as client:
         assert len(list(await client.tools.list())) == 4
-        resolving = asyncio.ensure_future(client.tools.call("resolve_library", {"query": "fastapi"}))
+        resolving = asyncio.ensure_future(
+            client.tools.call("resolve_library", {"query": "fastapi"}, raise_on_error=False)
+        )
         await client.ping()
         assert not resolving.done()
         gate.set()
@@ -262,6 +268,8 @@ async def test_missing_registry_is_reported(tmp_path: Path) -> None:
     registry = Registry(path=str(tmp_path / "absent.json"))
     registry.start().join(30)
     async with connected(registry=registry) as client:
-        error = parsed(await client.tools.call("get_library_docs", {"library_id": "langchain"}))["error"]
+        error = parsed(await client.tools.call("get_library_docs", {"library_id": "langchain"}, raise_on_error=False))[
+            "error"
+        ]
     assert error["code"] == "LIBRARY_NOT_FOUND"
     assert "absent.json" in error["message"]
