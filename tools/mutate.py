@@ -21,7 +21,6 @@ import resource
 import shutil
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +31,9 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = Path("packages/jackstay/src")
 TESTS = Path("packages/jackstay/tests/protocol")
-RESULTS = ROOT / "build" / "mutation.json"
+# The results, a copy of the tree, and its bytecode, which a second run uses again.
+BUILD = ROOT / "build" / "mutation"
+RESULTS = BUILD / "results.json"
 
 # What is mutated, below SOURCE / jackstay / protocol.
 TARGETS = ("client", "server", "wire", "_timers.py", "_machine.py")
@@ -319,11 +320,7 @@ def steps(path: str, tree: Path) -> list[list[str]]:
     if package == "wire":
         around += [str(TESTS / "client" / "test_frames.py"), str(TESTS / "server" / "test_message_classifier.py")]
     searched = [path for name, path in QUICK_SCENARIOS.items() if package in ("", name)]
-    result = [narrow] if narrow else []
-    result.append(["-m", "not long", *around])
-    if searched:
-        result.append(["-k", SEARCHES, *searched])
-    return result
+    return [narrow, ["-m", "not long", *around], ["-k", SEARCHES, *searched] if searched else []]
 
 
 class Quick:
@@ -334,7 +331,7 @@ class Quick:
         hypothesis.settings.register_profile(
             "mutation",
             hypothesis.settings.get_profile("quick"),
-            max_examples=50,
+            max_examples=25,
             phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
             report_multiple_bugs=False,
         )
@@ -375,11 +372,10 @@ def fork(work: Callable[[], int]) -> int:
 
 @dataclass
 class Running:
-    """A mutant and the step that runs."""
+    """A mutant and the steps that it has not passed; the first of them runs."""
 
     mutant: Mutant
     steps: list[list[str]]
-    index: int
     log: Path
     deadline: float
 
@@ -391,11 +387,11 @@ class Pool:
         self.tree, self.jobs, self.report = tree, jobs, report
         self.running: dict[int, Running] = {}
 
-    def run(self, mutants: Sequence[Mutant]) -> None:
-        for mutant in mutants:
+    def run(self, mutants: Iterable[tuple[Mutant, list[list[str]]]]) -> None:
+        for mutant, its_steps in mutants:
             while len(self.running) >= self.jobs:
                 self._reap()
-            self._start(Running(mutant, steps(mutant.path, self.tree), 0, self.tree / f"log-{id(mutant)}", 0.0))
+            self._start(Running(mutant, its_steps, self.tree / f"log-{id(mutant)}", 0.0))
         while self.running:
             self._reap()
 
@@ -405,8 +401,12 @@ class Pool:
                 os.kill(pid, signal.SIGKILL)
 
     def _start(self, item: Running) -> None:
+        item.steps = [step for step in item.steps if step]
+        if not item.steps:
+            self.report(item.mutant, "survived", "")
+            return
         item.deadline = time.monotonic() + CPU_SECONDS * WALL_FACTOR
-        pid = fork(lambda: run_tests(item.mutant, item.steps[item.index], item.log))
+        pid = fork(lambda: run_tests(item.mutant, item.steps[0], item.log))
         self.running[pid] = item
 
     def _reap(self) -> None:
@@ -419,18 +419,13 @@ class Pool:
             return
         item = self.running.pop(pid)
         code = os.waitstatus_to_exitcode(status)
-        if code == 0 and item.index + 1 < len(item.steps):
-            item.index += 1
-            self._start(item)
-            return
         text = item.log.read_text(errors="replace")
         item.log.unlink()
         if code == 0:
-            self.report(item.mutant, "survived", "")
-        elif code < 0:
-            self.report(item.mutant, "killed", f"step {item.index + 1}: ended by signal {-code}")
+            del item.steps[0]
+            self._start(item)
         else:
-            self.report(item.mutant, "killed", f"step {item.index + 1}: {failure(text)}")
+            self.report(item.mutant, "killed", f"ended by signal {-code}" if code < 0 else failure(text))
 
 
 def failure(text: str) -> str:
@@ -456,6 +451,7 @@ def all_mutants(tree: Path) -> list[Mutant]:
 
 
 def copy_tree(target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
     ignore = shutil.ignore_patterns("__pycache__", ".*")
     for name in COPIED:
         source = ROOT / name
@@ -463,7 +459,7 @@ def copy_tree(target: Path) -> None:
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=ignore)
         else:
-            shutil.copy(source, target / name)
+            shutil.copy2(source, target / name)
 
 
 def load_results() -> dict[str, dict[str, str]]:
@@ -476,11 +472,10 @@ def main() -> int:
     parser.add_argument("--seed", default="1", help="which ones are drawn")
     parser.add_argument("--jobs", type=int, default=2, help="how many run at a time (2)")
     parser.add_argument("--only", default="", help="a regular expression over file:scope: kind: before -> after")
+    parser.add_argument("--steps", type=int, default=3, help="1: tests of the module; 2: of its package; 3: searches")
     parser.add_argument("--list", action="store_true", help="print the mutants and run none")
     parser.add_argument("--again", action="store_true", help="run survivors of an earlier run again")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="mutate-") as name:
-        return run(Path(name), options)
+    return run(BUILD / "tree", parser.parse_args())
 
 
 def run(tree: Path, options: argparse.Namespace) -> int:
@@ -502,12 +497,12 @@ def run(tree: Path, options: argparse.Namespace) -> int:
         known = results.get(mutant.key, {})
         if known.get("source") != digests[mutant.key]:
             return False
-        return known["result"] == "killed" or not options.again
+        return known["result"] == "killed" or (not options.again and int(known["steps"]) >= options.steps)
 
     todo = [mutant for mutant in drawn if not is_known(mutant)]
     os.chdir(tree)
     sys.dont_write_bytecode = False
-    sys.pycache_prefix = str(tree / "bytecode")
+    sys.pycache_prefix = str(BUILD / "bytecode")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for module in ("pytest", "hypothesis", "hypothesis.stateful", "msgspec", "_pytest.assertion.rewrite"):
         importlib.import_module(module)
@@ -515,15 +510,24 @@ def run(tree: Path, options: argparse.Namespace) -> int:
         return 2
 
     def report(mutant: Mutant, result: str, reason: str) -> None:
-        results[mutant.key] = {"result": result, "reason": reason, "source": digests[mutant.key]}
-        RESULTS.parent.mkdir(exist_ok=True)
+        results[mutant.key] = {
+            "result": result,
+            "reason": reason,
+            "source": digests[mutant.key],
+            "steps": str(options.steps),
+        }
         RESULTS.write_text(json.dumps(results, indent=1))
         line = f"{mutant.path}:{mutant.line}: {mutant.kind}: {mutant.before} -> {mutant.after}"
         print(f"{result}: {line}{f'  ({reason})' if reason else ''}", flush=True)
 
+    def first_step(mutant: Mutant) -> int:
+        known = results.get(mutant.key, {})
+        is_valid = known.get("source") == digests[mutant.key] and not options.again
+        return int(known["steps"]) if is_valid else 0
+
     pool = Pool(tree, options.jobs, report)
     try:
-        pool.run(todo)
+        pool.run([(mutant, steps(mutant.path, tree)[first_step(mutant) : options.steps]) for mutant in todo])
     finally:
         pool.stop()
     survivors = [mutant for mutant in drawn if results[mutant.key]["result"] == "survived"]
@@ -535,7 +539,7 @@ def run(tree: Path, options: argparse.Namespace) -> int:
 
 def is_sound(tree: Path, mutants: Iterable[Mutant]) -> bool:
     """Whether the tests pass without a mutation; this also stores their bytecode."""
-    wanted = {tuple(step) for mutant in mutants for step in steps(mutant.path, tree) if SEARCHES not in step}
+    wanted = {tuple(steps(mutant.path, tree)[1]) for mutant in mutants}
     log = tree / "log"
     for step in sorted(wanted):
         began = time.monotonic()

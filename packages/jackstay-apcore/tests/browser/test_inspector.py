@@ -32,6 +32,11 @@ def field(page: Page, path: str) -> Any:
     return page.locator(f'.field[data-path="{path}"] > .widget').locator("input, textarea, select").first
 
 
+def fill(page: Page, values: dict[str, str]) -> None:
+    for path, value in values.items():
+        field(page, path).fill(value)
+
+
 def send(page: Page, path: str) -> None:
     """Check "send" of an optional field."""
     page.locator(f'.field[data-path="{path}"] > .head .send input').check()
@@ -121,13 +126,10 @@ def test_search_in_a_thousand_tools(page: Page, served: Serve, demo: Registry, k
 
 def test_every_kind_of_field(page: Page, served: Serve) -> None:
     open_tool(page, served(), "test.kinds")
-    field(page, "word").fill('two\nlines "quoted"')
-    field(page, "whole").fill("7")
+    fill(page, {"word": 'two\nlines "quoted"', "whole": "7"})
     field(page, "yes").check()
     field(page, "pick").select_option("null")
-    field(page, "day").fill("2026-07-28")
-    field(page, "secret").fill("hunter2hunter2")
-    field(page, "nested.inner").fill("in")
+    fill(page, {"day": "2026-07-28", "secret": "hunter2hunter2", "nested.inner": "in"})
     for number in ("1", "2", "3"):
         page.locator('.field[data-path="list"]').get_by_role("button", name="Add an item").click()
         page.keyboard.type(number)
@@ -141,8 +143,7 @@ def test_every_kind_of_field(page: Page, served: Serve) -> None:
     field(page, "two").select_option("null")
     send(page, "fixed")
     send(page, "pair")
-    field(page, "pair.0").fill("left")
-    field(page, "pair.1").fill("-4")
+    fill(page, {"pair.0": "left", "pair.1": "-4"})
     send(page, "map")
     page.get_by_role("button", name="Add an entry").click()
     page.keyboard.type("__proto__")
@@ -152,8 +153,7 @@ def test_every_kind_of_field(page: Page, served: Serve) -> None:
     send(page, "tree.children")
     page.locator('.field[data-path="tree.children"]').get_by_role("button", name="Add an item").click()
     page.keyboard.type("leaf")
-    field(page, "any").fill('{"a": [1, null]}')
-    field(page, "__proto__").fill("polluted?")
+    fill(page, {"any": '{"a": [1, null]}', "__proto__": "polluted?"})
     run(page)
     assert result(page) == {
         "got": {
@@ -182,8 +182,7 @@ def test_every_kind_of_field(page: Page, served: Serve) -> None:
 
 def test_untouched_optional_fields_are_not_sent(page: Page, served: Serve) -> None:
     open_tool(page, served(fill_defaults=False), "test.kinds")
-    field(page, "word").fill("w")
-    field(page, "whole").fill("1")
+    fill(page, {"word": "w", "whole": "1"})
     field(page, "pick").select_option("a")
     field(page, "nested.inner").fill("in")
     run(page)
@@ -194,8 +193,7 @@ def test_untouched_optional_fields_are_not_sent(page: Page, served: Serve) -> No
 
 def test_form_and_json_views(page: Page, served: Serve) -> None:
     open_tool(page, served(), "orders.quote")
-    field(page, "items.0.article").fill("Rope")
-    field(page, "items.0.price").fill("2")
+    fill(page, {"items.0.article": "Rope", "items.0.price": "2"})
     page.locator(".form").get_by_role("tab", name="JSON").click()
     raw = page.get_by_label("Arguments as JSON")
     assert json.loads(raw.input_value()) == {"items": [{"article": "Rope", "price": 2}]}
@@ -216,11 +214,9 @@ def test_form_and_json_views(page: Page, served: Serve) -> None:
 def test_large_integers_keep_their_digits(page: Page, served: Serve) -> None:
     """JavaScript numbers are exact only up to 2^53, and ids may be larger."""
     open_tool(page, served(), "test.kinds")
-    field(page, "word").fill("w")
-    field(page, "whole").fill("1152921504606846977")
+    fill(page, {"word": "w", "whole": "1152921504606846977"})
     field(page, "pick").select_option("a")
-    field(page, "nested.inner").fill("in")
-    field(page, "any").fill('{"id": 9007199254740993}')
+    fill(page, {"nested.inner": "in", "any": '{"id": 9007199254740993}'})
     page.locator(".form").get_by_role("tab", name="JSON").click()
     page.locator(".form").get_by_role("tab", name="Form").click()
     expect(field(page, "whole")).to_have_value("1152921504606846977")
@@ -301,8 +297,7 @@ def test_client_side_errors_are_shown_at_the_field(page: Page, served: Serve) ->
 
 def test_server_side_errors_are_shown_at_the_field(page: Page, served: Serve) -> None:
     open_tool(page, served(), "orders.quote")
-    field(page, "items.0.article").fill("Rope")
-    field(page, "items.0.price").fill("-3")
+    fill(page, {"items.0.article": "Rope", "items.0.price": "-3"})
     send(page, "address")
     field(page, "address.postcode").fill("?")
     run(page)
@@ -316,8 +311,7 @@ def test_server_side_errors_are_shown_at_the_field(page: Page, served: Serve) ->
 
 def test_failure_shows_only_the_message_for_clients(page: Page, served: Serve) -> None:
     open_tool(page, served(), "payments.charge")
-    field(page, "amount").fill("3")
-    field(page, "card").fill("4111111111111111")
+    fill(page, {"amount": "3", "card": "4111111111111111"})
     assert field(page, "card").get_attribute("type") == "password"
     run(page)
     expect_outcome(page, "error")
@@ -331,8 +325,7 @@ def test_failure_shows_only_the_message_for_clients(page: Page, served: Serve) -
 
 def test_progress_and_cancellation(page: Page, served: Serve) -> None:
     open_tool(page, served(), "report.build")
-    field(page, "sections").fill("50")
-    field(page, "seconds_each").fill("0.2")
+    fill(page, {"sections": "50", "seconds_each": "0.2"})
     run(page)
     expect(page.locator(".chunks li").nth(1)).to_contain_text("section 1")
     expect(page.locator(".run")).to_be_disabled()
@@ -345,8 +338,7 @@ def test_progress_and_cancellation(page: Page, served: Serve) -> None:
 def test_another_tool_can_be_opened_during_a_call(page: Page, served: Serve) -> None:
     url = served()
     open_tool(page, url, "report.build")
-    field(page, "sections").fill("50")
-    field(page, "seconds_each").fill("0.2")
+    fill(page, {"sections": "50", "seconds_each": "0.2"})
     run(page)
     expect(page.locator(".chunks li").first).to_be_visible()
     page.goto(f"{url}#text.count")
@@ -360,8 +352,7 @@ def test_another_tool_can_be_opened_during_a_call(page: Page, served: Serve) -> 
 
 def test_streamed_result_views(page: Page, served: Serve) -> None:
     open_tool(page, served(), "report.build")
-    field(page, "sections").fill("2")
-    field(page, "seconds_each").fill("0")
+    fill(page, {"sections": "2", "seconds_each": "0"})
     page.get_by_role("button", name="Call", exact=True).click()
     assert result(page)["done"] == 2
     expect(page.locator(".result")).to_contain_text("in the server")
@@ -391,8 +382,7 @@ def test_destructive_tool_requires_approval(page: Page, served: Serve, tmp_path:
 
 def test_history(page: Page, served: Serve) -> None:
     open_tool(page, served(), "payments.charge")
-    field(page, "amount").fill("3")
-    field(page, "card").fill("4111111111111111")
+    fill(page, {"amount": "3", "card": "4111111111111111"})
     run(page)
     expect_outcome(page, "error")
     stored = page.evaluate("JSON.stringify(sessionStorage) + JSON.stringify(localStorage)")
@@ -572,8 +562,7 @@ def test_contrast_and_reflow(page: Page, served: Serve, scheme: Any, width: int)
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     page.set_viewport_size({"width": width, "height": 860})
     open_tool(page, served(), "orders.quote")
-    field(page, "items.0.article").fill("Rope")
-    field(page, "items.0.price").fill("2")
+    fill(page, {"items.0.article": "Rope", "items.0.price": "2"})
     run(page)
     expect_outcome(page, "done")
     screenshots = os.environ.get("SCREENSHOTS")

@@ -18,8 +18,10 @@ FORM = {"message": "who?", "requestedSchema": {"type": "object", "properties": {
 ANSWER = ElicitResult(action="accept", content={"name": "Ada"})
 
 
-def eliciting_client(harness: Between, version: str, elicited: list[Any] | None = None, answer: Any = ANSWER) -> Client:
-    """A client that responds to elicitations and keeps them; not opened yet."""
+async def eliciting_client(
+    harness: Between, version: str, elicited: list[Any] | None = None, answer: Any = ANSWER
+) -> Client:
+    """An open client that responds to elicitations and keeps them."""
 
     def on_elicit(params: Any) -> ElicitResult:
         if elicited is not None:
@@ -30,13 +32,14 @@ def eliciting_client(harness: Between, version: str, elicited: list[Any] | None 
 
     client = harness.make(version)
     client.elicitation.handle(on_elicit)
+    await client.open()
     return client
 
 
 def elicit(
     received: ReceivedMessage, harness: Between, id: Any = "q1", params: Any = None, method: str = "elicitation/create"
-) -> None:
-    """The server elicits before it responds to this call, in the way of its era."""
+) -> ReceivedMessage:
+    """The server elicits before it responds to this call, in the way of its era. Returns the call."""
     form = FORM if params is None else params
     if harness.peer.version == STATELESS:
         received.respond(
@@ -48,6 +51,7 @@ def elicit(
         )
     else:
         harness.peer.request(id, method, form)
+    return received
 
 
 async def elicitation_response(
@@ -70,13 +74,10 @@ async def test_an_elicitation_reaches_the_caller_and_its_response_the_server(
 ) -> None:
     async with between(server_version) as harness:
         elicited: list[Any] = []
-        client = eliciting_client(harness, client_version, elicited)
-        await client.open()
-        other = eliciting_client(harness, HANDSHAKE, answer=AssertionError("the wrong client was elicited"))
-        await other.open()
+        client = await eliciting_client(harness, client_version, elicited)
+        await eliciting_client(harness, HANDSHAKE, answer=AssertionError("the wrong client was elicited"))
         call = asyncio.ensure_future(client.tools.call("t", {"a": 1}))
-        received = await harness.peer.expect("tools/call")
-        elicit(received, harness)
+        received = elicit(await harness.peer.expect("tools/call"), harness)
         answer, received = await elicitation_response(received, harness)
         assert answer == {"action": "accept", "content": {"name": "Ada"}}
         assert received.params["arguments"] == {"a": 1}
@@ -90,8 +91,7 @@ async def test_an_elicitation_reaches_the_caller_and_its_response_the_server(
 @on_fake_clock
 async def test_a_server_may_elicit_several_times(client_version: str, server_version: str) -> None:
     async with between(server_version) as harness:
-        client = eliciting_client(harness, client_version)
-        await client.open()
+        client = await eliciting_client(harness, client_version)
         call = asyncio.ensure_future(client.tools.call("t"))
         received = await harness.peer.expect("tools/call")
         for number in range(4):
@@ -112,8 +112,13 @@ async def test_sampling_and_roots_are_forwarded(client_version: str, server_vers
         client.roots.set([Root(uri="file:///a")])
         await client.open()
         call = asyncio.ensure_future(client.tools.call("t"))
-        received = await harness.peer.expect("tools/call")
-        elicit(received, harness, "s", {"messages": [], "maxTokens": 1}, "sampling/createMessage")
+        received = elicit(
+            await harness.peer.expect("tools/call"),
+            harness,
+            "s",
+            {"messages": [], "maxTokens": 1},
+            "sampling/createMessage",
+        )
         answer, received = await elicitation_response(received, harness, "s")
         assert answer["model"] == "m"
         elicit(received, harness, "r", {}, "roots/list")
@@ -130,8 +135,7 @@ async def test_an_undeclared_capability_is_method_not_found(client_version: str)
     async with between() as harness:
         client = await harness.join(client_version)
         call = asyncio.ensure_future(client.tools.call("t"))
-        received = await harness.peer.expect("tools/call")
-        elicit(received, harness)
+        received = elicit(await harness.peer.expect("tools/call"), harness)
         answer, received = await elicitation_response(received, harness)
         assert answer["code"] == -32601
         assert "elicitation" in answer["message"]
@@ -142,11 +146,9 @@ async def test_an_undeclared_capability_is_method_not_found(client_version: str)
 @on_fake_clock
 async def test_an_error_of_the_client_reaches_the_server() -> None:
     async with between() as harness:
-        client = eliciting_client(harness, HANDSHAKE, answer=JsonRpcError(-1, "the user left", {"at": "once"}))
-        await client.open()
+        client = await eliciting_client(harness, HANDSHAKE, answer=JsonRpcError(-1, "the user left", {"at": "once"}))
         call = asyncio.ensure_future(client.tools.call("t"))
-        received = await harness.peer.expect("tools/call")
-        elicit(received, harness)
+        received = elicit(await harness.peer.expect("tools/call"), harness)
         answer, received = await elicitation_response(received, harness)
         assert answer == {"code": -1, "message": "the user left", "data": {"at": "once"}}
         received.respond({"content": []})
@@ -157,8 +159,7 @@ async def test_an_error_of_the_client_reaches_the_server() -> None:
 async def test_an_error_of_the_client_ends_the_call_of_a_stateless_server() -> None:
     """2026-07-28 has no error as a response to an input request."""
     async with between(STATELESS) as harness:
-        client = eliciting_client(harness, HANDSHAKE, answer=JsonRpcError(-1, "the user left", {"at": "once"}))
-        await client.open()
+        client = await eliciting_client(harness, HANDSHAKE, answer=JsonRpcError(-1, "the user left", {"at": "once"}))
         call = asyncio.ensure_future(client.tools.call("t"))
         elicit(await harness.peer.expect("tools/call"), harness)
         with pytest.raises(JsonRpcError) as caught:
@@ -169,8 +170,7 @@ async def test_an_error_of_the_client_ends_the_call_of_a_stateless_server() -> N
 @on_fake_clock
 async def test_too_many_input_rounds_are_an_error() -> None:
     async with between(STATELESS) as harness:
-        client = eliciting_client(harness, HANDSHAKE)
-        await client.open()
+        client = await eliciting_client(harness, HANDSHAKE)
         harness.peer.on["tools/call"] = {"resultType": "input_required", "requestState": "again"}
         with pytest.raises(JsonRpcError, match="violated the protocol") as caught:
             await client.tools.call("t")
@@ -187,11 +187,8 @@ async def test_a_request_during_calls_of_several_clients_is_refused_and_logged(
     """It must never reach the wrong user."""
     async with between() as harness:
         elicited: list[Any] = []
-        clients = [eliciting_client(harness, version, elicited) for version in ERAS]
-        calls = []
-        for client in clients:
-            await client.open()
-            calls.append(asyncio.ensure_future(client.tools.call("t")))
+        clients = [await eliciting_client(harness, version, elicited) for version in ERAS]
+        calls = [asyncio.ensure_future(client.tools.call("t")) for client in clients]
         received = [await harness.peer.expect("tools/call") for _ in calls]
         with caplog.at_level(logging.WARNING, "jackstay.proxy"):
             elicit(received[0], harness)
@@ -222,8 +219,7 @@ async def test_a_request_during_calls_of_several_clients_is_refused_and_logged(
 @on_fake_clock
 async def test_several_calls_of_one_client_are_not_ambiguous() -> None:
     async with between() as harness:
-        client = eliciting_client(harness, HANDSHAKE)
-        await client.open()
+        client = await eliciting_client(harness, HANDSHAKE)
         calls = [asyncio.ensure_future(client.tools.call("t")) for _ in range(3)]
         received = [await harness.peer.expect("tools/call") for _ in calls]
         elicit(received[0], harness)
@@ -239,16 +235,13 @@ async def test_a_cancelled_call_may_still_send_requests() -> None:
     """The server may still work on it: for a while, its requests are not attributed to another client."""
     async with between() as harness:
         elicited: list[Any] = []
-        one, two = eliciting_client(harness, HANDSHAKE), eliciting_client(harness, HANDSHAKE, elicited)
-        await one.open()
-        await two.open()
+        one, two = await eliciting_client(harness, HANDSHAKE), await eliciting_client(harness, HANDSHAKE, elicited)
         gone = asyncio.ensure_future(one.tools.call("t"))
         await harness.peer.expect("tools/call")
         gone.cancel()
         await harness.peer.expect("notifications/cancelled")
         call = asyncio.ensure_future(two.tools.call("t", timeout=200))
-        received = await harness.peer.expect("tools/call")
-        elicit(received, harness)
+        received = elicit(await harness.peer.expect("tools/call"), harness)
         assert (await elicitation_response(received, harness))[0]["code"] == -32603
         assert elicited == []
         await asyncio.sleep(11)
@@ -289,8 +282,7 @@ async def test_a_request_that_the_server_cancels_is_cancelled_at_the_client() ->
         client.elicitation.handle(on_elicit)
         await client.open()
         call = asyncio.ensure_future(client.tools.call("t"))
-        received = await harness.peer.expect("tools/call")
-        elicit(received, harness)
+        received = elicit(await harness.peer.expect("tools/call"), harness)
         await asyncio.sleep(0.1)
         harness.peer.notify("notifications/cancelled", requestId="q1")
         await gone.wait()
@@ -303,20 +295,14 @@ async def test_elicitation_complete_reaches_the_elicited_client() -> None:
     """2025-11-25 client/elicitation: the notification contains the id of the elicitation."""
     async with between() as harness:
         notified: list[str] = []
-        clients = [eliciting_client(harness, HANDSHAKE), eliciting_client(harness, HANDSHAKE)]
+        clients = [await eliciting_client(harness, HANDSHAKE) for _ in range(2)]
         for number, client in enumerate(clients):
             client.on_notification(
                 lambda message, number=number: notified.append(f"{number} {message.params['elicitationId']}")
             )
-            await client.open()
             call = asyncio.ensure_future(client.tools.call("t"))
             received = await harness.peer.expect("tools/call")
-            sent = {
-                "mode": "url",
-                "message": "go",
-                "url": "https://example.org",
-                "elicitationId": f"e{number}",
-            }
+            sent = {"mode": "url", "message": "go", "url": "https://example.org", "elicitationId": f"e{number}"}
             elicit(received, harness, f"q{number}", sent)
             await elicitation_response(received, harness, f"q{number}")
             received.respond({"content": []})
@@ -330,15 +316,12 @@ async def test_elicitation_complete_reaches_the_elicited_client() -> None:
 
 
 @on_fake_clock
-async def test_the_number_of_url_elicitations_is_limited(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_number_of_url_elicitations_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_client_requests, "MAX_URL_ELICITATIONS", 1)
     async with between() as harness:
-        client = eliciting_client(harness, HANDSHAKE)
+        client = await eliciting_client(harness, HANDSHAKE)
         notified: list[Any] = []
         client.on_notification(notified.append)
-        await client.open()
         harness.peer.on["tools/call"] = {"content": []}
         await client.tools.call("t")
         for id in ("e0", 5, "e1"):
@@ -358,8 +341,7 @@ async def suspended_call(harness: Between, **more: Any) -> tuple[Client, Receive
     """Return a client whose call is suspended, the call at the server, and the `input_required` result."""
     client = await harness.join(STATELESS, capabilities={"elicitation": {}})
     call = client.submit("tools/call", {"name": "t", "arguments": {"a": 1}, **more})
-    received = await harness.peer.expect("tools/call")
-    elicit(received, harness)
+    received = elicit(await harness.peer.expect("tools/call"), harness)
     return client, received, await call
 
 
@@ -406,11 +388,7 @@ async def test_a_round_without_the_response_gets_input_required_again() -> None:
 
 @pytest.mark.parametrize(
     "more",
-    [
-        {"requestState": "made up"},
-        {"arguments": {"a": 2}},
-        {"name": "another"},
-    ],
+    [{"requestState": "made up"}, {"arguments": {"a": 2}}, {"name": "another"}],
     ids=str,
 )
 @on_fake_clock
@@ -482,8 +460,7 @@ async def test_a_suspended_call_that_has_ended_lingers() -> None:
     """After LINGER seconds, requests are attributed to other clients again."""
     async with between() as harness:
         _, received, _ = await suspended_call(harness)
-        other = eliciting_client(harness, HANDSHAKE)
-        await other.open()
+        other = await eliciting_client(harness, HANDSHAKE)
         received.respond({"content": []})
         await asyncio.sleep(LINGER + 1)
         call = other.submit("tools/call", {"name": "t"})
@@ -507,8 +484,7 @@ async def test_a_pending_request_fails_when_the_call_ends() -> None:
     async with between() as harness:
         client = await harness.join(STATELESS, capabilities={"elicitation": {}})
         call = client.submit("tools/call", {"name": "t"})
-        received = await harness.peer.expect("tools/call")
-        elicit(received, harness)
+        received = elicit(await harness.peer.expect("tools/call"), harness)
         received.respond({"content": []})
         assert (await call)["resultType"] == "complete"
         assert (await harness.peer.response_to("q1"))["error"]["code"] == -32603
@@ -522,8 +498,7 @@ async def test_progress_of_a_suspended_call_has_the_token_of_the_newest_round() 
         notified: list[str] = []
         first, second = (lambda _, name=name: notified.append(name) for name in ("first", "second"))
         call = client.submit("tools/call", {"name": "t", "arguments": {"a": 1}}, on_progress=first)
-        received = await harness.peer.expect("tools/call")
-        elicit(received, harness)
+        received = elicit(await harness.peer.expect("tools/call"), harness)
         again = client.submit("tools/call", round_of(await call), on_progress=second)
         await elicitation_response(received, harness)
         received.progress(1)
@@ -599,7 +574,7 @@ async def test_shutdown_cancels_suspended_calls() -> None:
 @on_fake_clock
 async def test_a_request_to_a_disconnected_client_fails() -> None:
     async with between() as harness:
-        client = eliciting_client(harness, HANDSHAKE)
+        client = harness.make()
         stuck = asyncio.Event()
 
         async def on_elicit(_: Any) -> ElicitResult:
@@ -609,8 +584,7 @@ async def test_a_request_to_a_disconnected_client_fails() -> None:
         client.elicitation.handle(on_elicit)
         await client.open()
         call = client.submit("tools/call", {"name": "t", "arguments": {}})
-        received = await harness.peer.expect("tools/call")
-        elicit(received, harness)
+        received = elicit(await harness.peer.expect("tools/call"), harness)
         await asyncio.sleep(0.1)
         await client.stop()
         answer, _ = await elicitation_response(received, harness)

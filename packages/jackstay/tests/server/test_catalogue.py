@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jackstay.errors import ProtocolError, UsageError
 from jackstay.protocol import METHODS, REVISIONS
 from jackstay.protocol.server import ListOptions
+from jackstay.server import _catalogue
 from jackstay.server._catalogue import CHANGES, LISTS, Catalogue, Kind
 from jackstay.server._completions import completion_from_function
 from jackstay.server._prompts import PromptEntry, PromptOptions, prompt_from_function
@@ -293,10 +294,23 @@ def test_options_are_checked(subtests: pytest.Subtests) -> None:
             assert caught.value.path == path
 
 
-def test_repr_of_a_listing() -> None:
+def test_entries_are_added_without_a_copy_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    class Counted(_catalogue.Listing[Any]):
+        def __init__(self, kind: Any, options: Any, rows: Any) -> None:
+            made.append(len(rows))
+            super().__init__(kind, options, rows)
+
+    monkeypatch.setattr(_catalogue, "Listing", Counted)
     catalogue = Catalogue()
-    catalogue.add_tools(tool("a"))
-    assert repr(catalogue._tools) == "<Listing tools version 1: 1 entries>"
+    for number in range(100):
+        catalogue.add_tools(tool(f"tool_{number}"))
+    assert catalogue.find_tool("tool_99") is not None
+    assert catalogue.version(Kind.TOOLS) == 100
+    assert made == []
+    assert len(catalogue.tools) == len(catalogue.tools) == 100
+    assert made == [100]
 
 
 def test_concurrent_changes_and_consistent_reads() -> None:

@@ -237,184 +237,160 @@ def least_value(hint: object) -> object:
 TEXT_BLOCK = {"type": "text", "text": "t"}
 TOOL = {"name": "t", "inputSchema": {}}
 
-# Class, members, path, message.
+# Class, members, path and message.
 WRONG = [
-    (CallToolResult, [], "$", "expected an object, got an array"),
-    (CallToolResult, "text", "$", "expected an object, got a string"),
-    (CallToolResult, {}, "$", "CallToolResult has no member content"),
-    (CallToolResult, {"content": None}, "$.content", "expected an array, got null"),
-    (CallToolResult, {"content": {}}, "$.content", "expected an array, got an object"),
-    (CallToolResult, {"content": ["t"]}, "$.content[0]", "expected an object, got a string"),
-    (CallToolResult, {"content": [TEXT_BLOCK, {"type": "text"}]}, "$.content[1]", "TextContent has no member text"),
+    (CallToolResult, [], "$: expected an object, got an array"),
+    (CallToolResult, "text", "$: expected an object, got a string"),
+    (CallToolResult, {}, "$: CallToolResult has no member content"),
+    (CallToolResult, {"content": None}, "$.content: expected an array, got null"),
+    (CallToolResult, {"content": {}}, "$.content: expected an array, got an object"),
+    (CallToolResult, {"content": ["t"]}, "$.content[0]: expected an object, got a string"),
+    (CallToolResult, {"content": [TEXT_BLOCK, {"type": "text"}]}, "$.content[1]: TextContent has no member text"),
     (
         CallToolResult,
         {"content": [{"type": "text", "text": 5}]},
-        "$.content[0].text",
-        "expected a string, got an integer",
+        "$.content[0].text: expected a string, got an integer",
     ),
-    (CallToolResult, {"content": [], "isError": "no"}, "$.isError", "expected a boolean, got a string"),
-    (CallToolResult, {"content": [], "isError": 0}, "$.isError", "expected a boolean, got an integer"),
-    (CallToolResult, {"content": [], "_meta": []}, "$._meta", "expected an object, got an array"),
-    (CallToolResult, {"content": [], "resultType": "later"}, "$.resultType", "expected 'complete', got 'later'"),
+    (CallToolResult, {"content": [], "isError": "no"}, "$.isError: expected a boolean, got a string"),
+    (CallToolResult, {"content": [], "isError": 0}, "$.isError: expected a boolean, got an integer"),
+    (CallToolResult, {"content": [], "_meta": []}, "$._meta: expected an object, got an array"),
+    (CallToolResult, {"content": [], "resultType": "later"}, "$.resultType: expected 'complete', got 'later'"),
     (
         CallToolResult,
         {"content": [{**TEXT_BLOCK, "annotations": {"audience": "user"}}]},
-        "$.content[0].annotations.audience",
-        "expected an array, got a string",
+        "$.content[0].annotations.audience: expected an array, got a string",
     ),
     (
         CallToolResult,
         {"content": [{**TEXT_BLOCK, "annotations": {"audience": [1]}}]},
-        "$.content[0].annotations.audience[0]",
-        "expected a string, got an integer",
+        "$.content[0].annotations.audience[0]: expected a string, got an integer",
     ),
     (
         CallToolResult,
         {"content": [{"type": "resource", "resource": {"text": ""}}]},
-        "$.content[0].resource",
-        "TextResourceContents has no member uri",
+        "$.content[0].resource: TextResourceContents has no member uri",
     ),
-    (CallToolResult, {"content": [{"type": "image"}]}, "$.content[0]", "ImageContent has no member data, mimeType"),
+    (CallToolResult, {"content": [{"type": "image"}]}, "$.content[0]: ImageContent has no member data, mimeType"),
     (
         ListToolsResult,
         {"tools": [TOOL, {"name": "u", "inputSchema": []}]},
-        "$.tools[1].inputSchema",
-        "expected an object, got an array",
+        "$.tools[1].inputSchema: expected an object, got an array",
     ),
-    (ListToolsResult, {"tools": [TOOL], "ttlMs": 1.5}, "$.ttlMs", "expected an integer, got a number"),
-    (ListToolsResult, {"tools": [TOOL], "ttlMs": "1"}, "$.ttlMs", "expected an integer, got a string"),
+    (ListToolsResult, {"tools": [TOOL], "ttlMs": 1.5}, "$.ttlMs: expected an integer, got a number"),
+    (ListToolsResult, {"tools": [TOOL], "ttlMs": "1"}, "$.ttlMs: expected an integer, got a string"),
     (
         ListToolsResult,
         {"tools": [{**TOOL, "icons": [{"src": "s", "sizes": "any"}]}]},
-        "$.tools[0].icons[0].sizes",
-        "expected an array, got a string",
+        "$.tools[0].icons[0].sizes: expected an array, got a string",
     ),
     (
         ListResourcesResult,
         {"resources": [{"uri": "u", "name": "n", "size": True}]},
-        "$.resources[0].size",
-        "expected an integer, got a boolean",
+        "$.resources[0].size: expected an integer, got a boolean",
     ),
     (
         GetPromptResult,
         {"messages": [{"role": "system", "content": TEXT_BLOCK}]},
-        "$.messages[0].role",
-        "expected 'user' or 'assistant', got 'system'",
+        "$.messages[0].role: expected 'user' or 'assistant', got 'system'",
     ),
     (
         GetPromptResult,
         {"messages": [{"role": "r" * 50, "content": TEXT_BLOCK}]},
-        "$.messages[0].role",
-        f"expected 'user' or 'assistant', got '{'r' * 40}…'",
+        f"$.messages[0].role: expected 'user' or 'assistant', got '{'r' * 40}…'",
     ),
     (
         GetPromptResult,
         {"messages": [{"role": 1, "content": TEXT_BLOCK}]},
-        "$.messages[0].role",
-        "expected 'user' or 'assistant', got an integer",
+        "$.messages[0].role: expected 'user' or 'assistant', got an integer",
     ),
     (
         GetPromptRequestParams,
         {"name": "n", "arguments": {"a b": 1}},
-        "$.arguments['a b']",
-        "expected a string, got an integer",
+        "$.arguments['a b']: expected a string, got an integer",
     ),
     (
         CompleteRequestParams,
         {"ref": {"type": "ref/tool"}, "argument": {"name": "n", "value": ""}},
-        "$.ref",
-        "unknown kind of object",
+        "$.ref: unknown kind of object",
     ),
     (
         CompleteRequestParams,
         {"ref": {"type": ["ref/prompt"]}, "argument": {"name": "n", "value": ""}},
-        "$.ref",
-        "unknown kind of object",
+        "$.ref: unknown kind of object",
     ),
     (
         CompleteRequestParams,
         {"ref": "ref/prompt", "argument": {"name": "n", "value": ""}},
-        "$.ref",
-        "expected an object, got a string",
+        "$.ref: expected an object, got a string",
     ),
     (
         SetLevelRequestParams,
         {"level": "trace"},
-        "$.level",
-        "expected 'debug' or 'info' or 'notice' or 'warning' or 'error' or 'critical' or 'alert' or 'emergency', "
-        "got 'trace'",
+        "$.level: expected 'debug' or 'info' or 'notice' or 'warning' or 'error' or 'critical' or 'alert' "
+        "or 'emergency', got 'trace'",
     ),
     (
         ProgressNotificationParams,
         {"progressToken": 1.0, "progress": 1},
-        "$.progressToken",
-        "expected an integer or a string, got a number",
+        "$.progressToken: expected an integer or a string, got a number",
     ),
     (
         ProgressNotificationParams,
         {"progressToken": True, "progress": 1},
-        "$.progressToken",
-        "expected an integer or a string, got a boolean",
+        "$.progressToken: expected an integer or a string, got a boolean",
     ),
     (
         ProgressNotificationParams,
         {"progressToken": "p", "progress": "1"},
-        "$.progress",
-        "expected an integer or a number, got a string",
+        "$.progress: expected an integer or a number, got a string",
     ),
-    (CancelledNotificationParams, {"requestId": {}}, "$.requestId", "expected an integer or a string, got an object"),
+    (CancelledNotificationParams, {"requestId": {}}, "$.requestId: expected an integer or a string, got an object"),
     (
         InitializeRequestParams,
         {"protocolVersion": "v", "capabilities": {"roots": True}, "clientInfo": {"name": "n", "version": "v"}},
-        "$.capabilities.roots",
-        "expected an object, got a boolean",
+        "$.capabilities.roots: expected an object, got a boolean",
     ),
     (
         InitializeRequestParams,
         {"protocolVersion": "v", "capabilities": {"experimental": {"a": 1}}, "clientInfo": {}},
-        "$.capabilities.experimental.a",
-        "expected an object, got an integer",
+        "$.capabilities.experimental.a: expected an object, got an integer",
     ),
-    (ElicitRequestParams, {"message": "m", "mode": "telepathy"}, "$", "unknown kind of object"),
-    (ElicitRequestParams, {"message": "m"}, "$", "ElicitRequestFormParams has no member requestedSchema"),
-    (ElicitRequestParams, [], "$", "expected an object, got an array"),
+    (ElicitRequestParams, {"message": "m", "mode": "telepathy"}, "$: unknown kind of object"),
+    (ElicitRequestParams, {"message": "m"}, "$: ElicitRequestFormParams has no member requestedSchema"),
+    (ElicitRequestParams, [], "$: expected an object, got an array"),
     (
         ElicitRequestParams,
         {"message": "m", "requestedSchema": {"properties": {}}},
-        "$.requestedSchema",
-        "RequestedSchema has no member type",
+        "$.requestedSchema: RequestedSchema has no member type",
     ),
     (
         ElicitResult,
         {"action": "accept", "content": {"a": {"b": 1}}},
-        "$.content.a",
-        "expected a string or an integer or a number or a boolean or an array or null, got an object",
+        "$.content.a: expected a string or an integer or a number or a boolean or an array or null, got an object",
     ),
     (
         CreateMessageResult,
         {"role": "user", "model": "m", "content": "t"},
-        "$.content",
-        "expected an object or an array, got a string",
+        "$.content: expected an object or an array, got a string",
     ),
     (
         CreateMessageResult,
         {"role": "user", "model": "m", "content": [TEXT_BLOCK, 1]},
-        "$.content[1]",
-        "expected an object, got an integer",
+        "$.content[1]: expected an object, got an integer",
     ),
-    (CallToolRequestParams, {"name": "n", "arguments": []}, "$.arguments", "expected an object, got an array"),
-    (CallToolRequestParams, {"name": "n", "arguments": "{}"}, "$.arguments", "expected an object, got a string"),
-    (CallToolRequestParams, {"arguments": {}}, "$", "CallToolRequestParams has no member name"),
+    (CallToolRequestParams, {"name": "n", "arguments": []}, "$.arguments: expected an object, got an array"),
+    (CallToolRequestParams, {"name": "n", "arguments": "{}"}, "$.arguments: expected an object, got a string"),
+    (CallToolRequestParams, {"arguments": {}}, "$: CallToolRequestParams has no member name"),
 ]
 
 
 def test_an_invalid_member_is_reported_with_its_path(subtests: pytest.Subtests) -> None:
-    for cls, members, path, message in WRONG:
+    for cls, members, message in WRONG:
         for name, parse, data in (("decode", decode, pack(members)), ("from_json", from_json, members)):
             with subtests.test(name, message=message):
                 with pytest.raises(ProtocolError) as caught:
                     parse(cls, data)  # type: ignore[operator]
-                assert (caught.value.path, caught.value.message) == (path, message)
+                assert f"{caught.value.path}: {caught.value.message}" == message
                 assert caught.value.code == INVALID_PARAMS
 
 

@@ -5,7 +5,7 @@ revisions.
 """
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import pydantic
 import pytest
@@ -14,6 +14,7 @@ from mcp_types import methods
 import jackstay.types
 from jackstay.types import Body, Result, decode, decode_result, encode_json
 
+NAMES = ("R24", "R03", "R06", "R25", "R26")
 R24, R03, R06, R25, R26 = REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
 META = "io.modelcontextprotocol/"
@@ -108,14 +109,10 @@ INPUT_RESPONSES = {
     "model": {"role": "assistant", "content": TEXT, "model": "m"},
 }
 
-# since, until, method, "params" or "result", class, members
-CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
+# "first-last revision, method, params or result, class", and the members
+ROWS: list[tuple[str, dict[str, Any]]] = [
     (
-        R24,
-        R25,
-        "initialize",
-        "params",
-        "InitializeRequestParams",
+        "R24-R25 initialize params InitializeRequestParams",
         {
             "protocolVersion": R24,
             "capabilities": {"roots": {"listChanged": True}, "sampling": {}, "experimental": {"x": {}}},
@@ -123,11 +120,7 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
         },
     ),
     (
-        R06,
-        R25,
-        "initialize",
-        "params",
-        "InitializeRequestParams",
+        "R06-R25 initialize params InitializeRequestParams",
         {
             "protocolVersion": R06,
             "capabilities": {"elicitation": {}},
@@ -135,11 +128,7 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
         },
     ),
     (
-        R25,
-        R25,
-        "initialize",
-        "params",
-        "InitializeRequestParams",
+        "R25-R25 initialize params InitializeRequestParams",
         {
             "protocolVersion": R25,
             "capabilities": {
@@ -151,11 +140,7 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
         },
     ),
     (
-        R24,
-        R25,
-        "initialize",
-        "result",
-        "InitializeResult",
+        "R24-R25 initialize result InitializeResult",
         {
             "protocolVersion": R24,
             "capabilities": {
@@ -169,35 +154,23 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
         },
     ),
     (
-        R03,
-        R25,
-        "initialize",
-        "result",
-        "InitializeResult",
+        "R03-R25 initialize result InitializeResult",
         {"protocolVersion": R03, "capabilities": {"completions": {}}, "serverInfo": {"name": "srv", "version": "2"}},
     ),
     (
-        R25,
-        R25,
-        "initialize",
-        "result",
-        "InitializeResult",
+        "R25-R25 initialize result InitializeResult",
         {
             "protocolVersion": R25,
             "capabilities": {"tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}},
             "serverInfo": {"name": "srv", "version": "2", "description": "d"},
         },
     ),
-    (R24, R25, "notifications/initialized", "params", "NotificationParams", {}),
-    (R24, R25, "ping", "params", "RequestParams", {"_meta": {"progressToken": 1}}),
-    (R24, R25, "ping", "result", "EmptyResult", {}),
-    (R26, R26, "server/discover", "params", "RequestParams", {"_meta": FULL_STATELESS}),
+    ("R24-R25 notifications/initialized params NotificationParams", {}),
+    ("R24-R25 ping params RequestParams", {"_meta": {"progressToken": 1}}),
+    ("R24-R25 ping result EmptyResult", {}),
+    ("R26-R26 server/discover params RequestParams", {"_meta": FULL_STATELESS}),
     (
-        R26,
-        R26,
-        "server/discover",
-        "result",
-        "DiscoverResult",
+        "R26-R26 server/discover result DiscoverResult",
         {
             **CACHED,
             "supportedVersions": [R26, R25],
@@ -206,28 +179,20 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
             "_meta": ANSWERED,
         },
     ),
-    (R24, R25, "tools/list", "params", "PaginatedRequestParams", {"cursor": ""}),
-    (R26, R26, "tools/list", "params", "PaginatedRequestParams", {"cursor": "2", "_meta": STATELESS}),
-    (R24, R25, "tools/list", "result", "ListToolsResult", {"tools": [TOOL], "nextCursor": "2"}),
-    (R03, R25, "tools/list", "result", "ListToolsResult", {"tools": [TOOL03, TOOL]}),
-    (R06, R25, "tools/list", "result", "ListToolsResult", {"tools": [TOOL06], "_meta": {}}),
-    (R25, R25, "tools/list", "result", "ListToolsResult", {"tools": [TOOL25]}),
-    (R26, R26, "tools/list", "result", "ListToolsResult", {**CACHED, "tools": [TOOL26], "_meta": ANSWERED}),
+    ("R24-R25 tools/list params PaginatedRequestParams", {"cursor": ""}),
+    ("R26-R26 tools/list params PaginatedRequestParams", {"cursor": "2", "_meta": STATELESS}),
+    ("R24-R25 tools/list result ListToolsResult", {"tools": [TOOL], "nextCursor": "2"}),
+    ("R03-R25 tools/list result ListToolsResult", {"tools": [TOOL03, TOOL]}),
+    ("R06-R25 tools/list result ListToolsResult", {"tools": [TOOL06], "_meta": {}}),
+    ("R25-R25 tools/list result ListToolsResult", {"tools": [TOOL25]}),
+    ("R26-R26 tools/list result ListToolsResult", {**CACHED, "tools": [TOOL26], "_meta": ANSWERED}),
     (
-        R24,
-        R25,
-        "tools/call",
-        "params",
-        "CallToolRequestParams",
+        "R24-R25 tools/call params CallToolRequestParams",
         {"name": "weather", "arguments": {"city": "Oslo", "deep": [{"a": None}]}, "_meta": {"progressToken": "p"}},
     ),
-    (R25, R25, "tools/call", "params", "CallToolRequestParams", {"name": "weather", "task": {"ttl": 60000}}),
+    ("R25-R25 tools/call params CallToolRequestParams", {"name": "weather", "task": {"ttl": 60000}}),
     (
-        R26,
-        R26,
-        "tools/call",
-        "params",
-        "CallToolRequestParams",
+        "R26-R26 tools/call params CallToolRequestParams",
         {
             "name": "weather",
             "arguments": {},
@@ -237,156 +202,88 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
         },
     ),
     (
-        R24,
-        R25,
-        "tools/call",
-        "result",
-        "CallToolResult",
+        "R24-R25 tools/call result CallToolResult",
         {"content": [HINTED, IMAGE, EMBEDDED, BLOB], "isError": False},
     ),
-    (R03, R25, "tools/call", "result", "CallToolResult", {"content": [AUDIO], "isError": True}),
+    ("R03-R25 tools/call result CallToolResult", {"content": [AUDIO], "isError": True}),
     (
-        R06,
-        R25,
-        "tools/call",
-        "result",
-        "CallToolResult",
+        "R06-R25 tools/call result CallToolResult",
         {"content": [DATED, LINK], "structuredContent": {"celsius": 22}},
     ),
     (
-        R25,
-        R25,
-        "tools/call",
-        "result",
-        "CallToolResult",
+        "R25-R25 tools/call result CallToolResult",
         {"content": [{**LINK, "icons": ICONS}], "_meta": {META + "related-task": {"taskId": "1"}}},
     ),
     (
-        R26,
-        R26,
-        "tools/call",
-        "result",
-        "CallToolResult",
+        "R26-R26 tools/call result CallToolResult",
         {"resultType": "complete", "content": [], "structuredContent": [1, None], "_meta": ANSWERED},
     ),
     (
-        R26,
-        R26,
-        "tools/call",
-        "result",
-        "CallToolResult",
+        "R26-R26 tools/call result CallToolResult",
         {"resultType": "complete", "content": [TEXT], "structuredContent": "22"},
     ),
     (
-        R26,
-        R26,
-        "tools/call",
-        "result",
-        "InputRequiredResult",
+        "R26-R26 tools/call result InputRequiredResult",
         {"resultType": "input_required", "inputRequests": INPUT_REQUESTS, "requestState": "eyJ9", "_meta": ANSWERED},
     ),
-    (R24, R26, "notifications/tools/list_changed", "params", "NotificationParams", {"_meta": STREAM}),
-    (R24, R25, "resources/list", "params", "PaginatedRequestParams", {}),
-    (R26, R26, "resources/list", "params", "PaginatedRequestParams", {"_meta": STATELESS}),
+    ("R24-R26 notifications/tools/list_changed params NotificationParams", {"_meta": STREAM}),
+    ("R24-R25 resources/list params PaginatedRequestParams", {}),
+    ("R26-R26 resources/list params PaginatedRequestParams", {"_meta": STATELESS}),
     (
-        R24,
-        R25,
-        "resources/list",
-        "result",
-        "ListResourcesResult",
+        "R24-R25 resources/list result ListResourcesResult",
         {"resources": [RESOURCE, {**RESOURCE, "annotations": {"audience": ["user", "assistant"]}}]},
     ),
     (
-        R26,
-        R26,
-        "resources/list",
-        "result",
-        "ListResourcesResult",
+        "R26-R26 resources/list result ListResourcesResult",
         {**CACHED, "resources": [{**RESOURCE, "icons": ICONS, "title": "T", "_meta": {"k": 1}}], "nextCursor": "n"},
     ),
-    (R24, R25, "resources/templates/list", "params", "PaginatedRequestParams", {"cursor": "c"}),
-    (R26, R26, "resources/templates/list", "params", "PaginatedRequestParams", {"_meta": STATELESS}),
-    (R24, R25, "resources/templates/list", "result", "ListResourceTemplatesResult", {"resourceTemplates": [TEMPLATE]}),
+    ("R24-R25 resources/templates/list params PaginatedRequestParams", {"cursor": "c"}),
+    ("R26-R26 resources/templates/list params PaginatedRequestParams", {"_meta": STATELESS}),
+    ("R24-R25 resources/templates/list result ListResourceTemplatesResult", {"resourceTemplates": [TEMPLATE]}),
     (
-        R26,
-        R26,
-        "resources/templates/list",
-        "result",
-        "ListResourceTemplatesResult",
+        "R26-R26 resources/templates/list result ListResourceTemplatesResult",
         {**CACHED, "resourceTemplates": [{**TEMPLATE, "title": "T"}]},
     ),
-    (R24, R25, "resources/read", "params", "ReadResourceRequestParams", {"uri": "file:///readme"}),
+    ("R24-R25 resources/read params ReadResourceRequestParams", {"uri": "file:///readme"}),
     (
-        R26,
-        R26,
-        "resources/read",
-        "params",
-        "ReadResourceRequestParams",
+        "R26-R26 resources/read params ReadResourceRequestParams",
         {"uri": "file:///readme", "_meta": STATELESS, "requestState": ""},
     ),
     (
-        R24,
-        R25,
-        "resources/read",
-        "result",
-        "ReadResourceResult",
+        "R24-R25 resources/read result ReadResourceResult",
         {"contents": [EMBEDDED["resource"], BLOB["resource"]]},
     ),
     (
-        R26,
-        R26,
-        "resources/read",
-        "result",
-        "ReadResourceResult",
+        "R26-R26 resources/read result ReadResourceResult",
         {**CACHED, "contents": [{**BLOB["resource"], "_meta": {"k": 1}}]},
     ),
     (
-        R26,
-        R26,
-        "resources/read",
-        "result",
-        "InputRequiredResult",
+        "R26-R26 resources/read result InputRequiredResult",
         {"resultType": "input_required", "requestState": "s"},
     ),
-    (R24, R25, "resources/subscribe", "params", "SubscribeRequestParams", {"uri": "file:///readme"}),
-    (R24, R25, "resources/subscribe", "result", "EmptyResult", {}),
-    (R24, R25, "resources/unsubscribe", "params", "UnsubscribeRequestParams", {"uri": "file:///readme"}),
-    (R24, R25, "resources/unsubscribe", "result", "EmptyResult", {"_meta": {}}),
-    (R24, R26, "notifications/resources/list_changed", "params", "NotificationParams", {}),
+    ("R24-R25 resources/subscribe params SubscribeRequestParams", {"uri": "file:///readme"}),
+    ("R24-R25 resources/subscribe result EmptyResult", {}),
+    ("R24-R25 resources/unsubscribe params UnsubscribeRequestParams", {"uri": "file:///readme"}),
+    ("R24-R25 resources/unsubscribe result EmptyResult", {"_meta": {}}),
+    ("R24-R26 notifications/resources/list_changed params NotificationParams", {}),
     (
-        R24,
-        R26,
-        "notifications/resources/updated",
-        "params",
-        "ResourceUpdatedNotificationParams",
+        "R24-R26 notifications/resources/updated params ResourceUpdatedNotificationParams",
         {"uri": "file:///readme", "_meta": STREAM},
     ),
-    (R24, R25, "prompts/list", "params", "PaginatedRequestParams", {"cursor": "c"}),
-    (R26, R26, "prompts/list", "params", "PaginatedRequestParams", {"_meta": STATELESS}),
-    (R24, R25, "prompts/list", "result", "ListPromptsResult", {"prompts": [PROMPT]}),
+    ("R24-R25 prompts/list params PaginatedRequestParams", {"cursor": "c"}),
+    ("R26-R26 prompts/list params PaginatedRequestParams", {"_meta": STATELESS}),
+    ("R24-R25 prompts/list result ListPromptsResult", {"prompts": [PROMPT]}),
     (
-        R26,
-        R26,
-        "prompts/list",
-        "result",
-        "ListPromptsResult",
+        "R26-R26 prompts/list result ListPromptsResult",
         {**CACHED, "prompts": [{**PROMPT, "title": "T", "icons": ICONS}]},
     ),
-    (R24, R25, "prompts/get", "params", "GetPromptRequestParams", {"name": "review", "arguments": {"code": "x = 1"}}),
+    ("R24-R25 prompts/get params GetPromptRequestParams", {"name": "review", "arguments": {"code": "x = 1"}}),
     (
-        R26,
-        R26,
-        "prompts/get",
-        "params",
-        "GetPromptRequestParams",
+        "R26-R26 prompts/get params GetPromptRequestParams",
         {"name": "review", "_meta": STATELESS, "inputResponses": {}},
     ),
     (
-        R24,
-        R25,
-        "prompts/get",
-        "result",
-        "GetPromptResult",
+        "R24-R25 prompts/get result GetPromptResult",
         {
             "description": "d",
             "messages": [
@@ -396,39 +293,23 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
             ],
         },
     ),
-    (R06, R25, "prompts/get", "result", "GetPromptResult", {"messages": [{"role": "user", "content": LINK}]}),
+    ("R06-R25 prompts/get result GetPromptResult", {"messages": [{"role": "user", "content": LINK}]}),
     (
-        R26,
-        R26,
-        "prompts/get",
-        "result",
-        "GetPromptResult",
+        "R26-R26 prompts/get result GetPromptResult",
         {"resultType": "complete", "messages": [{"role": "user", "content": AUDIO}]},
     ),
-    (R26, R26, "prompts/get", "result", "InputRequiredResult", {"resultType": "input_required", "inputRequests": {}}),
-    (R24, R26, "notifications/prompts/list_changed", "params", "NotificationParams", {"_meta": STREAM}),
+    ("R26-R26 prompts/get result InputRequiredResult", {"resultType": "input_required", "inputRequests": {}}),
+    ("R24-R26 notifications/prompts/list_changed params NotificationParams", {"_meta": STREAM}),
     (
-        R24,
-        R25,
-        "completion/complete",
-        "params",
-        "CompleteRequestParams",
+        "R24-R25 completion/complete params CompleteRequestParams",
         {"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "code", "value": "x"}},
     ),
     (
-        R24,
-        R25,
-        "completion/complete",
-        "params",
-        "CompleteRequestParams",
+        "R24-R25 completion/complete params CompleteRequestParams",
         {"ref": {"type": "ref/resource", "uri": "file:///{path}"}, "argument": {"name": "path", "value": ""}},
     ),
     (
-        R06,
-        R25,
-        "completion/complete",
-        "params",
-        "CompleteRequestParams",
+        "R06-R25 completion/complete params CompleteRequestParams",
         {
             "ref": {"type": "ref/prompt", "name": "r", "title": "R"},
             "argument": {"name": "a", "value": ""},
@@ -436,73 +317,41 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
         },
     ),
     (
-        R26,
-        R26,
-        "completion/complete",
-        "params",
-        "CompleteRequestParams",
+        "R26-R26 completion/complete params CompleteRequestParams",
         {"ref": {"type": "ref/resource", "uri": "u"}, "argument": {"name": "a", "value": ""}, "_meta": STATELESS},
     ),
     (
-        R24,
-        R25,
-        "completion/complete",
-        "result",
-        "CompleteResult",
+        "R24-R25 completion/complete result CompleteResult",
         {"completion": {"values": ["x"], "total": 1, "hasMore": False}},
     ),
     (
-        R26,
-        R26,
-        "completion/complete",
-        "result",
-        "CompleteResult",
+        "R26-R26 completion/complete result CompleteResult",
         {"resultType": "complete", "completion": {"values": []}},
     ),
-    (R24, R25, "logging/setLevel", "params", "SetLevelRequestParams", {"level": "notice"}),
-    (R24, R25, "logging/setLevel", "result", "EmptyResult", {}),
+    ("R24-R25 logging/setLevel params SetLevelRequestParams", {"level": "notice"}),
+    ("R24-R25 logging/setLevel result EmptyResult", {}),
     (
-        R24,
-        R26,
-        "notifications/message",
-        "params",
-        "LoggingMessageNotificationParams",
+        "R24-R26 notifications/message params LoggingMessageNotificationParams",
         {"level": "error", "logger": "db", "data": {"error": "lost", "host": None}},
     ),
-    (R24, R26, "notifications/message", "params", "LoggingMessageNotificationParams", {"level": "debug", "data": None}),
+    ("R24-R26 notifications/message params LoggingMessageNotificationParams", {"level": "debug", "data": None}),
     (
-        R26,
-        R26,
-        "subscriptions/listen",
-        "params",
-        "SubscriptionsListenRequestParams",
+        "R26-R26 subscriptions/listen params SubscriptionsListenRequestParams",
         {
             "notifications": {"toolsListChanged": True, "resourceSubscriptions": ["file:///a"], "taskIds": ["1"]},
             "_meta": STATELESS,
         },
     ),
     (
-        R26,
-        R26,
-        "subscriptions/listen",
-        "result",
-        "SubscriptionsListenResult",
+        "R26-R26 subscriptions/listen result SubscriptionsListenResult",
         {"resultType": "complete", "_meta": {**STREAM, **ANSWERED}},
     ),
     (
-        R26,
-        R26,
-        "notifications/subscriptions/acknowledged",
-        "params",
-        "SubscriptionsAcknowledgedNotificationParams",
+        "R26-R26 notifications/subscriptions/acknowledged params SubscriptionsAcknowledgedNotificationParams",
         {"notifications": {"toolsListChanged": True}, "_meta": STREAM},
     ),
     (
-        R24,
-        R25,
-        "sampling/createMessage",
-        "params",
-        "CreateMessageRequestParams",
+        "R24-R25 sampling/createMessage params CreateMessageRequestParams",
         {
             **SAMPLE,
             "modelPreferences": {"hints": [{"name": "m"}], "costPriority": 0.3},
@@ -514,11 +363,7 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
         },
     ),
     (
-        R25,
-        R25,
-        "sampling/createMessage",
-        "params",
-        "CreateMessageRequestParams",
+        "R25-R25 sampling/createMessage params CreateMessageRequestParams",
         {
             "messages": [
                 {
@@ -544,19 +389,11 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
         },
     ),
     (
-        R24,
-        R25,
-        "sampling/createMessage",
-        "result",
-        "CreateMessageResult",
+        "R24-R25 sampling/createMessage result CreateMessageResult",
         {"role": "assistant", "content": IMAGE, "model": "m", "stopReason": "endTurn"},
     ),
     (
-        R25,
-        R25,
-        "sampling/createMessage",
-        "result",
-        "CreateMessageResult",
+        "R25-R25 sampling/createMessage result CreateMessageResult",
         {
             "role": "assistant",
             "content": [TEXT, {"type": "tool_use", "id": "1", "name": "n", "input": {}}],
@@ -564,91 +401,55 @@ CORPUS: list[tuple[str, str, str, str, str, dict[str, Any]]] = [
             "stopReason": "toolUse",
         },
     ),
-    (R24, R25, "roots/list", "params", "RequestParams", {}),
-    (R24, R25, "roots/list", "result", "ListRootsResult", {"roots": [{"uri": "file:///w", "name": "w"}]}),
-    (R24, R25, "notifications/roots/list_changed", "params", "NotificationParams", {}),
-    (R06, R25, "elicitation/create", "params", "ElicitRequestFormParams", {"message": "Who?", "requestedSchema": FORM}),
+    ("R24-R25 roots/list params RequestParams", {}),
+    ("R24-R25 roots/list result ListRootsResult", {"roots": [{"uri": "file:///w", "name": "w"}]}),
+    ("R24-R25 notifications/roots/list_changed params NotificationParams", {}),
+    ("R06-R25 elicitation/create params ElicitRequestFormParams", {"message": "Who?", "requestedSchema": FORM}),
     (
-        R25,
-        R25,
-        "elicitation/create",
-        "params",
-        "ElicitRequestFormParams",
+        "R25-R25 elicitation/create params ElicitRequestFormParams",
         {"mode": "form", "message": "Which?", "requestedSchema": FORM25, "task": {"ttl": 1}},
     ),
     (
-        R25,
-        R25,
-        "elicitation/create",
-        "params",
-        "ElicitRequestURLParams",
+        "R25-R25 elicitation/create params ElicitRequestURLParams",
         {"mode": "url", "message": "Pay", "url": "https://example.com/pay", "elicitationId": "e"},
     ),
     (
-        R06,
-        R25,
-        "elicitation/create",
-        "result",
-        "ElicitResult",
+        "R06-R25 elicitation/create result ElicitResult",
         {"action": "accept", "content": {"name": "a@b.c", "age": 3, "ok": True, "size": "s"}},
     ),
-    (R06, R25, "elicitation/create", "result", "ElicitResult", {"action": "decline"}),
-    (R25, R25, "elicitation/create", "result", "ElicitResult", {"action": "accept", "content": {"many": ["a", "b"]}}),
+    ("R06-R25 elicitation/create result ElicitResult", {"action": "decline"}),
+    ("R25-R25 elicitation/create result ElicitResult", {"action": "accept", "content": {"many": ["a", "b"]}}),
     (
-        R25,
-        R25,
-        "notifications/elicitation/complete",
-        "params",
-        "ElicitationCompleteNotificationParams",
+        "R25-R25 notifications/elicitation/complete params ElicitationCompleteNotificationParams",
         {"elicitationId": "e"},
     ),
     (
-        R24,
-        R25,
-        "notifications/cancelled",
-        "params",
-        "CancelledNotificationParams",
+        "R24-R25 notifications/cancelled params CancelledNotificationParams",
         {"requestId": "123", "reason": "user"},
     ),
-    (R26, R26, "notifications/cancelled", "params", "CancelledNotificationParams", {"requestId": 0}),
+    ("R26-R26 notifications/cancelled params CancelledNotificationParams", {"requestId": 0}),
     (
-        R24,
-        R26,
-        "notifications/progress",
-        "params",
-        "ProgressNotificationParams",
+        "R24-R26 notifications/progress params ProgressNotificationParams",
         {"progressToken": "p", "progress": 0.5, "total": 1.0},
     ),
     (
-        R03,
-        R26,
-        "notifications/progress",
-        "params",
-        "ProgressNotificationParams",
+        "R03-R26 notifications/progress params ProgressNotificationParams",
         {"progressToken": 5, "progress": 50, "total": 100, "message": "half"},
     ),
-    (R25, R25, "tasks/get", "params", "GetTaskRequestParams", {"taskId": "1"}),
-    (R25, R25, "tasks/get", "result", "GetTaskResult", {**TASK, "statusMessage": "m"}),
-    (R25, R25, "tasks/result", "params", "GetTaskPayloadRequestParams", {"taskId": "1"}),
+    ("R25-R25 tasks/get params GetTaskRequestParams", {"taskId": "1"}),
+    ("R25-R25 tasks/get result GetTaskResult", {**TASK, "statusMessage": "m"}),
+    ("R25-R25 tasks/result params GetTaskPayloadRequestParams", {"taskId": "1"}),
     (
-        R25,
-        R25,
-        "tasks/result",
-        "result",
-        "GetTaskPayloadResult",
+        "R25-R25 tasks/result result GetTaskPayloadResult",
         {"content": [TEXT], "_meta": {META + "related-task": {"taskId": "1"}}},
     ),
-    (R25, R25, "tasks/list", "params", "PaginatedRequestParams", {"cursor": "c"}),
-    (R25, R25, "tasks/list", "result", "ListTasksResult", {"tasks": [TASK, {**TASK, "ttl": None}], "nextCursor": "c"}),
-    (R25, R25, "tasks/cancel", "params", "CancelTaskRequestParams", {"taskId": "1"}),
-    (R25, R25, "tasks/cancel", "result", "CancelTaskResult", {**TASK, "status": "cancelled"}),
-    (R25, R25, "tools/call", "result", "CreateTaskResult", {"task": TASK}),
+    ("R25-R25 tasks/list params PaginatedRequestParams", {"cursor": "c"}),
+    ("R25-R25 tasks/list result ListTasksResult", {"tasks": [TASK, {**TASK, "ttl": None}], "nextCursor": "c"}),
+    ("R25-R25 tasks/cancel params CancelTaskRequestParams", {"taskId": "1"}),
+    ("R25-R25 tasks/cancel result CancelTaskResult", {**TASK, "status": "cancelled"}),
+    ("R25-R25 tools/call result CreateTaskResult", {"task": TASK}),
     (
-        R25,
-        R25,
-        "notifications/tasks/status",
-        "params",
-        "TaskStatusNotificationParams",
+        "R25-R25 notifications/tasks/status params TaskStatusNotificationParams",
         {**TASK, "status": "failed", "statusMessage": "m"},
     ),
 ]
@@ -661,8 +462,21 @@ NOTIFICATIONS = {**methods.CLIENT_NOTIFICATIONS, **methods.SERVER_NOTIFICATIONS}
 RESULTS = {**methods.SERVER_RESULTS, **methods.CLIENT_RESULTS}
 
 
-def revisions_of(row: tuple[str, str, str, str, str, dict[str, Any]]) -> list[str]:
-    return [revision for revision in REVISIONS if row[0] <= revision <= row[1]]
+class Row(NamedTuple):
+    revisions: list[str]
+    method: str
+    part: str
+    name: str
+    members: dict[str, Any]
+
+
+def parse(description: str, members: dict[str, Any]) -> Row:
+    span, method, part, name = description.split()
+    since, until = (NAMES.index(revision) for revision in span.split("-"))
+    return Row(list(REVISIONS[since : until + 1]), method, part, name, members)
+
+
+CORPUS = [parse(*row) for row in ROWS]
 
 
 def check_with_official_models(method: str, part: str, revision: str, members: object) -> None:
@@ -676,23 +490,22 @@ def check_with_official_models(method: str, part: str, revision: str, members: o
 
 
 def test_a_message_round_trips_and_is_valid_in_its_revisions(subtests: pytest.Subtests) -> None:
-    for row in CORPUS:
-        since, _, method, part, name, members = row
+    for revisions, method, part, name, members in CORPUS:
         cls: type[Body] = getattr(jackstay.types, name)
-        with subtests.test(since=since, method=method, name=name):
+        with subtests.test(since=revisions[0], method=method, name=name):
             body = decode(cls, json.dumps(members).encode())
             assert type(body) is cls
             # Every member in the corpus has a field, except in the result of a task, which may be any result.
             assert body.unknown == ({"content": members["content"]} if name == "GetTaskPayloadResult" else {})
             assert json.loads(encode_json(body)) == members
-            for revision in revisions_of(row):
+            for revision in revisions:
                 if method not in TASK_METHODS and name != "CreateTaskResult":
                     check_with_official_models(method, part, revision, members)
 
 
 def test_the_class_of_a_result_depends_on_its_result_type() -> None:
     own = {"tools/call": "CallToolResult", "prompts/get": "GetPromptResult", "resources/read": "ReadResourceResult"}
-    for _, _, method, part, name, members in CORPUS:
+    for _, method, part, name, members in CORPUS:
         if part == "result":
             expected: type[Result] = getattr(jackstay.types, own.get(method, name))
             if name == "CreateTaskResult":
@@ -732,4 +545,4 @@ def test_every_method_of_a_revision_is_in_the_corpus() -> None:
         if revision == R25:
             messages |= {(method, "params") for method in TASK_METHODS}
             messages |= {(method, "result") for method in TASK_METHODS if method.startswith("tasks/")}
-        assert {(row[2], row[3]) for row in CORPUS if revision in revisions_of(row)} == messages
+        assert {(row.method, row.part) for row in CORPUS if revision in row.revisions} == messages

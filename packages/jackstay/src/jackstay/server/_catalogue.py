@@ -1,13 +1,14 @@
 """The catalogue: the registered tools, resources and prompts, and their encoded list results.
 
-Entries can be added and removed at any time by any thread. A change replaces an immutable `Listing`, so readers see a
-consistent state without a lock. Encoded pages are cached until the next change. They are the same for every connection
-(2026-07-28 server/tools: list results must not vary per connection).
+Entries can be added and removed at any time by any thread. Lists are read from an immutable `Listing`, made at the
+first read after a change, so readers see a consistent state. Encoded pages are cached until the next change. They are
+the same for every connection (2026-07-28 server/tools: list results must not vary per connection).
 """
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -59,54 +60,15 @@ _FORMS: dict[str, _Form] = {name: (row.has_structured_output, row.has_result_typ
 class Listing(Generic[E]):
     """One list in one state, immutable. `entries` are by key, in the order of registration."""
 
-    __slots__ = ("_numbers", "_options", "_order", "_pages", "entries", "kind", "next_number", "version")
+    __slots__ = ("_numbers", "_options", "_order", "_pages", "entries", "kind")
 
-    def __init__(
-        self,
-        kind: Kind,
-        options: ListOptions,
-        numbered: dict[str, tuple[int, E]],
-        version: int,
-        next_number: int,
-    ) -> None:
+    def __init__(self, kind: Kind, options: ListOptions, rows: dict[str, tuple[int, E]]) -> None:
         self.kind = kind
-        self.entries: dict[str, E] = {key: entry for key, (_, entry) in numbered.items()}
-        self.version = version
-        self.next_number = next_number
+        self.entries: dict[str, E] = {key: entry for key, (_, entry) in rows.items()}
         self._options = options
         self._order = list(self.entries.values())
-        self._numbers = [number for number, _ in numbered.values()]
+        self._numbers = [number for number, _ in rows.values()]
         self._pages: dict[tuple[_Form, int], bytes] = {}
-
-    def __repr__(self) -> str:
-        return f"<Listing {self.kind} version {self.version}: {len(self._order)} entries>"
-
-    def with_entries(self, entries: tuple[E, ...], *, replace: bool) -> Listing[E]:
-        """Return a listing with these entries added. One that replaces another keeps its position.
-
-        Raises:
-            UsageError: for a duplicate key, unless `replace`.
-        """
-        numbered = self._numbered()
-        number = self.next_number
-        for entry in entries:
-            before = numbered.get(entry.key)
-            if before is not None and not replace:
-                # The message does not suggest `replace`, because the decorators have no such option.
-                message = f"duplicate entry in {self.kind}: {entry.key!r}; use another name, or remove the other first"
-                raise UsageError(message, path=entry.key)
-            numbered[entry.key] = (number if before is None else before[0], entry)
-            number += before is None
-        return Listing(self.kind, self._options, numbered, self.version + 1, number)
-
-    def without(self, keys: tuple[str, ...]) -> Listing[E]:
-        """Return a listing without these keys."""
-        numbered = {key: row for key, row in self._numbered().items() if key not in keys}
-        return Listing(self.kind, self._options, numbered, self.version + 1, self.next_number)
-
-    def _numbered(self) -> dict[str, tuple[int, E]]:
-        rows = zip(self.entries.items(), self._numbers, strict=True)
-        return {key: (number, entry) for (key, entry), number in rows}
 
     def page(self, version: str, cursor: str | None) -> bytes:
         """Return the encoded result of a list request in a revision: the page after `cursor`.
@@ -120,11 +82,12 @@ class Listing(Generic[E]):
 
     def _index_after(self, position: Position) -> int:
         """Return the index after the last entry sent; if that was removed, the index after where it was."""
+        index = bisect_right(self._numbers, position.number)
         entry = self.entries.get(position.key)
-        if entry is not None:
-            return self._order.index(entry) + 1
-        later = (index for index, number in enumerate(self._numbers) if number > position.number)
-        return next(later, len(self._numbers))
+        if entry is None or (index and self._order[index - 1] is entry):
+            return index
+        # It was removed and added again, or the cursor is from a process with another order.
+        return self._order.index(entry) + 1
 
     def _encode(self, form: _Form, begin: int) -> bytes:
         has_structure, has_hints = form
@@ -143,6 +106,65 @@ class Listing(Generic[E]):
             # Cache only pages that a client meets from the start: older cursors may point anywhere in between.
             self._pages[form, begin] = page
         return page
+
+
+class Entries(Generic[E]):
+    """The entries of one list. A change is cheap: the `Listing` is made when something reads it.
+
+    The methods that change it are called under the lock.
+    """
+
+    __slots__ = ("_listing", "_lock", "_next_number", "_options", "kind", "rows", "version")
+
+    def __init__(self, kind: Kind, options: ListOptions, lock: threading.Lock) -> None:
+        self.kind = kind
+        self.version = 0
+        self.rows: dict[str, tuple[int, E]] = {}  # by key, with a number that increases in the order of registration
+        self._options = options
+        self._lock = lock
+        self._next_number = 0
+        self._listing: Listing[E] | None = None
+
+    @property
+    def listing(self) -> Listing[E]:
+        """The entries as they are now."""
+        listing = self._listing
+        if listing is None:
+            with self._lock:
+                listing = self._listing = Listing(self.kind, self._options, self.rows)
+        return listing
+
+    def added(self, entries: tuple[E, ...], *, replace: bool) -> dict[str, tuple[int, E]]:
+        """Return rows for `add`. A row that replaces another keeps its position.
+
+        Raises:
+            UsageError: for a duplicate key, unless `replace`.
+        """
+        rows: dict[str, tuple[int, E]] = {}
+        number = self._next_number
+        for entry in entries:
+            before = rows.get(entry.key) or self.rows.get(entry.key)
+            if before is not None and not replace:
+                # The message does not suggest `replace`, because the decorators have no such option.
+                message = f"duplicate entry in {self.kind}: {entry.key!r}; use another name, or remove the other first"
+                raise UsageError(message, path=entry.key)
+            rows[entry.key] = (number if before is None else before[0], entry)
+            number += before is None
+        return rows
+
+    def add(self, rows: dict[str, tuple[int, E]]) -> None:
+        self.rows.update(rows)
+        self._next_number = max([self._next_number, *(number + 1 for number, _ in rows.values())])
+        self._change()
+
+    def remove(self, keys: tuple[str, ...]) -> None:
+        for key in set(keys):
+            del self.rows[key]
+        self._change()
+
+    def _change(self) -> None:
+        self.version += 1
+        self._listing = None
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -165,37 +187,37 @@ class Catalogue:
         # or raises the error for the caller.
         self.listed_name: Callable[[str], str | None] | None = None
         self._lock = threading.Lock()
-        self._tools: Listing[ToolEntry] = Listing(Kind.TOOLS, options, {}, 0, 0)
-        self._resources: Listing[ResourceEntry] = Listing(Kind.RESOURCES, options, {}, 0, 0)
-        self._templates: Listing[ResourceEntry] = Listing(Kind.TEMPLATES, options, {}, 0, 0)
-        self._prompts: Listing[PromptEntry] = Listing(Kind.PROMPTS, options, {}, 0, 0)
+        self._tools: Entries[ToolEntry] = Entries(Kind.TOOLS, options, self._lock)
+        self._resources: Entries[ResourceEntry] = Entries(Kind.RESOURCES, options, self._lock)
+        self._templates: Entries[ResourceEntry] = Entries(Kind.TEMPLATES, options, self._lock)
+        self._prompts: Entries[PromptEntry] = Entries(Kind.PROMPTS, options, self._lock)
         self._completions: dict[CompletionKey, CompletionEntry] = {}
 
     def __repr__(self) -> str:
-        listings = (self._tools, self._resources, self._templates, self._prompts)
-        return f"<Catalogue {', '.join(f'{len(listing.entries)} {listing.kind}' for listing in listings)}>"
+        lists = (self._tools, self._resources, self._templates, self._prompts)
+        return f"<Catalogue {', '.join(f'{len(entries.rows)} {entries.kind}' for entries in lists)}>"
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     @property
     def tools(self) -> Mapping[str, ToolEntry]:
         """Tools by name, in order. A snapshot, as all properties here: get it again to see changes."""
-        return self._tools.entries
+        return self._tools.listing.entries
 
     @property
     def resources(self) -> Mapping[str, ResourceEntry]:
         """Static resources by URI."""
-        return self._resources.entries
+        return self._resources.listing.entries
 
     @property
     def templates(self) -> Mapping[str, ResourceEntry]:
         """Resource templates by URI template."""
-        return self._templates.entries
+        return self._templates.listing.entries
 
     @property
     def prompts(self) -> Mapping[str, PromptEntry]:
         """Prompts by name."""
-        return self._prompts.entries
+        return self._prompts.listing.entries
 
     @property
     def completions(self) -> Mapping[CompletionKey, CompletionEntry]:
@@ -204,16 +226,16 @@ class Catalogue:
 
     def find_tool(self, name: str) -> ToolEntry | None:
         """Return the tool of this name, or the one that `listed_name` maps it to; None if there is none."""
-        tools = self._tools.entries
-        entry = tools.get(name)
-        if entry is None and self.listed_name is not None:
+        rows = self._tools.rows
+        row = rows.get(name)
+        if row is None and self.listed_name is not None:
             listed = self.listed_name(name)
-            entry = None if listed is None else tools.get(listed)
-        return entry
+            row = None if listed is None else rows.get(listed)
+        return None if row is None else row[1]
 
     def version(self, kind: Kind) -> int:
         """Return how often this list has changed."""
-        return self._listing(kind).version
+        return self._entries(kind).version
 
     def page(self, kind: Kind, version: str, cursor: str | None = None) -> bytes:
         """Return the encoded result of a list request in a revision, without `resultType`, which the core adds.
@@ -221,21 +243,21 @@ class Catalogue:
         Raises:
             ProtocolError: (-32602) for an invalid cursor.
         """
-        return self._listing(kind).page(version, cursor)
+        return self._entries(kind).listing.page(version, cursor)
 
     def find_resource(self, uri: str) -> Match | None:
         """Return the static resource of this URI, or the first template that matches it, or None."""
-        entry = self._resources.entries.get(uri)
-        if entry is not None:
-            return Match(entry, {})
-        for entry in self._templates.entries.values():
+        row = self._resources.rows.get(uri)
+        if row is not None:
+            return Match(row[1], {})
+        for entry in self._templates.listing.entries.values():
             assert entry.template is not None
             variables = entry.template.match(uri)
             if variables is not None:
                 return Match(entry, variables)
         return None
 
-    def _listing(self, kind: Kind) -> Listing[ToolEntry] | Listing[ResourceEntry] | Listing[PromptEntry]:
+    def _entries(self, kind: Kind) -> Entries[ToolEntry] | Entries[ResourceEntry] | Entries[PromptEntry]:
         if kind is Kind.TOOLS:
             return self._tools
         if kind is Kind.PROMPTS:
@@ -251,7 +273,7 @@ class Catalogue:
             UsageError: for a duplicate name, unless `replace`.
         """
         with self._lock:
-            self._tools = self._tools.with_entries(entries, replace=replace)
+            self._tools.add(self._tools.added(entries, replace=replace))
         self._notify_changed(Kind.TOOLS)
 
     def add_resources(self, *entries: ResourceEntry, replace: bool = False) -> None:
@@ -259,10 +281,11 @@ class Catalogue:
         static = tuple(entry for entry in entries if entry.template is None)
         templates = tuple(entry for entry in entries if entry.template is not None)
         with self._lock:
-            resources = self._resources.with_entries(static, replace=replace) if static else self._resources
+            rows = self._resources.added(static, replace=replace)
             if templates:
-                self._templates = self._templates.with_entries(templates, replace=replace)
-            self._resources = resources
+                self._templates.add(self._templates.added(templates, replace=replace))
+            if static:
+                self._resources.add(rows)
         if static:
             self._notify_changed(Kind.RESOURCES)
         if templates:
@@ -271,7 +294,7 @@ class Catalogue:
     def add_prompts(self, *entries: PromptEntry, replace: bool = False) -> None:
         """Add these prompts; as `add_tools`."""
         with self._lock:
-            self._prompts = self._prompts.with_entries(entries, replace=replace)
+            self._prompts.add(self._prompts.added(entries, replace=replace))
         self._notify_changed(Kind.PROMPTS)
 
     def add_completion(self, entry: CompletionEntry, *, replace: bool = False) -> None:
@@ -293,20 +316,20 @@ class Catalogue:
             UsageError: for an unknown name.
         """
         with self._lock:
-            _require_known(self._tools.entries, names, Kind.TOOLS)
-            self._tools = self._tools.without(names)
+            _require_known(self._tools.rows, names, Kind.TOOLS)
+            self._tools.remove(names)
         self._notify_changed(Kind.TOOLS)
 
     def remove_resources(self, *uris: str) -> None:
         """Remove resources by URI and templates by URI template; as `remove_tools`."""
         with self._lock:
-            _require_known({**self._resources.entries, **self._templates.entries}, uris, Kind.RESOURCES)
-            static = tuple(uri for uri in uris if uri in self._resources.entries)
+            _require_known({**self._resources.rows, **self._templates.rows}, uris, Kind.RESOURCES)
+            static = tuple(uri for uri in uris if uri in self._resources.rows)
             templates = tuple(uri for uri in uris if uri not in static)
             if static:
-                self._resources = self._resources.without(static)
+                self._resources.remove(static)
             if templates:
-                self._templates = self._templates.without(templates)
+                self._templates.remove(templates)
         if static:
             self._notify_changed(Kind.RESOURCES)
         if templates:
@@ -315,8 +338,8 @@ class Catalogue:
     def remove_prompts(self, *names: str) -> None:
         """Remove these prompts; as `remove_tools`."""
         with self._lock:
-            _require_known(self._prompts.entries, names, Kind.PROMPTS)
-            self._prompts = self._prompts.without(names)
+            _require_known(self._prompts.rows, names, Kind.PROMPTS)
+            self._prompts.remove(names)
         self._notify_changed(Kind.PROMPTS)
 
     def _notify_changed(self, kind: Kind) -> None:
@@ -325,7 +348,7 @@ class Catalogue:
             self.changed(kind)
 
 
-def _require_known(entries: Mapping[str, Entry], keys: tuple[str, ...], kind: Kind) -> None:
+def _require_known(entries: Mapping[str, object], keys: tuple[str, ...], kind: Kind) -> None:
     for key in keys:
         if key not in entries:
             raise UsageError(f"no such entry in {kind}: {key!r}{did_you_mean(key, entries)}", path=key)

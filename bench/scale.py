@@ -1,0 +1,145 @@
+"""Growth: the cost of one item must not depend on how many there are. `make bench ONLY=scale`.
+
+Client and server run in one process over the in-memory transport, and CPU time is measured, so the numbers are those of
+both sides together and other processes affect them little. Exits with 1 if a cost grows by more than the bound.
+"""
+
+import asyncio
+import gc
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from statistics import median
+from typing import Any
+
+from _measure import format_seconds, print_platform
+from jackstay.client import connect
+from jackstay.server import Server
+from jackstay.transport import memory_pair
+
+# The largest number of items may cost this many times as much per item as the cheapest: caches of the processor hold
+# a few thousand calls and not a hundred thousand. Cost that is linear in the number of items would be hundreds.
+MAX_GROWTH = 3.0
+MIN_ITEMS = 3_000  # a sample covers at least this many
+ROUNDS = 3
+
+IN_FLIGHT = (1, 10, 100, 1_000, 10_000, 100_000)
+TOOLS = (10, 100, 1_000, 10_000)
+
+
+@asynccontextmanager
+async def connected(server: Server, **settings: Any) -> Any:
+    """Serve in memory and return a client of it."""
+    pair = memory_pair()
+    serving = asyncio.ensure_future(server.serve(pair.server))
+    async with connect(pair.client, request_timeout=None, **settings) as client:
+        yield client
+    serving.cancel()
+
+
+async def cost(number: int, items: int, work: Callable[[], Awaitable[object]]) -> float:
+    """Return the median CPU time for each item; `work` handles `number` of them."""
+    repeats = max(1, items // number)
+    await work()
+    samples = []
+    for _ in range(ROUNDS):
+        gc.collect()
+        started = time.process_time()
+        for _ in range(repeats):
+            await work()
+        samples.append((time.process_time() - started) / (repeats * number))
+    return median(samples)
+
+
+async def calls_in_flight(number: int) -> list[float]:
+    """Start all calls; the server responds to none before it has received the last."""
+    server = Server("scale", max_concurrent=number + 1)
+    arrived, release = 0, asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        """Respond when all calls have arrived."""
+        nonlocal arrived
+        arrived += 1
+        if arrived == number:
+            release.set()
+        await release.wait()
+        return "done"
+
+    async with connected(server, max_pending=number + 1, busy="wait") as client:
+
+        async def work() -> None:
+            nonlocal arrived
+            arrived = 0
+            release.clear()
+            for call in [client.submit("tools/call", {"name": "wait"}) for _ in range(number)]:
+                await call
+
+        return [await cost(number, MIN_ITEMS, work)]
+
+
+async def many_tools(number: int) -> list[float]:
+    """Measure adding a tool, calling the last one, and listing them, for each tool."""
+    server = Server("scale")
+
+    async def handler(text: str) -> str:
+        """Return the text."""
+        return text
+
+    server.tool(name="first")(handler)  # imports what registration needs
+    started = time.process_time()
+    for index in range(number - 1):
+        server.tool(name=f"tool_{index}")(handler)
+    added = (time.process_time() - started) / max(number - 1, 1)
+    last = f"tool_{number - 2}" if number > 1 else "first"
+    async with connected(server) as client:
+
+        async def call() -> None:
+            await client.tools.call(last, {"text": "hello"})
+
+        async def list_all() -> None:
+            assert len(await client.tools.list()) == number
+
+        return [added, await cost(1, MIN_ITEMS, call), await cost(number, MIN_ITEMS, list_all)]
+
+
+PARTS: dict[str, tuple[Callable[[int], Any], tuple[int, ...], tuple[str, ...]]] = {
+    "calls in flight": (calls_in_flight, IN_FLIGHT, ("a call",)),
+    "tools": (many_tools, TOOLS, ("adding a tool", "a call of the last tool", "a tool in `tools/list`")),
+}
+
+
+def measure(part: str, number: int) -> list[float]:
+    """Measure in a new process: an earlier measurement leaves a larger heap."""
+    command = [sys.executable, __file__, part, str(number)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    if done.returncode:
+        raise SystemExit(f"{part}, {number} failed:\n{done.stderr[-2000:]}")
+    return [float(value) for value in done.stdout.split()]
+
+
+def main() -> int:
+    """Print one table for each part, as in docs/performance.md. Returns the exit code."""
+    print_platform()
+    is_flat = True
+    for part, (_, numbers, columns) in PARTS.items():
+        print(f"\n| {part} | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}")
+        rows = []
+        for number in numbers:
+            rows.append(measure(part, number))
+            print(f"| {number:,} | {' | '.join(format_seconds(value) for value in rows[-1])} |", flush=True)
+        for index, column in enumerate(columns):
+            growth = rows[-1][index] / min(row[index] for row in rows)
+            is_flat = is_flat and growth <= MAX_GROWTH
+            verdict = "ok" if growth <= MAX_GROWTH else "MISSED"
+            print(f"  {column}: {growth:.2f} x the least, target <= {MAX_GROWTH:g}  {verdict}")
+    return 0 if is_flat else 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        print(*asyncio.run(PARTS[sys.argv[1]][0](int(sys.argv[2]))))
+    else:
+        sys.exit(main())
