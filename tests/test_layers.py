@@ -126,7 +126,6 @@ TESTED_ELSEWHERE = {
     "procontext/_version.py": "tests/test_exports.py",
     "jackstay/cli/_commands.py": "packages/jackstay/tests/cli/test_main.py",
     "jackstay/testing/_pair.py": "packages/jackstay/tests/testing/test_transport_suite.py",
-    "jackstay/cli/_parsers.py": "packages/jackstay/tests/cli/test_main.py",
     # Data and the walk over the table: tested by what is built on them.
     "jackstay/protocol/client/_core.py": "packages/jackstay/tests/protocol/client/test_connection.py",
     "jackstay/protocol/server/_states.py": "packages/jackstay/tests/protocol/server/test_table.py",

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from jackstay.cli import main
-from jackstay.cli._commands import COMMANDS, load
+from jackstay.cli._commands import COMMANDS, command_parser, load
 from jackstay.cli._completion import names_in, program
-from jackstay.cli._parsers import command_parser
 from jackstay.shell import SHELLS
 from scripted.places import PYTHONPATH
 from scripted.terminal import bash_answers

@@ -1,5 +1,6 @@
 """Commands with a server: verbose output, timeouts, signals, and no leftovers."""
 
+import asyncio
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import pytest
 
 from chaos.leftovers import wait_until_gone
 from jackstay.cli import main
-from jackstay.cli._running import _settings, with_client
+from jackstay.cli._running import _settings, run_until_signal, with_client
 from jackstay.cli._target import SelectedServer
 from jackstay.client import Client
 from jackstay.transport import stdio
@@ -248,3 +249,38 @@ def test_a_command_leaves_no_threads_and_file_descriptors(jackstay: Callable) ->
     assert set(os.listdir("/proc/self/fd")) == before
     new = set(threading.enumerate()) - threads
     assert not [thread for thread in new if thread.name.startswith("jackstay")]
+
+
+# --- commands that act as servers -------------------------------------------------------------------------------------
+
+
+def test_the_result_is_the_exit_code() -> None:
+    async def work() -> int:
+        return 7
+
+    assert run_until_signal(work()) == 7
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
+def test_a_signal_cancels_the_work(number: int, code: int) -> None:
+    ended = []
+
+    async def work() -> int:
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("finished")
+        return 7
+
+    assert run_until_signal(work()) == code
+    assert ended == ["finished"]
+
+
+def test_another_cancellation_is_raised() -> None:
+    async def work() -> int:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        run_until_signal(work())

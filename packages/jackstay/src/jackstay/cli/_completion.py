@@ -8,9 +8,8 @@ import json
 import os
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
-from jackstay.cli._commands import COMMANDS, load
+from jackstay.cli._commands import COMMANDS, command_parser, load, main_parser
 from jackstay.cli._exits import DONE
-from jackstay.cli._parsers import command_parser, main_parser
 from jackstay.errors import UsageError
 from jackstay.shell import SHELLS, Program, Value, command_from_parser, completion_script
 

@@ -9,9 +9,8 @@ import json
 import sys
 from typing import NoReturn
 
-from jackstay.cli._commands import COMMANDS, CommandRow, load
+from jackstay.cli._commands import COMMANDS, CommandRow, command_parser, load, main_parser
 from jackstay.cli._exits import exit_code
-from jackstay.cli._parsers import command_parser, main_parser
 from jackstay.errors import Json, JsonRpcError, McpError, TimeoutError
 from jackstay.shell import did_you_mean
 

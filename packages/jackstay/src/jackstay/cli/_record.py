@@ -10,7 +10,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from jackstay.cli import _target
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import Logs, add_log_arguments
-from jackstay.cli._run_until_signal import run_until_signal
+from jackstay.cli._running import run_until_signal
 from jackstay.cli._screen import escape_controls
 from jackstay.errors import UsageError
 from jackstay.testing import RecordedTarget, pass_through, recorded

@@ -1,7 +1,7 @@
-"""Run a command with a connected client, and close the client afterwards.
+"""Run a command until it ends or a signal arrives: as a server, or with a connected client.
 
-SIGINT, SIGTERM and SIGHUP cancel the call and close the server; a second signal terminates both at once. A failed start
-is not retried. Commands declare no client capabilities (sampling, elicitation, roots).
+SIGINT, SIGTERM and SIGHUP cancel it, and servers that it has started are closed; a second signal terminates all at
+once. A failed start is not retried. Commands declare no client capabilities (sampling, elicitation, roots).
 """
 
 import asyncio
@@ -10,18 +10,40 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jackstay.cli._exits import TERMINATED
+from jackstay.cli._exits import DONE, INTERRUPTED, TERMINATED
 from jackstay.cli._logs import Logs
 from jackstay.cli._screen import DIM, Screen, escape_controls
 from jackstay.cli._target import SelectedServer
-from jackstay.client import Client, connect
-from jackstay.protocol.client import Settings
+from jackstay.client import connect
 from jackstay.shell import cancel_on_signal
 from jackstay.transport import kill_children
 
-Work = Callable[[Client], Coroutine[Any, Any, int]]
+if TYPE_CHECKING:
+    from jackstay.client import Client
+
+Work = Callable[["Client"], Coroutine[Any, Any, int]]
+
+
+def run_until_signal(work: Coroutine[Any, Any, int]) -> int:
+    """Run a command that acts as a server, and return its exit code.
+
+    The codes are those of `jackstay serve`: 0 after SIGTERM and SIGHUP, 130 after SIGINT.
+    """
+    code = asyncio.run(_until_signal(work, DONE))
+    return INTERRUPTED if code is None else code
+
+
+async def _until_signal(work: Coroutine[Any, Any, int], when_terminated: int) -> int | None:
+    """Return the exit code, or None after SIGINT."""
+    with cancel_on_signal(kill_children) as received:
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not received:
+                raise  # not cancelled by a signal
+            return None if received[0] == signal.SIGINT else when_terminated
 
 
 def with_client(
@@ -30,7 +52,7 @@ def with_client(
     work: Work,
     *,
     when_terminated: int = TERMINATED,
-    prepare: Callable[[Client], None] | None = None,
+    prepare: "Callable[[Client], None] | None" = None,
 ) -> int:
     """Run `work(client)` with a connected client and return its exit code.
 
@@ -42,7 +64,7 @@ def with_client(
         prepare(client)
     # The command itself reports why a call failed, so at the default level a lost server is not logged as well.
     with Logs(arguments.log_level, arguments.log_format, hides_transitions=arguments.log_level == "warning"):
-        code = asyncio.run(_run(arguments, selected, client, work, when_terminated))
+        code = asyncio.run(_until_signal(_run(arguments, selected, client, work), when_terminated))
     if code is None:  # raised here, because asyncio logs a KeyboardInterrupt that is raised in a task
         raise KeyboardInterrupt
     return code
@@ -51,37 +73,30 @@ def with_client(
 def _settings(arguments: Namespace, selected: SelectedServer) -> dict[str, Any]:
     settings: dict[str, Any] = {"max_attempts": 1}
     if arguments.timeout is not None:
+        from jackstay.protocol.client import Settings  # noqa: PLC0415  # only with this option
+
         settings["open_timeout"] = settings["request_timeout"] = arguments.timeout
         default = selected.target.init_timeout or Settings().init_timeout
         settings["init_timeout"] = max(arguments.timeout, default)
     return settings
 
 
-async def _run(
-    arguments: Namespace, selected: SelectedServer, client: Client, work: Work, when_terminated: int
-) -> int | None:
-    """Return the exit code, or None after SIGINT."""
+async def _run(arguments: Namespace, selected: SelectedServer, client: "Client", work: Work) -> int:
     note = Screen(sys.stderr)
     if arguments.verbose:
         action = "connecting to" if selected.target.is_http else "starting"
         note.print_line(note.paint(f"{action}: {escape_controls(selected.display)}", DIM))
     started_at = time.monotonic()
-    with cancel_on_signal(kill_children) as received:
-        try:
-            if selected.sign_in is not None:
-                await selected.sign_in()
-            async with client:
-                if arguments.verbose:
-                    took = time.monotonic() - started_at
-                    note.print_line(note.paint(f"connected: {describe_server(client)} after {took:.2f} s", DIM))
-                return await work(client)
-        except asyncio.CancelledError:
-            if not received:
-                raise  # not cancelled by a signal
-            return None if received[0] == signal.SIGINT else when_terminated
+    if selected.sign_in is not None:
+        await selected.sign_in()
+    async with client:
+        if arguments.verbose:
+            took = time.monotonic() - started_at
+            note.print_line(note.paint(f"connected: {describe_server(client)} after {took:.2f} s", DIM))
+        return await work(client)
 
 
-def describe_server(client: Client) -> str:
+def describe_server(client: "Client") -> str:
     """Return the name and version of the server and the protocol revision, for display."""
     info = client.server_info
     name = "unnamed server" if info is None else escape_controls(f"{info.name} {info.version}").strip()
