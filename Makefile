@@ -20,6 +20,8 @@ SECONDS ?= 600
 FUZZ_SECONDS ?= 600
 LOOPS ?= asyncio uvloop
 
+# Without compiled files every process that a test starts would compile the whole package.
+unexport PYTHONDONTWRITEBYTECODE
 SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
