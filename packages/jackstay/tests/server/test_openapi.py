@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from jackstay import Client, Server, connect
+from jackstay import Client, Server, connect, http
 from jackstay.errors import JsonRpcError, UnexpectedOptionError, UsageError
 from jackstay.openapi import OpenApiError, Route
 from jackstay.server import _openapi as module
@@ -157,7 +157,7 @@ VALUES: list[tuple[str, dict[str, Any], Any]] = [
 @pytest.mark.parametrize(("tool", "arguments", "received"), VALUES)
 async def test_the_application_receives_what_was_sent(tool: str, arguments: Any, received: Any) -> None:
     async with reach(Server.from_fastapi(app)) as client:
-        result = await client.tools.call(tool, arguments)
+        result = await client.tools.call(tool, arguments, raise_on_error=False)
     assert not result.is_error, result.content
     assert content_of(result) == received
 
@@ -182,12 +182,12 @@ async def test_the_tools_of_an_application() -> None:
 async def test_errors_of_the_application_are_tool_errors() -> None:
     async with reach(Server.from_fastapi(app)) as client:
         gone = await client.tools.call("remove_pet", {"pet_id": "1"})
-        missing = await client.tools.call("remove_pet", {"pet_id": "missing"})
-        invalid = await client.tools.call("read_pet", {"pet_id": "x", "part": "bird", "other": 1})
-        failed = await client.tools.call("fail", {})
+        missing = await client.tools.call("remove_pet", {"pet_id": "missing"}, raise_on_error=False)
+        invalid = await client.tools.call("read_pet", {"pet_id": "x", "part": "bird", "other": 1}, raise_on_error=False)
+        failed = await client.tools.call("fail", {}, raise_on_error=False)
         raw = await client.tools.call("read_raw", {"path": "a b/c"})
-        slash = await client.tools.call("remove_pet", {"pet_id": "1/2"})
-        broken = await client.tools.call("remove_pet", None)
+        slash = await client.tools.call("remove_pet", {"pet_id": "1/2"}, raise_on_error=False)
+        broken = await client.tools.call("remove_pet", None, raise_on_error=False)
     assert gone.content == [TextContent(text="HTTP 204, no content")]
     assert (missing.is_error, missing.content) == (True, [TextContent(text='HTTP 404\n{"detail":"no such pet"}')])
     assert invalid.is_error
@@ -287,7 +287,7 @@ async def test_the_base_url_of_the_client_applies() -> None:
 
 async def test_a_response_that_violates_its_schema_is_a_tool_error() -> None:
     async with responding(json={"id": "x"}) as own, reach(Server.from_openapi(PETS, client=own)) as client:
-        result = await client.tools.call("getPet", {"id": "1"})
+        result = await client.tools.call("getPet", {"id": "1"}, raise_on_error=False)
     assert result.is_error
     assert result.text.startswith("the response violates the output schema: id: 'x' is not of type 'integer'")
     assert '{"id":"x"}' in result.text
@@ -299,7 +299,7 @@ async def test_a_response_that_violates_its_schema_is_a_tool_error() -> None:
 async def test_a_large_response_is_a_tool_error() -> None:
     server = Server.from_openapi(PETS, client=responding(content=b"x" * 1000), max_response_bytes=100)
     async with reach(server) as client:
-        result = await client.tools.call("getPet", {"id": "1"})
+        result = await client.tools.call("getPet", {"id": "1"}, raise_on_error=False)
     assert result.text == "HTTP 200, but the body is larger than 100 bytes"
 
 
@@ -338,3 +338,25 @@ def test_bad_options(make: Any, error: type[Exception], message: str) -> None:
 def test_a_server_without_a_title_is_called_api() -> None:
     root = {key: item for key, item in PETS.items() if key != "info"}
     assert Server.from_openapi(root, client=responding()).name == "api"
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_named_headers_of_the_caller_are_forwarded_over_http(version: str) -> None:
+    seen: list[httpx.Headers] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers)
+        return httpx.Response(200, json={"id": 3})
+
+    upstream = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    server = Server.from_openapi(PETS, client=upstream, forward_headers=["X-Tenant"])
+    sent = {"X-Tenant": "7", "Authorization": "Bearer caller", "Cookie": "sid=1"}
+    transport = httpx.ASGITransport(server.asgi())
+    async with (
+        httpx.AsyncClient(transport=transport, headers=sent) as caller,
+        connect(http("http://127.0.0.1/mcp", client=caller), versions=(version,)) as client,
+    ):
+        await client.tools.call("getPet", {"id": "1"})
+    assert seen[0]["x-tenant"] == "7"
+    assert "authorization" not in seen[0]
+    assert "cookie" not in seen[0]

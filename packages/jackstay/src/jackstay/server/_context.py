@@ -160,6 +160,11 @@ class Context:
         return self._caller.claims
 
     @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the HTTP request, with names in lower case; empty for other transports."""
+        return self._caller.headers
+
+    @property
     def client_info(self) -> Implementation | None:
         """The client's name and version, as it declared them. For display only."""
         client = self._connection.core.client

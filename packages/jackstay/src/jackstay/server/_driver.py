@@ -59,7 +59,7 @@ class ConnectionConfig(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The caller of a request: the principal, and the scopes and claims of its token.
+    """The caller of a request: the principal, the scopes and claims of its token, and the headers of the request.
 
     In an HTTP session every POST may have another token, so each request keeps its own caller.
     """
@@ -69,6 +69,8 @@ class Caller(msgspec.Struct, frozen=True):
     # None for transports without scopes.
     scopes: frozenset[str] | None = None
     claims: Mapping[str, Json] = {}
+    # With names in lower case; empty for other transports than HTTP.
+    headers: Mapping[str, str] = {}
 
 
 _NO_CALLER = Caller()

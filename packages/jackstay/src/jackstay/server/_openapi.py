@@ -114,7 +114,7 @@ def _tool(api: Api, endpoint: Endpoint) -> ToolEntry:
     check_output = None if output is None else _lazy_validator(output.schema, f"{endpoint.name}(output_schema)")
 
     async def call(arguments: dict[str, Json], context: Context) -> CallToolResult:
-        result = await api.call_tool(endpoint, arguments, _headers_of(context))
+        result = await api.call_tool(endpoint, arguments, context.headers)
         if check_output is None or result.is_error:
             return result
         invalid = check_output(result.structured_content)
@@ -173,11 +173,6 @@ def _lazy_validator(schema: Schema, where: str) -> Validate:
     return validate
 
 
-def _headers_of(context: Context) -> Mapping[str, str]:
-    headers: Mapping[str, str] | None = getattr(context, "headers", None)
-    return headers or {}
-
-
 # --- resources --------------------------------------------------------------------------------------------------------
 
 
@@ -190,7 +185,7 @@ def _resource(api: Api, endpoint: Endpoint, server_name: str) -> ResourceEntry:
     async def read(context: Context, **variables: str) -> Any:
         given: dict[str, Json] = {arguments[name]: value for name, value in variables.items()}
         try:
-            response = await api.call(endpoint, given, _headers_of(context))
+            response = await api.call(endpoint, given, context.headers)
         except CallFailedError as error:
             raise ToolError(str(error)) from error
         if response.status in (404, 410):
