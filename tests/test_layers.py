@@ -116,7 +116,6 @@ FUNCTION_LINES = 60
 LARGE: dict[str, str] = {
     "jackstay/server/_server.py": "the public class, with a short method for each feature",
     "jackstay/client/_requests.py:Requests.request": "the path of every call: splitting it would cost frames",
-    "jackstay/protocol/client/events.py": "one short declaration for each event and effect, in the order of the table",
 }
 
 # Source files that have no test file of their own name, and where they are tested instead.
@@ -126,8 +125,8 @@ TESTED_ELSEWHERE = {
     "procontext/_version.py": "tests/test_exports.py",
     "jackstay/cli/_commands.py": "packages/jackstay/tests/cli/test_main.py",
     "jackstay/testing/_pair.py": "packages/jackstay/tests/testing/test_transport_suite.py",
-    # Data and the walk over the table: tested by what is built on them.
-    "jackstay/protocol/client/_core.py": "packages/jackstay/tests/protocol/client/test_connection.py",
+    # The states and timers: tested with the table.
+    "jackstay/protocol/client/_states.py": "packages/jackstay/tests/protocol/client/test_table.py",
     "jackstay/protocol/server/_states.py": "packages/jackstay/tests/protocol/server/test_table.py",
     "jackstay/protocol/client/events.py": "packages/jackstay/tests/protocol/client/test_connection.py",
     # The half of a connection that is independent of the transport.
@@ -259,6 +258,17 @@ def purity_violations(module: str, tree: ast.AST) -> Iterator[str]:
             yield f"{node.lineno}: async code in a layer without I/O"
 
 
+def privacy_violations(name: str, tree: ast.AST) -> Iterator[str]:
+    """The components of a client's core use only public names of each other."""
+    if not name.startswith("jackstay/protocol/client/"):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            owner = ast.unparse(node.value)
+            if owner not in ("self", "cls", "clone"):
+                yield f"{node.lineno}: {owner}.{node.attr} is private to {owner}"
+
+
 def shape_violations(name: str, source: str, tree: ast.Module) -> Iterator[str]:
     """A docstring first, names with a meaning, and sizes below the limits."""
     if not (ast.get_docstring(tree) or "").strip():
@@ -289,7 +299,7 @@ def violations(name: str, source: str) -> list[str]:
     tree = ast.parse(source)
     module = module_of(Path(name))
     found = [*import_violations(module, tree), *purity_violations(module, tree)]
-    return [*found, *shape_violations(name, source, tree)]
+    return [*found, *privacy_violations(name, tree), *shape_violations(name, source, tree)]
 
 
 # --- the checks -------------------------------------------------------------------------------------------------------
@@ -423,6 +433,8 @@ PLANTED = [
     ("jackstay/errors.py", "from jackstay import cli", "errors may not import cli"),
     ("jackstay/protocol/_x.py", "from . import _lines", "relative import"),
     ("jackstay/client/_x.py", "from ..protocol import draw", "relative import"),
+    ("jackstay/protocol/client/_x.py", "def f(c):\n    c.calls._queue = 1", "c.calls._queue is private to c.calls"),
+    ("jackstay/protocol/client/_x.py", "def f(self):\n    self.calls._flush()", "is private to self.calls"),
     ("jackstay/client/_utils.py", "", "has no meaning"),
     ("jackstay/client/session_manager.py", "", "has no meaning"),
     ("jackstay/shared/_x.py", "", "has no meaning"),

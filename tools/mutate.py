@@ -318,7 +318,10 @@ def steps(path: str, tree: Path) -> list[list[str]]:
     package = below.parts[0] if len(below.parts) > 1 else ""
     around = [str(TESTS / package)] if package else [str(TESTS / "client"), str(TESTS / "server")]
     if package == "wire":
-        around += [str(TESTS / "client" / "test_frames.py"), str(TESTS / "server" / "test_message_classifier.py")]
+        around += [
+            str(TESTS / "client" / "test_message_classifier.py"),
+            str(TESTS / "server" / "test_message_classifier.py"),
+        ]
     searched = [path for name, path in QUICK_SCENARIOS.items() if package in ("", name)]
     return [narrow, ["-m", "not long", *around], ["-k", SEARCHES, *searched] if searched else []]
 

@@ -17,12 +17,11 @@ import msgspec
 
 from jackstay.errors import OutcomeUnknownError, TransportError
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._calls import Retry
 from jackstay.protocol.client._connection import ClientConnection
-from jackstay.protocol.client._core import TransportStatus
 from jackstay.protocol.client._exchange import Exchange, ExchangeState, Role
 from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW
-from jackstay.protocol.client._table import ClientState, Timer
+from jackstay.protocol.client._states import ClientState
+from jackstay.protocol.client._transport import TransportStatus
 from model.client_world import Scenario, SentRequest, World, key, request_key
 
 
@@ -36,7 +35,7 @@ MODERN = b'{"resultType":"complete","supportedVersions":["2026-07-28"],"capabili
 
 _OVER = (ClientState.CLOSING, ClientState.CLOSED)
 # Timers that detect a hung server: the connection is lost, with every open request.
-_HANGS = (("timer", Timer.KEEPALIVE), ("timer", Timer.CHECK))
+_HANGS = (("timer", e.KeepaliveDue), ("timer", e.CheckExpired))
 
 
 class Search:
@@ -174,9 +173,9 @@ class Search:
             if name not in duplicates:
                 yield ("timer", name)
         yield from self._transport_moves(world)
-        if world.alive == "live" and world.is_up:
+        if world.alive == "live":
             yield from self._peer_moves(world, duplicates)
-        if core._serving:
+        if core.peer_requests.serving:
             yield ("reply",)
         if world.owes_resume:
             yield ("resume",)
@@ -202,11 +201,8 @@ class Search:
                 yield ("spawn failed",)
             if "refuse" in allowed:
                 yield ("spawn refused",)
-        if world.alive == "live":
-            if not world.is_up:
-                yield ("up",)
-            if "down" in allowed:
-                yield ("down",)
+        if world.alive == "live" and "down" in allowed:
+            yield ("down",)
         if world.alive == "closing":
             yield ("reaped",)
         if world.unwritten and world.alive in ("live", "closing"):
@@ -310,13 +306,13 @@ class Search:
                 return e.StopRequested()
             case ("timer", name):
                 core.calls.timers.disarm(name)
-                world.spins = 0 if name in (Timer.BACKOFF, Timer.CLOSE) else world.spins
-                return core._timer_event(name)
+                world.spins = 0 if name in (e.BackoffElapsed, e.CloseExpired) else world.spins
+                return core.timer_event(name)
             case ("resume",):
                 world.owes_resume = False
                 return e.Resumed()
             case ("reply",):
-                return e.Replied(next(iter(core._serving)))
+                return e.Replied(next(iter(core.peer_requests.serving)))
         return None
 
     def _transport_event(self, world: World, move: tuple[Any, ...]) -> e.Event | None:
@@ -331,9 +327,6 @@ class Search:
             case ("spawn refused",):
                 world.alive = "none"
                 return e.SpawnRefused(epoch, TransportError("no such file", permanent=True))
-            case ("up",):
-                world.is_up = True
-                return e.CameUp(epoch)
             case ("down",):
                 world.alive = "dead"
                 return e.WentDown(epoch, lost, 1, True)
@@ -422,9 +415,8 @@ class Search:
         queued = world.queued
         self._perform(world, effects)
         if self.scenario.is_http and world.alive == "renewed":  # the driver does it while it performs `Spawn`
-            world.alive, world.is_up, epoch = "live", True, world.core.epoch
-            self._apply(world, world.core.step(e.Spawned(epoch), world.clock))
-            self._apply(world, world.core.step(e.CameUp(epoch), world.clock))
+            world.alive = "live"
+            self._apply(world, world.core.step(e.Spawned(world.core.epoch), world.clock))
         for id in world.queued:
             if id not in queued:  # a transport reports it when it accepts the frame, before anything else happens
                 self._apply(world, world.core.step(e.PostQueued(world.core.epoch, id), world.clock))
@@ -441,7 +433,7 @@ class Search:
                     renews = self.scenario.is_http and world.alive == "live"
                     if world.alive != "none" and not renews:
                         raise Violation(f"spawned over a transport that is {world.alive}")
-                    world.alive, world.is_up = "renewed" if renews else "spawning", False
+                    world.alive = "renewed" if renews else "spawning"
                     world.spins += 1
                     if world.spins > 3:  # the first, one after a fatal probe, one after a session loss
                         raise Violation("restarts repeatedly without a delay")
@@ -488,7 +480,7 @@ class Search:
         }.get(world.alive, world.alive)
 
     def _send(self, world: World, effect: e.Send) -> None:
-        if world.alive != "live" or not world.is_up:
+        if world.alive != "live":
             raise Violation(f"wrote to a transport that is {world.alive}")
         message = msgspec.json.decode(effect.frame)
         if message.get("method") == "notifications/cancelled":
@@ -562,7 +554,7 @@ class Search:
         for exchange in core.calls.pending.values():
             if is_over:
                 raise Violation(f"a call is left in {core.state}")
-            is_kept = core.transport_status is TransportStatus.KEPT and world.alive == "live"
+            is_kept = core.transport.status is TransportStatus.KEPT and world.alive == "live"
             if core.state is ClientState.BACKOFF and exchange.state is not ExchangeState.WAITING and not is_kept:
                 raise Violation("a call that was sent is left in backoff")
             if exchange.role is Role.CALL and exchange.id not in core.calls.timers:
@@ -570,15 +562,15 @@ class Search:
             if (exchange.state is ExchangeState.WAITING) != (exchange.id in core.calls.queue):
                 raise Violation("the queue and the states disagree")
         for name in core.calls.timers.armed:
-            retried = core.calls.pending.get(name.id) if isinstance(name, Retry) else None
-            if isinstance(name, Retry) and (retried is None or retried.state is not ExchangeState.BUSY):
+            retried = core.calls.pending.get(name.id) if isinstance(name, e.RetryDue) else None
+            if isinstance(name, e.RetryDue) and (retried is None or retried.state is not ExchangeState.BUSY):
                 raise Violation("a retry is armed for a call that is not busy")
             if isinstance(name, int) and name not in core.calls.pending:
                 raise Violation("a deadline is armed for a call that is not open")
         if core.state is ClientState.CLOSED:
-            if world.alive not in ("none",) or core.transport_status is not TransportStatus.NONE:
+            if world.alive not in ("none",) or core.transport.status is not TransportStatus.NONE:
                 raise Violation(f"closed over a transport that is {world.alive}")
-            if len(core.calls.timers) or len(core.calls.tombstones) or core._serving or core._waiters:
+            if len(core.calls.timers) or len(core.calls.tombstones) or core.peer_requests.serving or core.waiters:
                 raise Violation("closed, but something is left")
         open_calls = {x.caller for x in core.calls.pending.values() if x.role is Role.CALL}
         for caller in range(world.made):
@@ -587,17 +579,17 @@ class Search:
                     f"call {caller} has {world.outcomes[caller]} outcomes and is open: {caller in open_calls}"
                 )
         waits_for_peer = {
-            ClientState.STARTING: Timer.CONNECT,
-            ClientState.INITIALIZING: Timer.CONNECT,
-            ClientState.CLOSING: Timer.CLOSE,
+            ClientState.STARTING: e.ConnectExpired,
+            ClientState.INITIALIZING: e.ConnectExpired,
+            ClientState.CLOSING: e.CloseExpired,
         }.get(core.state)
         if waits_for_peer is not None and waits_for_peer not in core.calls.timers:
             raise Violation(f"nothing bounds the wait in {core.state}")
-        if core.state is ClientState.READY and core.settings.keepalive and Timer.KEEPALIVE not in core.calls.timers:
+        if core.state is ClientState.READY and core.settings.keepalive and e.KeepaliveDue not in core.calls.timers:
             raise Violation("nothing bounds the wait for a silent server")
-        if core.state is ClientState.READY and core.calls.is_checking and Timer.CHECK not in core.calls.timers:
+        if core.state is ClientState.READY and core.calls.is_checking and e.CheckExpired not in core.calls.timers:
             raise Violation("nothing bounds the health check")
-        if core.state is ClientState.BACKOFF and not {Timer.BACKOFF, Timer.CLOSE} & set(core.calls.timers.armed):
+        if core.state is ClientState.BACKOFF and not {e.BackoffElapsed, e.CloseExpired} & set(core.calls.timers.armed):
             raise Violation("nothing bounds the wait in backoff")
 
     # --- liveness -----------------------------------------------------------------------------------------------------
@@ -624,8 +616,8 @@ class Search:
         for _ in range(rounds):
             if world.core.state is ClientState.CLOSED:
                 return
-            if Timer.CLOSE in world.core.calls.timers:
-                self._make(world, ("timer", Timer.CLOSE))
+            if e.CloseExpired in world.core.calls.timers:
+                self._make(world, ("timer", e.CloseExpired))
             self._check(world)
         raise Violation(f"stopped, but still {world.core.state}")
 

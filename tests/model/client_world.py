@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._calls import Retry
 from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._exchange import Exchange, ExchangeState, Role
 from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW, Settings
-from jackstay.protocol.client._table import ClientState, Timer
+from jackstay.protocol.client._states import ClientState
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,6 @@ class World:
     # Callers whose error reported that the call did not run: no byte of it may be written from then on.
     denied: frozenset[object] = frozenset()
     alive: str = "none"
-    is_up: bool = False
     was_stopped: bool = False
     # Transports started since the last delay or the last result.
     spins: int = 0
@@ -92,7 +90,7 @@ class World:
         return World(
             self.core.copy(), self.made, self.outcomes, self.known.copy(), self.unwritten, self.refusable_from,
             self.owes_resume, self.written_ids, self.cancelled, self.reached, self.refusals, self.queued, self.denied,
-            self.alive, self.is_up, self.was_stopped, self.spins, self.clock,
+            self.alive, self.was_stopped, self.spins, self.clock,
         )  # fmt: skip
 
     @property
@@ -102,7 +100,7 @@ class World:
 
     def has_just_lost_session(self) -> bool:
         """True while another loss delays the next session."""
-        last = self.core._session_renewed_at
+        last = self.core.recovery.session_renewed_at
         return last is not None and self.clock - last <= SESSION_LOSS_WINDOW
 
     def old_kinds(self) -> dict[tuple[str, object, bool], int]:
@@ -206,7 +204,7 @@ def request_key(
         exchange.is_unsent,
         id in world.cancelled,
         id in calls.timers,
-        Retry(id) in calls.timers,
+        e.RetryDue(id) in calls.timers,
         exchange.was_sent,
         exchange.refusals,
         # Whether it leads to a health check when its timer expires, and whether that is its deadline.
@@ -260,26 +258,27 @@ def key(world: World, scenario: Scenario) -> object:
         request_key(world, exchange, places, refusable, old, is_unordered=is_unordered)
         for exchange in sorted(calls.pending.values(), key=_by_order)
     ]
-    negotiation = core._negotiation
+    negotiation = core.negotiation
     is_new = core.server is None
     has_keepalive = core.settings.keepalive is not None
     return (
-        core.state, core.transport_status, core._is_up, core.known_era, calls.is_full,
+        core.state, core.transport.status, core.negotiation.known_era, calls.is_full,
         frozenset(Counter(request for request in requests if request[0]).items()),
         tuple(request for request in requests if not request[0]),
-        frozenset(name for name in calls.timers.armed if isinstance(name, Timer) and name is not Timer.STABLE),
+        frozenset(name for name in calls.timers.armed if isinstance(name, type) and name is not e.BecameStable),
         (_is_open(core, negotiation.probe_id), _is_open(core, negotiation.handshake_id), negotiation.steps,
-         negotiation.has_opened, negotiation.deferred is not None)
+         negotiation.deferred is not None)
         if core.state is ClientState.INITIALIZING
         else None,
-        is_new, min(core._failures, core.settings.max_attempts) if is_new else 0, core._last_exit if is_new else None,
-        core._invalid_frames, core._has_received_message, core._was_probe_fatal, core._skips_probe,
-        (bool(calls.received_after), core._missed_keepalives) if has_keepalive else None,
+        is_new, min(core.recovery.failures, core.settings.max_attempts) if is_new else 0,
+        core.recovery.last_exit if is_new else None,
+        core.transport.invalid_frames, core.transport.has_received_message, negotiation.probe_history,
+        (bool(calls.received_after), core.health.missed) if has_keepalive else None,
         (calls.check > 0, calls.is_checking) if core.settings.hang_timeout is not None else None,
-        world.has_just_lost_session(), tuple(core._subscriptions),
-        tuple(response_to for response_to, _ in core._unsent), tuple(core._serving), tuple(core._waiters),
-        type(core._reason),
-        world.made, world.alive, world.is_up, world.was_stopped, world.spins, world.owes_resume,
+        world.has_just_lost_session(), tuple(core.subscriptions.by_key),
+        tuple(response_to for response_to, _ in core.peer_requests.unsent), tuple(core.peer_requests.serving),
+        tuple(core.waiters), type(core.recovery.reason),
+        world.made, world.alive, world.was_stopped, world.spins, world.owes_resume,
         (frozenset(kind for kind in old if kind[1] is None),
          tuple(what if isinstance(what, tuple) else None for what in frames))
         if can_talk
@@ -309,11 +308,12 @@ OMITTED = {
     "is_strict": "never changes",
     "settings": "never changes",
     "default_deadlines": "never changes",
-    "_has_warned": "only logged",
-    "_cause": "text, and an error class that `_check_error` has checked",
-    "_last_line": "text",
-    "_slow_starts": "only makes the connect deadline longer, and times are not compared",
+    "has_warned": "only logged",
+    "cause": "text, and an error class that `_check_error` has checked",
+    "last_line": "text",
+    "slow_starts": "only makes the connect deadline longer, and times are not compared",
     "can_send": "follows from the state",
+    "check_method": "follows from the era",
     "request_meta": "follows from `known_era` and the state",
     "version_meta": "as `request_meta`",
     "closes_response_to_cancel": "follows from `known_era`",
@@ -337,7 +337,7 @@ OMITTED = {
     "soft_at": "a time",
     "max_timeout": "a time",
     "made_at": "a time",
-    "_connect_deadline": "a time, and None if `max_attempts` is set, as in every scenario",
+    "connect_deadline": "a time, and None if `max_attempts` is set, as in every scenario",
     "wants_progress": "never changes, and the same for all here",
     "requested": "the one revision of the era that these scenarios try first",
     "proposed": "as `requested`",

@@ -14,7 +14,7 @@ from jackstay.protocol._versions import VERSIONS, Era
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._settings import Settings
-from jackstay.protocol.client._table import ClientState, Timer
+from jackstay.protocol.client._states import ClientState
 
 S = ClientState
 
@@ -105,9 +105,6 @@ class Harness:
     def spawned(self) -> list[e.Effect]:
         return self.step(e.Spawned(self.epoch))
 
-    def up(self) -> list[e.Effect]:
-        return self.step(e.CameUp(self.epoch))
-
     def down(
         self, error: McpError | None = None, code: int | None = None, *, was_silent: bool = False
     ) -> list[e.Effect]:
@@ -130,13 +127,12 @@ class Harness:
         if self.epoch == 0:
             self.start()
         self.spawned()
-        self.up()
         self.wrote()
         return self
 
     def agree(self, version: str = "2025-11-25") -> Harness:
         """The server accepts the newest request of the negotiation."""
-        negotiation = self.core._negotiation
+        negotiation = self.core.negotiation
         if version in STATELESS:
             assert negotiation.probe_id is not None
             self.receive_json(id=negotiation.probe_id, result=discovered())
@@ -155,12 +151,11 @@ class Harness:
     def reconnect(self) -> Harness:
         """Reconnect, from backoff with an unreaped transport to the first request of the next negotiation."""
         self.reaped()
-        at = self.core.calls.timers.at(Timer.BACKOFF)
+        at = self.core.calls.timers.at(e.BackoffElapsed)
         if at is not None:
             self.wait(at - self.now)
         assert self.state is S.STARTING, self.core
         self.spawned()
-        self.up()
         self.wrote()
         return self
 
@@ -225,7 +220,6 @@ def harness_in(state: ClientState, **options: Any) -> Harness:
     if state is S.STARTING:
         return harness
     harness.spawned()
-    harness.up()
     harness.wrote()
     if state is S.INITIALIZING:
         return harness

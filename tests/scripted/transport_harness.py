@@ -15,7 +15,7 @@ from jackstay.client._telemetry import Telemetry
 from jackstay.errors import McpError, TransportError
 from jackstay.protocol.client import ClientConnection, ClientState, Settings
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._table import CELLS
+from jackstay.protocol.client._table import CELLS, STALE
 
 S = ClientState
 Edge = tuple[type[e.Event], ClientState, int]
@@ -32,17 +32,16 @@ class Watched(ClientConnection):
     __slots__ = ()
     seen: set[Edge]  # of the running scenario
 
-    def _fire(self, event: e.Event) -> None:
+    def fire(self, event: e.Event) -> None:
         kind = type(event)
-        is_of_epoch = isinstance(event, e.TransportEvent) and kind not in (e.ExchangeLost, e.PostStarted)
-        if is_of_epoch and event.epoch != self.epoch:  # type: ignore[attr-defined]  # checked before
-            kind = e.StaleEventReceived
+        if isinstance(event, e.TransportEvent) and event.epoch != self.epoch:
+            kind = STALE.get(kind, e.StaleEventReceived)
         cell, branch = CELLS[kind][self.state], 0
-        while cell.guard is not None and not self.GUARDS[cell.guard](self, event):
+        while cell.guard is not None and not cell.guard(self, event):
             assert cell.otherwise is not None
             cell, branch = cell.otherwise, branch + 1
         self.seen.add((kind, self.state, branch))
-        super()._fire(event)
+        super().fire(event)
 
 
 class FakeTransport:

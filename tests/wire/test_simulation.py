@@ -15,11 +15,12 @@ import pytest
 from jackstay.client import Client
 from jackstay.errors import McpError
 from jackstay.protocol.client import Settings
-from jackstay.protocol.client._calls import _GUARDS, Calls
-from jackstay.protocol.client._exchange import ExchangeGuard
+from jackstay.protocol.client._calls import Calls
+from jackstay.protocol.client._exchange import may_replay
 from jackstay.server import Server
 from jackstay.testing import Faults, FaultyTarget, run_on_fake_clock
 from jackstay.transport import memory_pair
+from model.client_defects import replace_function
 from scripted.peer import ERAS
 
 SEEDS = range(1_000 if os.environ.get("JACKSTAY_PROFILE") == "soak" else 12)
@@ -128,7 +129,8 @@ async def simulate(seed: int, version: str, profile: str) -> None:
     await asyncio.sleep(200)
     core = client._requests.connection.core
     assert client.state == "ready"
-    assert (dict(core.calls.pending), dict(core.calls.queue), core._unsent, core._serving) == ({}, {}, [], {})
+    assert (dict(core.calls.pending), dict(core.calls.queue)) == ({}, {})
+    assert (core.peer_requests.unsent, core.peer_requests.serving) == ([], {})
     assert len(core.calls.tombstones) == 0, "swept"
     simulation.check()
     await client.stop()
@@ -142,7 +144,7 @@ def test_a_client_that_repeats_written_calls_fails_the_simulation(
 ) -> None:
     """docs/guarantees.md G7: the simulation detects the defect."""
     caplog.set_level("CRITICAL")
-    monkeypatch.setitem(_GUARDS, ExchangeGuard.MAY_REPLAY, lambda _, exchange: not exchange.was_sent)
+    replace_function(monkeypatch, may_replay, lambda _, exchange: not exchange.was_sent)
     with pytest.raises(AssertionError, match="ran 2 times"):
         run_on_fake_clock(simulate(0, ERAS[0], "cuts"))
 

@@ -80,7 +80,10 @@ STEPPED: dict[str, tuple[tuple[Callable[[int], e.Event], tuple[ClientState, ...]
         (lambda epoch: e.PostQueued(epoch, 1), (*EARLIER, *LATER)),
         (lambda epoch: e.PostStarted(epoch, 1), (*EARLIER, *LATER)),
     ),
-    "the driver reports Spawned and CameUp in one step": ((lambda epoch: e.CameUp(epoch), (S.STARTING, S.READY)),),
+    "the driver steps the event itself, and the core finds that it is late": (
+        (lambda epoch: e.SpawnedLate(epoch - 1), (S.STARTING, S.READY, *LATER)),
+        (lambda epoch: e.OldSessionLost(epoch - 1, 1), tuple(S)),
+    ),
     "the end of a replaced transport is stale": ((lambda epoch: e.Reaped(epoch), (*EARLIER, S.READY)),),
     "frames are only pulled from the current transport": (
         (lambda epoch: e.ResponseReceived(1, None, LOST), LATER),
@@ -95,7 +98,7 @@ STEPPED: dict[str, tuple[tuple[Callable[[int], e.Event], tuple[ClientState, ...]
         (lambda epoch: e.OversizeReceived(epoch, LOST), (S.STARTING, *LATER)),
     ),
     "the core creates it in another state": (
-        (lambda epoch: e.Negotiated(version="2025-11-25", server=FACTS), (S.READY, *LATER)),
+        (lambda epoch: e.Negotiated(FACTS), (S.READY, *LATER)),
         (lambda epoch: e.VersionProposed(Era.HANDSHAKE, "2025-11-25"), LATER),
         (lambda epoch: e.NegotiationFailed(LOST), LATER),
         (lambda epoch: e.NegotiationRefused(LOST), LATER),
@@ -172,4 +175,4 @@ def test_edges_stepped_by_hand_lead_to_no_other_state() -> None:
     leading = {
         edge for edge in stepped() if list(CELLS[edge[0]][edge[1]].branches())[edge[2]].to not in (None, S.BACKOFF)
     }
-    assert leading == {(e.CameUp, S.STARTING, 0)}
+    assert leading == set()

@@ -18,7 +18,7 @@ from jackstay.errors import TransportError
 from jackstay.protocol.client import events as c
 from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._settings import Settings
-from jackstay.protocol.client._table import ClientState
+from jackstay.protocol.client._states import ClientState
 from jackstay.protocol.server import events as s
 from jackstay.protocol.server._config import ServerConfig, ServerOptions
 from jackstay.protocol.server._connection import ServerConnection
@@ -140,7 +140,6 @@ class Joined:
                 self._connect(epoch)
                 self.is_open = True
             self._step(c.Spawned(epoch))
-            self._step(c.CameUp(epoch))
             assert (epoch == self.epoch and self.is_open) or epoch in self.closing, "a late spawn is not closed"
 
     def reap(self) -> None:

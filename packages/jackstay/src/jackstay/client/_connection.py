@@ -164,19 +164,15 @@ class Connection:
 
     def server(self) -> ServerFacts:
         """Return what the server declared about itself. Raises: StateError before the first ready."""
-        facts = self._server_facts()
-        if facts.server is None:
-            raise facts.error or StateError(self.core.state.value)
-        return facts.server
+        self._running()
+        if self.core.server is None:
+            raise StateError(self.core.state.value)
+        return self.core.server
 
     def is_stale(self) -> bool:
         """Return whether the server information is from a lost connection. Raises: StateError before `start()`."""
-        return self._server_facts().is_stale
-
-    def _server_facts(self) -> e.ReturnServer:
-        (facts,) = self._query(e.ServerRequested(None))
-        assert isinstance(facts, e.ReturnServer)  # in every state this event has this effect
-        return facts
+        self._running()
+        return self.core.is_stale
 
     async def ready(self, timeout: float | None) -> None:
         """Wait until ready. Raises: the reason if the connection closes, the builtin TimeoutError after `timeout`."""
@@ -367,7 +363,6 @@ class Connection:
         if handler.epoch == self.core.epoch:
             self._transport = transport
         self.step(e.Spawned(handler.epoch))
-        self.step(e.CameUp(handler.epoch))
 
     def _settle_opening(self, epoch: int, task: "asyncio.Task[None]") -> None:
         # Not inside the task, because a task that is cancelled before its first step never runs.
@@ -466,9 +461,6 @@ class Connection:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(effect.error)
-
-    def _skip(self, effect: e.ReturnServer) -> None:
-        """Nothing to perform: `_query()` returns this effect."""
 
     # --- effects: messages from the server ----------------------------------------------------------------------------
 
@@ -586,7 +578,6 @@ _PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {
     e.Fail: Connection._fail,
     e.Accept: Connection._accept,
     e.Release: Connection._release,
-    e.ReturnServer: Connection._skip,
     e.Deliver: Connection._deliver,
     e.ReportProgress: Connection._report,
     e.Serve: Connection._serve,

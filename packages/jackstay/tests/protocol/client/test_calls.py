@@ -13,9 +13,8 @@ from jackstay.errors import (
     TimeoutError,
     UsageError,
 )
-from jackstay.protocol.client._calls import Retry
 from jackstay.protocol.client._exchange import CELLS, Exchange, ExchangeEvent, ExchangeState, Role
-from jackstay.protocol.client.events import Accept, Called, CloseResponse, Complete, Fail, Send, Withdraw
+from jackstay.protocol.client.events import Accept, Called, CloseResponse, Complete, Fail, RetryDue, Send, Withdraw
 from scripted.calls import RAW, CallsHarness, E, X, harness_with
 
 # --- making calls -----------------------------------------------------------------------------------------------------
@@ -301,8 +300,8 @@ def test_a_busy_transport_gets_three_attempts():
         harness.turn(jitter=jitter).advance(exchange, E.REFUSED)
         assert exchange.state is X.BUSY
         assert harness.out == []
-        assert harness.calls.timers.at(Retry(1)) == pytest.approx(harness.now + delay)
-        harness.calls.timers.disarm(Retry(1))
+        assert harness.calls.timers.at(RetryDue(1)) == pytest.approx(harness.now + delay)
+        harness.calls.timers.disarm(RetryDue(1))
         harness.turn(0.02).send_request(exchange)
         assert harness.kinds() == [Send]
     harness.turn().advance(exchange, E.REFUSED)

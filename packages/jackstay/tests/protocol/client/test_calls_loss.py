@@ -12,9 +12,8 @@ from jackstay.errors import (
     TimeoutError,
     TransportError,
 )
-from jackstay.protocol.client._calls import Retry
 from jackstay.protocol.client._exchange import Role
-from jackstay.protocol.client.events import Accept, Fail, Withdraw
+from jackstay.protocol.client.events import Accept, Fail, RetryDue, Withdraw
 from scripted.calls import CallsHarness, E, X, harness_with
 
 # --- losing the connection --------------------------------------------------------------------------------------------
@@ -45,7 +44,7 @@ def test_the_outcome_of_each_call_after_a_loss(subtests):
                 assert exchange.state is X.WAITING
                 assert list(harness.calls.queue) == [exchange.id]
                 assert exchange.id in harness.calls.timers
-                assert Retry(exchange.id) not in harness.calls.timers
+                assert RetryDue(exchange.id) not in harness.calls.timers
                 assert exchange.was_sent is (where == "written")
                 continue
             error = harness.fail().error

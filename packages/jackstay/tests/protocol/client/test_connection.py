@@ -20,12 +20,12 @@ from jackstay.errors import (
 )
 from jackstay.protocol._versions import Era
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._calls import Retry
 from jackstay.protocol.client._connection import ClientConnection
-from jackstay.protocol.client._core import TransportStatus
 from jackstay.protocol.client._exchange import Role
 from jackstay.protocol.client._settings import Settings
-from jackstay.protocol.client._table import CELLS, ClientState, Timer
+from jackstay.protocol.client._states import ClientState
+from jackstay.protocol.client._table import CELLS
+from jackstay.protocol.client._transport import TransportStatus
 from model.harness import Harness, S, harness_in
 
 LOST = TransportError("lost")
@@ -45,7 +45,6 @@ MAKE = {
     e.Unsubscribed: lambda r: e.Unsubscribed("k"),
     e.ReadyRequested: lambda r: e.ReadyRequested("waiter"),
     e.WaitCancelled: lambda r: e.WaitCancelled("waiter"),
-    e.ServerRequested: lambda r: e.ServerRequested("caller"),
     e.CallCancelled: lambda r: e.CallCancelled(an_id(r, Role.CALL)),
     e.Expired: lambda r: e.Expired(an_id(r, Role.CALL)),
     e.RetryDue: lambda r: e.RetryDue(an_id(r, Role.CALL)),
@@ -58,9 +57,8 @@ MAKE = {
     e.Spawned: lambda r: e.Spawned(r.epoch),
     e.SpawnFailed: lambda r: e.SpawnFailed(r.epoch, LOST),
     e.SpawnRefused: lambda r: e.SpawnRefused(r.epoch, TransportError("no such file", permanent=True)),
-    e.CameUp: lambda r: e.CameUp(r.epoch),
     e.ProbeExpired: lambda r: e.ProbeExpired(),
-    e.Negotiated: lambda r: e.Negotiated(version="2025-11-25", server=FACTS),
+    e.Negotiated: lambda r: e.Negotiated(FACTS),
     e.VersionProposed: lambda r: e.VersionProposed(Era.HANDSHAKE, "2025-11-25"),
     e.NegotiationFailed: lambda r: e.NegotiationFailed(JsonRpcError(-32603, "no")),
     e.NegotiationRefused: lambda r: e.NegotiationRefused(ProtocolError("no common protocol revision")),
@@ -79,6 +77,8 @@ MAKE = {
     e.OversizeReceived: lambda r: oversize(r),
     e.WentDown: lambda r: e.WentDown(r.epoch, LOST),
     e.StaleEventReceived: lambda r: e.StaleEventReceived(r.epoch),
+    e.SpawnedLate: lambda r: e.SpawnedLate(r.epoch),
+    e.OldSessionLost: lambda r: e.OldSessionLost(r.epoch, an_id(r, Role.CALL)),
     e.ExchangeLost: lambda r: e.ExchangeLost(
         r.epoch, an_id(r, Role.HANDSHAKE) or an_id(r, Role.CALL), TransportError("refused"), True
     ),
@@ -126,15 +126,13 @@ START_BACKOFF = "Transition Close"
 CELLS_OUT = [
     (e.Called, "Fail:StateError", "Fail:StateError", "Accept Send:tools/list", "Fail:StateError",
      "Fail:ShutdownError", "Fail:ClosedError"),
-    (e.Notified, "Fail:StateError", "Fail:StateError", "Send:notifications/roots/list_changed Release",
+    (e.Notified, "Fail:StateError", "Fail:StateError", "Send:notifications/roots/list_changed",
      "Fail:StateError", "Fail:ShutdownError", "Fail:ClosedError"),
     (e.Replied, "-", "-", "Send:result", "-", "-", "-"),
     (e.Subscribed, "", "", "Send:resources/subscribe", "", "-", "-"),
     (e.Unsubscribed, "", "", "Send:notifications/cancelled", "", "", "-"),
     (e.ReadyRequested, "", "", "Release", "", "Release:ShutdownError", "Release:ClosedError"),
     (e.WaitCancelled, "", "", "-", "", "-", "-"),
-    (e.ServerRequested, "ReturnServer:StateError", "ReturnServer:StateError", "ReturnServer", "ReturnServer",
-     "ReturnServer", "ReturnServer"),
     (e.CallCancelled, "", "", "Send:notifications/cancelled", "", "-", "-"),
     (e.Expired, "Fail:TimeoutError", "Fail:TimeoutError", "Fail:TimeoutError Send:notifications/cancelled",
      "Fail:TimeoutError", "-", "-"),
@@ -145,11 +143,10 @@ CELLS_OUT = [
     (e.Resumed, "-", "-", "", "-", "-", "-"),
     (e.PostQueued, "-", "-", "", "-", "-", "-"),
     (e.PostStarted, "", "", "", "", "-", "-"),
-    (e.Spawned, "Transition > initializing", "!", "!", "Close", "Close", "Close"),
+    (e.Spawned, "Transition Send:initialize > initializing", "!", "!", "Close", "Close", "Close"),
     (e.SpawnFailed, "Transition > backoff", "!", "!", "", "Transition > closed", "-"),
     (e.SpawnRefused, "Transition Fail:ClosedError Release:ClosedError > closed", "!", "!", "",
      "Transition > closed", "-"),
-    (e.CameUp, "Transition Send:initialize > initializing", "", "-", "-", "-", "-"),
     (e.ProbeExpired, "!", "", "-", "-", "-", "-"),
     (e.Negotiated, "!", "Send:notifications/initialized Transition Release Send:tools/call > ready",
      "-", "-", "-", "-"),
@@ -175,13 +172,15 @@ CELLS_OUT = [
     (e.WentDown, f"{START_BACKOFF} > backoff", f"{START_BACKOFF} > backoff",
      f"{START_BACKOFF} StopServing Fail:OutcomeUnknownError > backoff", "-", "-", "-"),
     (e.StaleEventReceived, "", "", "", "", "", ""),
+    (e.SpawnedLate, "Close", "Close", "Close", "Close", "Close", "Close"),
+    (e.OldSessionLost, "", "", "Accept Send:tools/call", "", "", ""),
     (e.ExchangeLost, "", f"{START_BACKOFF} > backoff", "Fail:TransportError", "-", "-", "-"),
     (e.SessionLost, "", "", "Accept StopServing Transition Spawn > starting", "-", "-", "-"),
     (e.KeepaliveDue, "-", "-", "", "-", "-", "-"),
     (e.CheckExpired, "-", "-", "", "-", "-", "-"),  # without a health check; the rest in test_recovery_hang.py
     (e.KeepaliveMissed, "-", "-", f"{START_BACKOFF} StopServing Fail:OutcomeUnknownError > backoff", "-", "-", "-"),
     (e.BecameStable, "-", "-", "", "-", "-", "-"),
-    (e.BackoffElapsed, "-", "-", "-", "", "-", "-"),
+    (e.BackoffElapsed, "-", "-", "-", "-", "-", "-"),
     (e.AttemptsExhausted, "-", "-", "-", "Transition Fail:ClosedError Release:ClosedError > closing", "-", "-"),
     (e.SweepDue, "", "", "", "", "-", "-"),
     (e.StopRequested, "Transition Fail:ShutdownError Release:ShutdownError Close > closing",
@@ -251,11 +250,11 @@ def check(harness):
     if core.state is S.CLOSED:
         assert len(calls.timers) == 0
         assert len(calls.tombstones) == 0
-        assert core.transport_status is TransportStatus.NONE
+        assert core.transport.status is TransportStatus.NONE
     for name in calls.timers.armed:
         if isinstance(name, int):
             assert name in calls.pending
-        if isinstance(name, Retry):
+        if isinstance(name, e.RetryDue):
             assert name.id in calls.pending
     assert set(calls.queue) <= set(calls.pending)
     callers = [effect.caller for effect in harness.history if isinstance(effect, e.Fail | e.Complete)]
@@ -313,13 +312,13 @@ def test_start_arms_the_connect_deadline_and_spawns():
     harness.start()
     assert harness.kinds() == "Transition Spawn"
     assert harness.only(e.Spawn).epoch == 1
-    assert harness.core.calls.timers.armed == {Timer.SWEEP: 60.0, Timer.CONNECT: 10.0}
-    assert harness.core.transport_status is TransportStatus.SPAWNING
+    assert harness.core.calls.timers.armed == {e.SweepDue: 60.0, e.ConnectExpired: 10.0}
+    assert harness.core.transport.status is TransportStatus.OPEN
 
 
 def test_a_result_in_ready_takes_the_fast_path_with_the_same_effects():
     harness = populated(S.READY)
-    harness.core._failures = harness.core._invalid_frames = 3
+    harness.core.recovery.failures = harness.core.transport.invalid_frames = 3
     id = an_id(harness, Role.CALL)
     clone = harness.core.copy()
     harness.receive(b'{"jsonrpc":"2.0","id":%d,"result":{"a":1}}' % id)
@@ -330,7 +329,7 @@ def test_a_result_in_ready_takes_the_fast_path_with_the_same_effects():
     for name in ("pending", "queue", "late", "unknown"):
         assert getattr(clone.calls, name) == getattr(harness.core.calls, name)
     assert clone.calls.timers.armed == harness.core.calls.timers.armed
-    assert (harness.core.failures, harness.core._invalid_frames, clone.failures) == (0, 0, 0)
+    assert (harness.core.recovery.failures, harness.core.transport.invalid_frames, clone.recovery.failures) == (0, 0, 0)
 
 
 def test_a_response_with_another_id_completes_no_call():
@@ -356,7 +355,7 @@ def test_a_frame_of_an_old_epoch_is_dropped_and_counted():
 
 def test_a_stale_event_changes_nothing_in_any_state():
     """An error of an old transport cannot end the new connection (docs/guarantees.md G10)."""
-    events = (e.CameUp, e.WentDown, e.Reaped, e.BecameWritable, e.SpawnFailed)
+    events = (e.WentDown, e.Reaped, e.BecameWritable, e.SpawnFailed)
     for event, state in product(events, ClientState):
         harness = populated(state)
         before = harness.core.copy()
@@ -364,9 +363,9 @@ def test_a_stale_event_changes_nothing_in_any_state():
         assert harness.out == [], (event, state)
         assert harness.core.counts["stale"] == 1
         core = harness.core
-        assert (core.state, core.transport_status, core.calls.pending) == (
+        assert (core.state, core.transport.status, core.calls.pending) == (
             before.state,
-            before.transport_status,
+            before.transport.status,
             before.calls.pending,
         )
         assert core.calls.timers.armed == before.calls.timers.armed
@@ -387,10 +386,10 @@ def test_written_frames_of_an_old_transport_do_not_count_in_any_state():
 def test_a_late_spawn_of_an_old_epoch_is_closed_in_every_state():
     for state in ClientState:
         harness = populated(state)
-        before = (harness.state, harness.core.transport_status, harness.epoch)
+        before = (harness.state, harness.core.transport.status, harness.epoch)
         harness.step(e.Spawned(harness.epoch - 1))
         assert harness.out == [e.Close(harness.epoch - 1)], state
-        assert (harness.state, harness.core.transport_status, harness.epoch) == before
+        assert (harness.state, harness.core.transport.status, harness.epoch) == before
 
 
 def test_wake_at_is_the_earliest_timer():
@@ -421,7 +420,7 @@ def test_a_closed_connection_has_no_timers():
 def test_repr_shows_the_state():
     harness = harness_in(S.READY, name="git")
     harness.call()
-    assert repr(harness.core) == "<ClientConnection git ready epoch=1 transport=live pending=1 queued=0 failures=0>"
+    assert repr(harness.core) == "<ClientConnection git ready epoch=1 transport=open pending=1 queued=0 failures=0>"
     assert repr(Harness().core).startswith("<ClientConnection client starting epoch=0 transport=none")
 
 
@@ -431,7 +430,7 @@ def test_a_copy_is_independent():
     clone.step(e.StopRequested(), 1.0)
     assert clone.state is S.CLOSING
     assert harness.state is S.READY
-    assert harness.core._serving
+    assert harness.core.peer_requests.serving
     assert harness.core.calls.pending
     assert type(clone) is ClientConnection
 

@@ -15,18 +15,24 @@ import pytest
 
 from jackstay.protocol._machine import IGNORE, Cell
 from jackstay.protocol._timers import Timers
-from jackstay.protocol.client import _calls, _exchange
-from jackstay.protocol.client import _frames as _client_frames
+from jackstay.protocol.client import _actions as a
+from jackstay.protocol.client import _calls, _exchange, _peer_requests
 from jackstay.protocol.client import events as _client_events
-from jackstay.protocol.client._calls import Calls, Retry
+from jackstay.protocol.client._calls import Calls
 from jackstay.protocol.client._connection import ClientConnection
-from jackstay.protocol.client._core import ClientCore
-from jackstay.protocol.client._exchange import ExchangeAction, ExchangeEvent, ExchangeGuard, ExchangeState, Role
-from jackstay.protocol.client._negotiation import Negotiation
+from jackstay.protocol.client._exchange import ExchangeEvent, ExchangeState, Role
+from jackstay.protocol.client._health import Health
+from jackstay.protocol.client._negotiation import Negotiation, ProbeHistory
+from jackstay.protocol.client._peer_requests import PeerRequests
+from jackstay.protocol.client._recovery import Recovery
 from jackstay.protocol.client._settings import Settings
-from jackstay.protocol.client._table import CELLS, ENTRIES, Action, ClientState, Guard, Timer
+from jackstay.protocol.client._states import ClientState
+from jackstay.protocol.client._subscriptions import Subscriptions
+from jackstay.protocol.client._table import CELLS, ENTRIES
+from jackstay.protocol.client._transport import TransportLink
 from model import client_world
 from model.client import Search, Violation
+from model.client_defects import replace_function
 from model.client_world import Scenario
 
 # The search covers nothing that other tests do not, and coverage makes it five times slower.
@@ -201,8 +207,8 @@ LONG_SCENARIOS = {
 @pytest.fixture(autouse=True)
 def _small_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     # Twenty invalid frames in a row, or kept responses, behave as two do and only make the search longer.
-    monkeypatch.setattr(_client_frames, "MAX_INVALID_FRAMES", 2)
-    monkeypatch.setattr(_client_frames, "MAX_HANDLERS", 2)
+    monkeypatch.setattr(a, "MAX_INVALID_FRAMES", 2)
+    monkeypatch.setattr(_peer_requests, "MAX_HANDLERS", 2)
 
 
 @pytest.fixture(autouse=True)
@@ -279,13 +285,16 @@ if os.environ.get("JACKSTAY_PROFILE") == "soak":
         assert search.walk(100, 100, random.Random(name)) > 1_000
 
 
+COMPONENTS = (Health, Negotiation, PeerRequests, Recovery, Subscriptions, TransportLink)
+
+
 def test_every_field_of_the_core_is_compared_or_omitted_for_a_reason() -> None:
     """A new field of the core that the search ignores could merge states that differ."""
     fields = {
-        *ClientCore.__slots__,
+        *ClientConnection.__slots__,
         *Calls.__slots__,
         *_exchange.Exchange.__struct_fields__,
-        *Negotiation.__struct_fields__,
+        *(name for component in COMPONENTS for name in component.__struct_fields__),
     }
     compared = {name for name in fields if re.search(rf"\.{name}\b", inspect.getsource(client_world))}
     assert fields - compared - client_world.OMITTED.keys() == set()
@@ -298,11 +307,11 @@ Patch = pytest.MonkeyPatch
 
 
 def no_connect_deadline(patch: Patch) -> None:
-    patch.setitem(ENTRIES, S.STARTING, (Action.SPAWN,))
+    patch.setitem(ENTRIES, S.STARTING, (a.spawn,))
 
 
 def stop_in_starting_exits(patch: Patch) -> None:
-    patch.setitem(CELLS[e.StopRequested], S.STARTING, Cell((Action.RECORD_CAUSE,), S.CLOSED))
+    patch.setitem(CELLS[e.StopRequested], S.STARTING, Cell((a.record_cause,), S.CLOSED))
 
 
 def ids_are_reused(patch: Patch) -> None:
@@ -316,7 +325,7 @@ def ids_are_reused(patch: Patch) -> None:
 
 
 def calls_share_one_timer(patch: Patch) -> None:
-    original = Calls._arm_deadline
+    original = Calls.arm_deadline
 
     def arm(self: Calls, exchange: _exchange.Exchange, moved_at: float) -> None:
         for name in list(self.timers.armed):
@@ -324,7 +333,7 @@ def calls_share_one_timer(patch: Patch) -> None:
                 self.timers.disarm(name)
         original(self, exchange, moved_at)
 
-    patch.setattr(Calls, "_arm_deadline", arm)
+    patch.setattr(Calls, "arm_deadline", arm)
 
 
 def respawns_over_a_live_process(patch: Patch) -> None:
@@ -332,27 +341,27 @@ def respawns_over_a_live_process(patch: Patch) -> None:
 
 
 def no_epoch_fence(patch: Patch) -> None:
-    original = ClientConnection._fire
+    original = ClientConnection.fire
 
     def fire(self: ClientConnection, event: e.Event) -> None:
         if isinstance(event, e.TransportEvent):
             event = msgspec.structs.replace(event, epoch=self.epoch)
         original(self, event)
 
-    patch.setattr(ClientConnection, "_fire", fire)
+    patch.setattr(ClientConnection, "fire", fire)
 
 
 def cancels_unwritten_calls(patch: Patch) -> None:
-    patch.setitem(_calls._GUARDS, ExchangeGuard.WRITTEN, lambda calls, exchange: exchange.number > 0)
+    replace_function(patch, _exchange.is_written, lambda calls, exchange: exchange.number > 0)
 
 
 def reports_nothing_as_written(patch: Patch) -> None:
-    patch.setitem(_calls._GUARDS, ExchangeGuard.WRITTEN, lambda calls, exchange: False)
+    replace_function(patch, _exchange.is_written, lambda calls, exchange: False)
     patch.setattr(Calls, "is_written", lambda self, exchange: False)
 
 
 def a_replayed_call_forgets_that_it_was_sent(patch: Patch) -> None:
-    patch.setitem(_calls._ACTIONS, ExchangeAction.MARK_SENT, lambda calls, exchange, outcome: None)
+    replace_function(patch, _exchange.mark_sent, lambda calls, exchange, outcome: None)
 
 
 def busy_calls_survive_a_loss(patch: Patch) -> None:
@@ -360,14 +369,14 @@ def busy_calls_survive_a_loss(patch: Patch) -> None:
 
 
 def a_loss_fails_no_call(patch: Patch) -> None:
-    patch.setitem(ClientConnection.ACTIONS, Action.DROP_UNLESS_KEPT, ClientConnection._close)
+    replace_function(patch, a.drop_transport, a.close)
 
 
 def a_retry_outlives_its_call(patch: Patch) -> None:
     original = Timers.disarm
 
     def disarm(self: Timers[object], name: object) -> None:
-        if not isinstance(name, Retry):
+        if not isinstance(name, e.RetryDue):
             original(self, name)
 
     patch.setattr(Timers, "disarm", disarm)
@@ -381,11 +390,11 @@ def a_response_leaves_the_call_open(patch: Patch) -> None:
 
 
 def closing_fails_no_call(patch: Patch) -> None:
-    patch.setitem(ENTRIES, S.CLOSING, (Action.END_WAITERS, Action.CLOSE))
+    patch.setitem(ENTRIES, S.CLOSING, (a.end_waiters, a.close))
 
 
 def timers_outlive_the_connection(patch: Patch) -> None:
-    patch.setitem(ENTRIES, S.CLOSED, (Action.END_CALLS, Action.END_WAITERS))
+    patch.setitem(ENTRIES, S.CLOSED, (a.end_calls, a.end_waiters))
 
 
 def closing_has_no_deadline(patch: Patch) -> None:
@@ -393,17 +402,17 @@ def closing_has_no_deadline(patch: Patch) -> None:
 
 
 def a_fatal_probe_is_repeated_forever(patch: Patch) -> None:
-    original = ClientConnection.ACTIONS[Action.OPEN_NEGOTIATION]
+    original = a.open_negotiation
 
     def open_negotiation(self: ClientConnection, event: e.Event) -> None:
-        self._was_probe_fatal = self._skips_probe = False
+        self.negotiation.probe_history = ProbeHistory.HARMLESS
         original(self, event)
 
-    patch.setitem(ClientConnection.ACTIONS, Action.OPEN_NEGOTIATION, open_negotiation)
+    replace_function(patch, a.open_negotiation, open_negotiation)
 
 
 def session_losses_never_count(patch: Patch) -> None:
-    patch.setitem(ClientConnection.GUARDS, Guard.SESSION_TOO_NEW, lambda self, event: False)
+    replace_function(patch, a.is_session_too_new, lambda self, event: False)
 
 
 def a_late_spawn_is_used(patch: Patch) -> None:
@@ -411,23 +420,23 @@ def a_late_spawn_is_used(patch: Patch) -> None:
 
 
 def keepalive_runs_once(patch: Patch) -> None:
-    original = ClientConnection._keep_alive
+    original = a.keep_alive
 
     def keep_alive(self: ClientConnection, event: e.Event) -> None:
         original(self, event)
-        self.calls.timers.disarm(Timer.KEEPALIVE)
+        self.calls.timers.disarm(e.KeepaliveDue)
 
-    patch.setitem(ClientConnection.ACTIONS, Action.KEEP_ALIVE, keep_alive)
+    replace_function(patch, a.keep_alive, keep_alive)
 
 
 def a_health_check_has_no_deadline(patch: Patch) -> None:
-    original = ClientConnection.ACTIONS[Action.CHECK_IF_SILENT]
+    original = a.check_if_silent
 
     def check(self: ClientConnection, event: e.Expired) -> None:
         original(self, event)
-        self.calls.timers.disarm(Timer.CHECK)
+        self.calls.timers.disarm(e.CheckExpired)
 
-    patch.setitem(ClientConnection.ACTIONS, Action.CHECK_IF_SILENT, check)
+    replace_function(patch, a.check_if_silent, check)
 
 
 def an_early_check_forgets_the_deadline(patch: Patch) -> None:
@@ -443,11 +452,15 @@ def an_early_check_forgets_the_deadline(patch: Patch) -> None:
 
 
 def queued_calls_are_sent_before_ready(patch: Patch) -> None:
-    patch.setitem(ENTRIES, S.INITIALIZING, (Action.OPEN_NEGOTIATION, Action.FLUSH))
+    def flush(self: ClientConnection, event: e.Event) -> None:
+        self.calls.can_send = True
+        self.calls.flush()
+
+    patch.setitem(ENTRIES, S.INITIALIZING, (a.open_negotiation, flush))
 
 
 def a_response_to_a_keepalive_ends_the_second_open_call(patch: Patch) -> None:
-    original = ClientConnection.ACTIONS[Action.COMPLETE]
+    original = a.complete
 
     def complete(self: ClientConnection, event: e.ResponseReceived) -> None:
         pending = self.calls.pending
@@ -456,11 +469,11 @@ def a_response_to_a_keepalive_ends_the_second_open_call(patch: Patch) -> None:
             self.calls.complete(calls[1], event.result)
         original(self, event)
 
-    patch.setitem(ClientConnection.ACTIONS, Action.COMPLETE, complete)
+    replace_function(patch, a.complete, complete)
 
 
 def a_keepalive_abandons_an_open_call(patch: Patch) -> None:
-    original = ClientConnection.ACTIONS[Action.KEEP_ALIVE]
+    original = a.keep_alive
 
     def keep_alive(self: ClientConnection, event: e.Event) -> None:
         sent = [x for x in self.calls.pending.values() if x.state is ExchangeState.SENT]
@@ -468,30 +481,30 @@ def a_keepalive_abandons_an_open_call(patch: Patch) -> None:
             self.calls.abandon(sent[0])
         original(self, event)
 
-    patch.setitem(ClientConnection.ACTIONS, Action.KEEP_ALIVE, keep_alive)
+    replace_function(patch, a.keep_alive, keep_alive)
 
 
 def a_lost_session_repeats_every_open_call(patch: Patch) -> None:
-    again = Cell((ExchangeAction.ASSIGN_NEW_ID, ExchangeAction.QUEUE), ExchangeState.WAITING)
+    again = Cell((_exchange.assign_new_id, _exchange.enqueue), ExchangeState.WAITING)
     patch.setitem(_exchange.CELLS, (ExchangeEvent.SESSION_RENEWED, ExchangeState.SENT), again)
 
 
 def a_refused_call_is_sent_again_forever(patch: Patch) -> None:
-    patch.setitem(_calls._GUARDS, ExchangeGuard.HAS_SESSION_ATTEMPTS_LEFT, lambda calls, exchange: True)
+    replace_function(patch, _exchange.has_session_attempts_left, lambda calls, exchange: True)
 
 
 def a_refused_call_fails_immediately(patch: Patch) -> None:
-    patch.setitem(_calls._GUARDS, ExchangeGuard.HAS_SESSION_ATTEMPTS_LEFT, lambda calls, exchange: False)
+    replace_function(patch, _exchange.has_session_attempts_left, lambda calls, exchange: False)
 
 
 def a_frequent_loss_closes_the_client(patch: Patch) -> None:
     lost = CELLS[e.SessionLost][S.READY]
-    frequent = Cell((Action.REQUEUE, Action.RECORD_CAUSE, Action.START_BACKOFF), S.BACKOFF, lost.guard, lost.otherwise)
+    frequent = Cell((a.requeue, a.record_cause, a.start_backoff), S.BACKOFF, lost.guard, lost.otherwise)
     patch.setitem(CELLS[e.SessionLost], S.READY, frequent)
 
 
 def a_failed_renewal_closes_the_client(patch: Patch) -> None:
-    patch.setitem(ClientConnection.GUARDS, Guard.HAS_OPEN_POSTS, lambda self, event: False)
+    replace_function(patch, a.has_open_posts, lambda self, event: False)
 
 
 def a_refusal_in_backoff_is_ignored(patch: Patch) -> None:
@@ -499,36 +512,36 @@ def a_refusal_in_backoff_is_ignored(patch: Patch) -> None:
 
 
 def a_kept_client_is_forgotten_by_stop(patch: Patch) -> None:
-    patch.setitem(CELLS[e.StopRequested], S.BACKOFF, Cell((Action.RECORD_CAUSE,), S.CLOSED))
+    patch.setitem(CELLS[e.StopRequested], S.BACKOFF, Cell((a.record_cause,), S.CLOSED))
 
 
 def post_started_is_ignored(patch: Patch) -> None:
-    patch.setitem(ClientConnection.ACTIONS, Action.MARK_SENT, lambda self, event: None)
+    replace_function(patch, a.mark_sent, lambda self, event: None)
 
 
 def post_queued_is_ignored(patch: Patch) -> None:
-    patch.setitem(ClientConnection.ACTIONS, Action.MARK_UNSENT, lambda self, event: None)
+    replace_function(patch, a.mark_unsent, lambda self, event: None)
 
 
 def a_call_of_an_old_session_renews_the_new_one(patch: Patch) -> None:
-    original = ClientConnection._fire
+    original = ClientConnection.fire
 
     def fire(self: ClientConnection, event: e.Event) -> None:
         if isinstance(event, e.SessionLost):
             event = msgspec.structs.replace(event, epoch=self.epoch)
         original(self, event)
 
-    patch.setattr(ClientConnection, "_fire", fire)
+    patch.setattr(ClientConnection, "fire", fire)
 
 
 def a_replay_may_be_repeated(patch: Patch) -> None:
-    original = _calls._ACTIONS[ExchangeAction.MARK_SENT]
+    original = _exchange.mark_sent
 
     def mark_sent(self: Calls, exchange: _exchange.Exchange, outcome: _calls.Outcome) -> None:
         original(self, exchange, outcome)
         exchange.may_replay = True
 
-    patch.setitem(_calls._ACTIONS, ExchangeAction.MARK_SENT, mark_sent)
+    replace_function(patch, _exchange.mark_sent, mark_sent)
 
 
 def closing_stops_writing_a_turn_later(patch: Patch) -> None:
@@ -537,7 +550,7 @@ def closing_stops_writing_a_turn_later(patch: Patch) -> None:
 
 
 def a_call_that_is_reported_as_not_sent_stays_in_the_queue(patch: Patch) -> None:
-    patch.setitem(_calls._ACTIONS, ExchangeAction.WITHDRAW, lambda calls, exchange, outcome: None)
+    replace_function(patch, _exchange.withdraw, lambda calls, exchange, outcome: None)
 
 
 DEFECTS: list[tuple[Callable[[Patch], None], str]] = [

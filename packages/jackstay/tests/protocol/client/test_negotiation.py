@@ -11,6 +11,7 @@ from jackstay.protocol._versions import VERSIONS, Era
 from jackstay.protocol.client._negotiation import (
     STATELESS_ERROR_CODES,
     Negotiation,
+    ProbeHistory,
     first_proposal,
     initialize_params,
     interpret_handshake,
@@ -19,7 +20,18 @@ from jackstay.protocol.client._negotiation import (
     supports_both_eras,
 )
 from jackstay.protocol.client._settings import Settings
-from jackstay.protocol.client.events import Negotiated, NegotiationFailed, NegotiationRefused, VersionProposed
+from jackstay.protocol.client.events import (
+    ConnectExpired,
+    Negotiated,
+    NegotiationFailed,
+    NegotiationRefused,
+    ProbeExpired,
+    ResponseReceived,
+    ServerFacts,
+    VersionProposed,
+    WentDown,
+)
+from scripted.calls import CallsHarness
 
 H, M = Era.HANDSHAKE, Era.STATELESS
 NEW, OLD = "2026-07-28", "2025-11-25"
@@ -250,14 +262,82 @@ def test_the_stateless_error_codes():
     assert {-32020, -32021, -32022} == STATELESS_ERROR_CODES
 
 
-def test_a_new_negotiation_has_nothing_open():
-    negotiation = Negotiation()
-    assert (negotiation.steps, negotiation.probe_id, negotiation.handshake_id, negotiation.has_opened) == (
-        0,
-        None,
-        None,
-        False,
-    )
+# --- the component ----------------------------------------------------------------------------------------------------
+
+
+def negotiation(is_http=False, known_era=None, **options):
+    """Return the component alone, under a fake clock, with its first request open."""
+    harness = CallsHarness(is_http=is_http, **options)
+    component = Negotiation(harness.turn(), is_http, known_era)
+    component.begin()
+    assert component.open() is None
+    return harness, component
+
+
+def methods(harness):
+    return [frame["method"] for frame in harness.frames()]
+
+
+def test_an_unknown_server_gets_the_probe_and_after_a_while_initialize():
+    harness, component = negotiation()
+    assert (methods(harness), component.has_only_probed) == (["server/discover"], True)
+    assert ProbeExpired in harness.calls.timers
+    harness.turn()
+    assert component.send_initialize() is None
+    assert component.send_initialize() is None
+    assert (methods(harness), component.has_only_probed) == (["initialize"], False)
+
+
+def test_a_known_era_and_a_single_era_are_tried_first():
+    for options in ({"known_era": Era.HANDSHAKE}, {"versions": ("2025-11-25",)}):
+        harness, _ = negotiation(**options)
+        assert methods(harness) == ["initialize"]
+        assert ProbeExpired not in harness.calls.timers
+
+
+def test_an_agreement_on_the_probe_waits_for_the_response_to_initialize():
+    harness, component = negotiation()
+    component.send_initialize()
+    discovered = raw({"supportedVersions": [NEW], "capabilities": {}})
+    assert component.handle_response(ResponseReceived(component.probe_id, discovered)) is None
+    refusal = JsonRpcError(-32601, "no")
+    outcome = component.handle_response(ResponseReceived(component.handshake_id, None, refusal))
+    assert isinstance(outcome, Negotiated)
+    component.finish(outcome.server)
+    assert (component.known_era, harness.calls.request_meta[:1], harness.calls.pending) == (Era.STATELESS, b'"', {})
+
+
+def test_an_exit_on_the_probe_skips_it_once_and_any_other_failure_tries_it_again():
+    _, component = negotiation()
+    down = WentDown(1, TransportError("down"))
+    component.record_failure(down)
+    assert component.probe_history is ProbeHistory.FATAL
+    component.begin()
+    component.open()
+    assert component.probe_id is None
+    component.record_failure(down)
+    assert component.probe_history is ProbeHistory.SUSPECTED
+    component.begin()
+    component.open()
+    assert component.probe_id is not None
+    component.finish(ServerFacts(NEW, Era.STATELESS))
+    assert component.probe_history is ProbeHistory.HARMLESS
+
+
+def test_a_failure_forgets_the_era():
+    for event in (NegotiationFailed(TransportError("x")), NegotiationRefused(TransportError("x")), ConnectExpired()):
+        _, component = negotiation(known_era=Era.HANDSHAKE)
+        component.record_failure(event)
+        assert component.known_era is None
+    _, component = negotiation(known_era=Era.HANDSHAKE)
+    component.record_failure(WentDown(1, TransportError("down")))
+    assert component.known_era is Era.HANDSHAKE
+
+
+def test_a_request_that_cannot_be_sent_refuses_the_negotiation():
+    harness = CallsHarness(max_frame_bytes=1024, client_info={"name": "x" * 2000, "version": "1"})
+    component = Negotiation(harness.turn(), is_http=False)
+    assert isinstance(component.open(), NegotiationRefused)
 
 
 JSON = st.recursive(

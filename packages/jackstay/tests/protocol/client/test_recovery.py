@@ -10,10 +10,11 @@ from jackstay.errors import (
     TransportError,
 )
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._core import TransportStatus
 from jackstay.protocol.client._exchange import Role
-from jackstay.protocol.client._table import Timer
+from jackstay.protocol.client._recovery import Recovery
+from jackstay.protocol.client._transport import TransportLink, TransportStatus
 from model.harness import BOTH, STATELESS, Harness, S, harness_in
+from scripted.calls import CallsHarness
 
 # --- losing a ready connection ----------------------------------------------------------------------------------------
 
@@ -42,14 +43,14 @@ def test_a_loss_fails_written_calls_and_starts_the_backoff(subtests):
             lose(harness)
             assert harness.state is S.BACKOFF
             assert harness.effects(e.Close, harness.history) == [e.Close(1)]
-            assert harness.core.failures == 1
+            assert harness.core.recovery.failures == 1
             assert type(harness.error_of("written")) is kind
             assert harness.error_of("written").may_have_run is True
             assert harness.error_of("written").retryable is False
             assert harness.error_of("sent").may_have_run is False
             assert type(harness.error_of("sent")) is (TransportError if kind is OutcomeUnknownError else kind)
             assert harness.outcomes_of("kept") == (1 if kind is ResetError else 0)
-            assert harness.core.calls.timers.at(Timer.BACKOFF) == harness.now + 1.0
+            assert harness.core.calls.timers.at(e.BackoffElapsed) == harness.now + 1.0
 
 
 def test_the_exit_code_and_the_stderr_tail_reach_the_caller():
@@ -145,7 +146,7 @@ def test_after_reaping_the_backoff_still_applies():
     harness = harness_in(S.BACKOFF)
     harness.reaped()
     assert harness.state is S.BACKOFF
-    assert harness.core.transport_status is TransportStatus.NONE
+    assert harness.core.transport.status is TransportStatus.NONE
     harness.wait(0.99)
     assert harness.state is S.BACKOFF
     harness.wait(0.02)
@@ -165,7 +166,7 @@ def test_the_backoff_doubles_with_the_jitter_of_the_driver():
     for jitter in (0.5, 0.5, 0.5, 0.0, 0.999, 0.5, 0.5):
         harness.jitter = jitter
         harness.down()
-        waits.append(round(harness.core.calls.timers.at(Timer.BACKOFF) - harness.now, 1))
+        waits.append(round(harness.core.calls.timers.at(e.BackoffElapsed) - harness.now, 1))
         harness.reconnect()
     assert waits == [1.0, 2.0, 4.0, 6.4, 19.2, 30.0, 30.0]
 
@@ -177,8 +178,8 @@ def test_a_reset_reconnects_with_the_shortest_delay():
         harness.reconnect().agree()
     harness.jitter = 0.999
     harness.receive_json(method="notifications/reset")
-    assert harness.core.calls.timers.at(Timer.BACKOFF) == harness.now + 1.0
-    assert harness.core.failures == 4
+    assert harness.core.calls.timers.at(e.BackoffElapsed) == harness.now + 1.0
+    assert harness.core.recovery.failures == 4
 
 
 def test_a_reset_while_initializing_is_a_failure():
@@ -186,7 +187,7 @@ def test_a_reset_while_initializing_is_a_failure():
     harness.receive_json(method="notifications/reset")
     assert harness.state is S.BACKOFF
     assert isinstance(harness.core.cause, ResetError)
-    assert harness.core.failures == 1
+    assert harness.core.recovery.failures == 1
 
 
 def test_failures_are_reset_after_ten_seconds_in_ready():
@@ -194,9 +195,9 @@ def test_failures_are_reset_after_ten_seconds_in_ready():
     harness.down()
     harness.reconnect().agree()
     harness.wait(9.9)
-    assert harness.core.failures == 1
+    assert harness.core.recovery.failures == 1
     harness.wait(0.2)
-    assert harness.core.failures == 0
+    assert harness.core.recovery.failures == 0
 
 
 def test_failures_are_reset_by_the_first_result_of_a_call():
@@ -205,18 +206,18 @@ def test_failures_are_reset_by_the_first_result_of_a_call():
     harness.down()
     harness.reconnect().agree()
     harness.respond(next(x.id for x in harness.core.calls.pending.values() if x.role is Role.SUBSCRIPTION))
-    assert harness.core.failures == 1
+    assert harness.core.recovery.failures == 1
     harness.receive_json(id=harness.written_call(), error={"code": -1, "message": "no"})
-    assert harness.core.failures == 1
+    assert harness.core.recovery.failures == 1
     harness.respond(harness.written_call())
-    assert harness.core.failures == 0
+    assert harness.core.recovery.failures == 0
 
 
 def test_a_server_that_crashes_after_the_handshake_is_counted():
     harness = harness_in(S.READY)
     for number in range(1, 6):
         harness.down()
-        assert harness.core.failures == number
+        assert harness.core.recovery.failures == number
         harness.reconnect().agree()
 
 
@@ -232,7 +233,7 @@ def test_before_the_first_ready_five_failures_close_the_connection():
         assert harness.state is S.STARTING
         harness.step(e.SpawnFailed(harness.epoch, TransportError(f"failure {number}", exit_code=number)))
         if number < 5:
-            harness.wait(harness.core.calls.timers.at(Timer.BACKOFF) - harness.now)
+            harness.wait(harness.core.calls.timers.at(e.BackoffElapsed) - harness.now)
     assert harness.state is S.CLOSED
     error = harness.only(e.Release).error
     assert isinstance(error, ClosedError)
@@ -265,7 +266,7 @@ def test_a_missing_executable_is_permanent():
     harness.step(e.SpawnRefused(1, refusal := TransportError("no such file", permanent=True)))
     assert harness.state is S.CLOSED
     assert harness.only(e.Release).error.reason is refusal
-    assert harness.core.failures == 0
+    assert harness.core.recovery.failures == 0
 
 
 def die(harness, code=1, *, was_silent=True):
@@ -321,7 +322,6 @@ def test_two_equal_exits_with_another_failure_between_are_not_in_a_row(subtests)
                 harness.wait(2.1)
             else:
                 harness.spawned()
-                harness.up()
                 if between == "garbage":
                     for _ in range(20):
                         harness.receive(b"hello")
@@ -331,7 +331,6 @@ def test_two_equal_exits_with_another_failure_between_are_not_in_a_row(subtests)
                 harness.wait(2.1)
             assert harness.state is S.STARTING
             harness.spawned()
-            harness.up()
             die(harness)
             assert harness.state is S.BACKOFF
 
@@ -379,7 +378,7 @@ def test_a_closed_connection_has_no_calls_timers_or_subscriptions():
     harness.reaped()
     calls = harness.core.calls
     assert (calls.pending, calls.queue, len(calls.timers), len(calls.tombstones)) == ({}, {}, 0, 0)
-    assert harness.core._subscriptions == {}
+    assert harness.core.subscriptions.by_key == {}
 
 
 # --- keepalive --------------------------------------------------------------------------------------------------------
@@ -467,14 +466,14 @@ def test_tombstones_are_swept_every_minute():
     assert len(harness.core.calls.tombstones) > 0
     harness.wait(60.0)
     assert len(harness.core.calls.tombstones) == 0
-    assert harness.core.calls.timers.at(Timer.SWEEP) == 180.0
+    assert harness.core.calls.timers.at(e.SweepDue) == 180.0
 
 
 def test_tombstones_are_swept_in_backoff_but_not_after_the_end():
     harness = harness_in(S.BACKOFF)
-    assert Timer.SWEEP in harness.core.calls.timers
+    assert e.SweepDue in harness.core.calls.timers
     harness.stop()
-    assert Timer.SWEEP not in harness.core.calls.timers
+    assert e.SweepDue not in harness.core.calls.timers
 
 
 def test_at_most_4096_abandoned_ids_are_kept():
@@ -499,7 +498,7 @@ def test_the_negotiation_after_a_stateless_server_has_no_stateless_meta():
     sent = len(harness.effects(e.Send, harness.history))
     harness.reconnect()
     # The server was replaced by one of the handshake era only: `initialize` follows.
-    harness.receive_json(id=harness.core._negotiation.probe_id, error={"code": -32601, "message": "unknown"})
+    harness.receive_json(id=harness.core.negotiation.probe_id, error={"code": -32601, "message": "unknown"})
     probe, initialize = harness.frames(harness.history)[sent:]
     assert (probe["method"], initialize["method"]) == ("server/discover", "initialize")
     assert "_meta" not in initialize["params"]
@@ -508,3 +507,89 @@ def test_the_negotiation_after_a_stateless_server_has_no_stateless_meta():
         for effect in harness.effects(e.Send, harness.history)[sent:]
     ]
     assert members == [1, 0]
+
+
+# --- the component alone ----------------------------------------------------------------------------------------------
+
+
+def recovery(**options):
+    harness = CallsHarness(**options)
+    component = Recovery(harness.turn())
+    return harness, component, TransportLink(harness.calls, is_http=False)
+
+
+def test_failures_are_counted_and_delay_the_next_attempt():
+    harness, component, _ = recovery(backoff_min=1.0, backoff_max=30.0)
+    for failures, delay in ((1, 1.0), (2, 2.0), (3, 4.0)):
+        component.start_backoff()
+        assert (component.failures, harness.calls.timers.at(e.BackoffElapsed)) == (failures, delay)
+    component.start_backoff(is_reset=True)
+    assert (component.failures, harness.calls.timers.at(e.BackoffElapsed)) == (4, 1.0)
+
+
+def test_attempts_are_limited_and_fewer_if_there_is_no_server():
+    for options, cause, limit in (
+        ({"max_attempts": 3}, TransportError("x"), 3),
+        ({}, TransportError("x"), 5),
+        ({}, ProtocolError("x"), 1),
+    ):
+        _, component, _ = recovery(**options)
+        component.cause = cause
+        component.failures = limit - 1
+        assert not component.is_exhausted()
+        component.failures = limit
+        assert component.is_exhausted()
+        assert cause.details["attempts"] == limit
+
+
+def test_a_start_that_times_out_extends_the_next_deadline_until_ready():
+    harness, component, transport = recovery(init_timeout=10.0, open_timeout=60.0)
+    for deadline in (10.0, 20.0, 40.0):
+        component.arm_connect()
+        assert harness.calls.timers.at(e.ConnectExpired) == deadline
+        component.record(e.ConnectExpired(), transport, "ping")
+    component.became_ready()
+    component.arm_connect()
+    assert harness.calls.timers.at(e.ConnectExpired) == 10.0
+
+
+def test_an_exit_code_is_kept_only_if_no_message_was_received():
+    _, component, transport = recovery()
+    for code, was_silent, has_received, expected in (
+        (1, True, False, 1),
+        (0, False, False, 0),
+        (1, False, True, None),
+        (-9, True, False, None),
+        (None, True, False, None),
+    ):
+        transport.has_received_message = has_received
+        component.record(e.WentDown(1, TransportError("x"), code, was_silent), transport, "ping")
+        assert component.last_exit == expected, (code, was_silent, has_received)
+
+
+def test_the_reason_is_the_cause_at_the_end():
+    _, component, transport = recovery()
+    error = TransportError("first")
+    component.record(e.WentDown(1, error), transport, "ping")
+    component.close()
+    component.record(e.StopRequested(), transport, "ping")
+    component.close()
+    assert component.reason is error
+    assert type(component.ended_error(is_closing=True)) is ClosedError
+    _, component, _ = recovery()
+    component.close()
+    assert type(component.ended_error(is_closing=True)) is ShutdownError
+    assert type(component.ended_error(is_closing=False)) is ClosedError
+
+
+def test_a_session_is_new_for_a_while_and_the_warning_is_given_once():
+    harness, component, _ = recovery()
+    assert not component.is_session_new()
+    component.session_renewed_at = 0.0
+    harness.turn(10.0)
+    assert component.is_session_new()
+    component.warn_about_sessions()
+    component.warn_about_sessions()
+    assert len(harness.out) == 1
+    harness.turn(0.1)
+    assert not component.is_session_new()

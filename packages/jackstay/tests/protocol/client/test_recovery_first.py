@@ -2,7 +2,7 @@
 
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError, TransportError
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._table import ClientState as S
+from jackstay.protocol.client._states import ClientState as S
 from model.harness import BOTH, HANDSHAKE, Harness
 
 
@@ -15,7 +15,7 @@ REFUSED = TransportError("cannot connect: connection refused", absent=True)
 
 def test_a_refused_connection_closes():
     harness = first(is_http=True).connect()
-    harness.lost(harness.core._negotiation.handshake_id, REFUSED)
+    harness.lost(harness.core.negotiation.handshake_id, REFUSED)
     assert harness.state is S.CLOSING
     assert harness.core.cause is REFUSED
 
@@ -23,7 +23,7 @@ def test_a_refused_connection_closes():
 def test_with_max_attempts_a_server_may_start_later():
     harness = first(is_http=True, max_attempts=3).connect()
     for _ in range(2):
-        harness.lost(harness.core._negotiation.handshake_id, REFUSED)
+        harness.lost(harness.core.negotiation.handshake_id, REFUSED)
         assert harness.state is S.BACKOFF
         harness.reconnect()
     harness.agree()
@@ -34,7 +34,7 @@ def test_after_the_first_ready_attempts_are_unlimited():
     for _ in range(10):
         harness.down()
         harness.reconnect()
-        harness.lost(harness.core._negotiation.handshake_id, REFUSED)
+        harness.lost(harness.core.negotiation.handshake_id, REFUSED)
         assert harness.state is S.BACKOFF
         harness.reconnect()
         harness.agree()
@@ -60,10 +60,10 @@ def test_a_protocol_violation_closes(subtests):
 def test_a_transient_failure_is_tried_five_times():
     harness = first(is_http=True).connect()
     for _ in range(4):
-        harness.lost(harness.core._negotiation.handshake_id, TransportError("HTTP 503"))
+        harness.lost(harness.core.negotiation.handshake_id, TransportError("HTTP 503"))
         assert harness.state is S.BACKOFF
         harness.reconnect()
-    harness.lost(harness.core._negotiation.handshake_id, TransportError("HTTP 503"))
+    harness.lost(harness.core.negotiation.handshake_id, TransportError("HTTP 503"))
     assert harness.state is S.CLOSING
 
 

@@ -5,8 +5,7 @@ import pytest
 from jackstay.errors import OutcomeUnknownError, TimeoutError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._exchange import Role
-from jackstay.protocol.client._table import ClientState as S
-from jackstay.protocol.client._table import Timer
+from jackstay.protocol.client._states import ClientState as S
 from model.harness import HANDSHAKE, STATELESS, Harness, harness_in
 
 
@@ -48,7 +47,7 @@ def test_a_check_with_a_response_changes_nothing():
     harness.wait(2.0)
     (check,) = checks(harness)
     harness.respond(check)
-    assert Timer.CHECK not in harness.core.calls.timers
+    assert e.CheckExpired not in harness.core.calls.timers
     harness.wait(100.0)
     assert harness.state is S.READY
     assert sent(harness).count("ping") == 1
@@ -240,9 +239,9 @@ def test_the_timeout_of_another_call_shortens_the_check():
     harness.written_call("safe", timeout=100.0, may_replay=True)
     harness.written_call("other", timeout=52.0)
     harness.wait(50.0)
-    assert harness.core.calls.timers.at(Timer.CHECK) == pytest.approx(75.0)
+    assert harness.core.calls.timers.at(e.CheckExpired) == pytest.approx(75.0)
     harness.wait(2.0)
-    assert harness.core.calls.timers.at(Timer.CHECK) == pytest.approx(57.0)
+    assert harness.core.calls.timers.at(e.CheckExpired) == pytest.approx(57.0)
     harness.wait(5.0)
     assert harness.state is S.BACKOFF
 

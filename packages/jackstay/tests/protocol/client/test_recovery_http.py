@@ -7,8 +7,7 @@ from jackstay.errors import (
     TransportError,
 )
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._core import TransportStatus
-from jackstay.protocol.client._table import Timer
+from jackstay.protocol.client._transport import TransportStatus
 from model.harness import HANDSHAKE, STATELESS, Harness, S
 
 # --- single requests --------------------------------------------------------------------------------------------------
@@ -73,13 +72,12 @@ def session_harness():
 def renew(harness):
     """Negotiate the next session immediately."""
     harness.spawned()
-    harness.up()
     harness.agree()
 
 
 def renew_in_time(harness):
     """Negotiate the next session after the backoff, if there is one."""
-    at = harness.core.calls.timers.at(Timer.BACKOFF)
+    at = harness.core.calls.timers.at(e.BackoffElapsed)
     harness.wait(0.0 if at is None else at - harness.now)
     renew(harness)
 
@@ -92,7 +90,7 @@ def test_a_lost_session_is_renewed_without_delay_and_the_request_sent_again():
     assert harness.state is S.STARTING
     assert harness.only(e.Spawn).epoch == 2
     assert harness.effects(e.Close) == []
-    assert harness.core.failures == 0
+    assert harness.core.recovery.failures == 0
     again = harness.only(e.Accept).id
     renew(harness)
     assert [frame.get("id") for frame in harness.frames()][-1] == again
@@ -108,7 +106,6 @@ def test_open_posts_survive_a_session_loss():
     assert harness.only(e.Complete).caller == "second"
     assert harness.state is S.STARTING
     harness.spawned()
-    harness.up()
     harness.receive_json(method="notifications/progress", params={"progressToken": third, "progress": 1})
     assert harness.only(e.ReportProgress).caller == "third"
     harness.lost(third, OutcomeUnknownError("the response ended"))
@@ -163,11 +160,11 @@ def test_a_new_session_that_is_lost_soon_only_delays_the_next():
     harness.wait(9.0)
     harness.step(e.SessionLost(2, harness.call("b")))
     assert harness.state is S.BACKOFF
-    assert harness.core.transport_status is TransportStatus.KEPT
-    assert harness.core.failures == 1
+    assert harness.core.transport.status is TransportStatus.KEPT
+    assert harness.core.recovery.failures == 1
     assert harness.effects(e.Close, harness.history) == []
     assert harness.effects(e.Fail, harness.history) == []
-    assert harness.core.calls.timers.at(Timer.BACKOFF) == harness.now + 1.0
+    assert harness.core.calls.timers.at(e.BackoffElapsed) == harness.now + 1.0
     harness.respond(other)
     assert harness.only(e.Complete).caller == "other"
     harness.wait(1.0)
@@ -183,12 +180,12 @@ def test_the_delay_grows_until_a_call_has_a_result():
     for _ in range(6):
         renew_in_time(harness)
         harness.step(e.SessionLost(harness.epoch, max(harness.core.calls.pending)))
-        delays.append(harness.core.calls.timers.at(Timer.BACKOFF) - harness.now)
+        delays.append(harness.core.calls.timers.at(e.BackoffElapsed) - harness.now)
     assert delays == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
     renew_in_time(harness)
     harness.respond(max(harness.core.calls.pending))
     harness.step(e.SessionLost(harness.epoch, harness.call("b")))
-    assert harness.core.calls.timers.at(Timer.BACKOFF) - harness.now == 1.0
+    assert harness.core.calls.timers.at(e.BackoffElapsed) - harness.now == 1.0
 
 
 def test_a_session_older_than_ten_seconds_is_renewed_without_delay():
@@ -270,7 +267,7 @@ def test_an_http_client_that_fails_in_backoff_is_closed_and_replaced():
     renew(harness)
     harness.step(e.SessionLost(2, harness.call("refused")))
     harness.down(TransportError("connection refused"))
-    assert (harness.state, harness.core.transport_status, harness.only(e.Close).epoch) == (
+    assert (harness.state, harness.core.transport.status, harness.only(e.Close).epoch) == (
         S.BACKOFF,
         TransportStatus.CLOSING,
         2,
@@ -302,7 +299,6 @@ def test_a_busy_call_is_not_lost_or_sent_early_in_a_session_renewal():
     harness.refuse(busy)
     harness.step(e.SessionLost(1, refused))
     harness.spawned()
-    harness.up()
     harness.wait(0.1)
     assert "tools/call" not in harness.methods()
     harness.agree()
@@ -339,7 +335,7 @@ FAILURES = [
 
 
 def handshake(harness):
-    return harness.core._negotiation.handshake_id
+    return harness.core.negotiation.handshake_id
 
 
 def test_a_session_that_cannot_be_renewed_keeps_open_posts(subtests):
@@ -350,7 +346,6 @@ def test_a_session_that_cannot_be_renewed_keeps_open_posts(subtests):
             first, second = harness.call("first", timeout=60.0), harness.call("second", timeout=60.0)
             harness.step(e.SessionLost(1, first))
             harness.spawned()
-            harness.up()
             handshake_id = handshake(harness)
             fail(harness)
             assert harness.state is S.BACKOFF
@@ -369,7 +364,6 @@ def test_the_response_of_an_abandoned_handshake_is_closed():
     harness.call("second", timeout=60.0)
     harness.step(e.SessionLost(1, first))
     harness.spawned()
-    harness.up()
     handshake_id = handshake(harness)
     harness.wait(10.1)
     assert harness.effects(e.CloseResponse) == [e.CloseResponse(handshake_id)]
@@ -379,7 +373,6 @@ def test_without_open_posts_a_session_that_cannot_be_renewed_closes_the_client()
     harness = session_harness()
     harness.step(e.SessionLost(1, harness.call("first", timeout=60.0)))
     harness.spawned()
-    harness.up()
     harness.wait(10.1)
     assert (harness.state, harness.only(e.Close).epoch) == (S.BACKOFF, 2)
 

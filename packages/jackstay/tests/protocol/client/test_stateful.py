@@ -20,8 +20,7 @@ from hypothesis.stateful import (
 
 from jackstay.errors import FrameTooLargeError, OutcomeUnknownError, TransportError
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._core import TransportStatus
-from jackstay.protocol.client._table import Timer
+from jackstay.protocol.client._transport import TransportStatus
 from model.harness import BOTH, HANDSHAKE, STATELESS, Harness, S, discovered, initialized
 
 # The search covers nothing that other tests do not, and coverage makes it five times slower.
@@ -254,7 +253,6 @@ class HostileEnvironment(RuleBasedStateMachine):
             self.alive, self.is_up = "live", True
             self.harness.step(e.Spawned(epoch))
             self.perform()
-            self.harness.step(e.CameUp(epoch))
         else:
             self.alive = "none"
             kind = e.SpawnFailed if outcome == "failed" else e.SpawnRefused
@@ -323,7 +321,7 @@ class HostileEnvironment(RuleBasedStateMachine):
         self.perform()
 
     @precondition(lambda self: self.live_epoch > 1)
-    @rule(kind=st.sampled_from([e.CameUp, e.Reaped, e.BecameWritable]))
+    @rule(kind=st.sampled_from([e.Reaped, e.BecameWritable]))
     def stale(self, kind):
         before = self.harness.state
         self.harness.step(kind(self.live_epoch - 1))
@@ -479,17 +477,17 @@ class HostileEnvironment(RuleBasedStateMachine):
         if core.state in (S.CLOSING, S.CLOSED):
             assert not calls.pending
             assert not calls.queue
-            assert not core._serving
-            assert not core._waiters
+            assert not core.peer_requests.serving
+            assert not core.waiters
         if core.state is S.CLOSED:
             assert self.alive == "none"
-            assert core.transport_status is TransportStatus.NONE
+            assert core.transport.status is TransportStatus.NONE
             assert len(calls.timers) == len(calls.tombstones) == 0
         if core.state is S.BACKOFF:
             assert all(id in calls.queue for id in calls.pending)
-            assert {Timer.BACKOFF, Timer.CLOSE} & set(calls.timers.armed)
+            assert {e.BackoffElapsed, e.CloseExpired} & set(calls.timers.armed)
         if core.state in (S.STARTING, S.INITIALIZING):
-            assert Timer.CONNECT in calls.timers
+            assert e.ConnectExpired in calls.timers
 
     def teardown(self):
         """Stop the connection and check that nothing is left."""

@@ -1,9 +1,12 @@
 """The table of a client's lifecycle: it is complete, and its actions, guards and timers are consistent."""
 
+import inspect
+
 from jackstay.protocol._machine import readable_name
+from jackstay.protocol.client import _actions as a
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._connection import _TIMER_EVENTS, ClientConnection
-from jackstay.protocol.client._table import CELLS, CLIENT, ENTRIES, ROWS, TIMERS, Action, ClientState, Guard, Timer
+from jackstay.protocol.client._states import TIMERS, ClientState
+from jackstay.protocol.client._table import CELLS, CLIENT, ENTRIES, ROWS, STALE
 
 S = ClientState
 
@@ -42,15 +45,14 @@ def every_branch():
     return [branch for cells in ROWS.values() for cell in cells for branch in cell.branches()]
 
 
-def test_every_action_and_guard_is_used_and_implemented():
-    actions = {action for branch in every_branch() for action in branch.actions}
-    actions |= {action for row in ENTRIES.values() for action in row}
-    assert actions == set(Action) == set(ClientConnection.ACTIONS)
-    guards = {branch.guard for branch in every_branch() if branch.guard is not None}
-    assert guards == set(Guard) == set(ClientConnection.GUARDS)
-    assert all(
-        callable(function) for function in [*ClientConnection.ACTIONS.values(), *ClientConnection.GUARDS.values()]
-    )
+def test_every_action_and_guard_is_used_and_described():
+    used = {action for branch in every_branch() for action in branch.actions}
+    used |= {action for row in ENTRIES.values() for action in row}
+    used |= {branch.guard for branch in every_branch() if branch.guard is not None}
+    functions = {name: function for name, function in vars(a).items() if inspect.isfunction(function)}
+    public = {x for name, x in functions.items() if x.__module__ == a.__name__ and not name.startswith("_")}
+    assert used == public
+    assert [function.__name__ for function in used if not function.__doc__ or "\n" in function.__doc__] == []
 
 
 def test_every_guard_has_an_alternative():
@@ -74,53 +76,57 @@ def test_every_state_can_be_stopped_or_has_stopped():
         assert leads <= {S.CLOSING, S.CLOSED} or state in (S.CLOSING, S.CLOSED)
 
 
-def test_every_transition_to_backoff_counts_a_failure_or_skips_the_probe():
-    counting = {Action.START_BACKOFF, Action.START_MIN_BACKOFF, Action.SKIP_PROBE}
+def test_every_transition_to_backoff_counts_a_failure_unless_only_the_probe_was_sent():
     for branch in every_branch():
         if branch.to is S.BACKOFF:
-            assert len(counting & set(branch.actions)) == 1
-            assert Action.RECORD_CAUSE in branch.actions
+            counted = {a.start_backoff} & set(branch.actions)
+            assert len(counted) == (branch.guard is not a.has_only_probed)
+            assert a.record_cause in branch.actions
 
 
 def test_the_actions_on_entering_each_state():
-    assert ENTRIES == {
-        S.STARTING: (Action.ARM_CONNECT, Action.SPAWN),
-        S.INITIALIZING: (Action.OPEN_NEGOTIATION,),
+    assert {
+        S.STARTING: (a.arm_connect, a.spawn),
+        S.INITIALIZING: (a.open_negotiation,),
         # Queued calls are sent after subscriptions were opened again.
-        S.READY: (Action.ARM_READY_TIMERS, Action.REOPEN, Action.RELEASE_WAITERS, Action.FLUSH),
-        S.BACKOFF: (Action.DROP_UNLESS_KEPT, Action.CHECK_ATTEMPTS),
+        S.READY: (a.arm_ready_timers, a.reopen, a.release_waiters, a.flush),
+        S.BACKOFF: (a.drop_transport, a.check_attempts),
         # Callers are released before the transport is closed.
-        S.CLOSING: (Action.END_CALLS, Action.END_WAITERS, Action.CLOSE),
-        S.CLOSED: (Action.END_CALLS, Action.END_WAITERS, Action.CLEAR),
-    }
+        S.CLOSING: (a.end_calls, a.end_waiters, a.close),
+        S.CLOSED: (a.end_calls, a.end_waiters, a.clear),
+    } == ENTRIES
 
 
 def test_every_timer_has_an_event_that_is_handled_in_exactly_its_states():
-    assert set(TIMERS) == set(Timer) == set(_TIMER_EVENTS)
     for timer, states in TIMERS.items():
         for state in ClientState:
-            cell = CELLS[_TIMER_EVENTS[timer]][state]
+            cell = CELLS[timer][state]
             is_handled = bool(cell.actions or cell.to or cell.guard)
             assert is_handled is (state in states), (timer, state)
 
 
 def test_a_timer_that_expired_just_before_the_state_changed_is_ignored():
     """Timers are disarmed on leaving a state; one that was already due may still be stepped in the next state."""
-    by_timer = {branch.to for event in _TIMER_EVENTS.values() for cell in ROWS[event] for branch in cell.branches()}
-    for event in _TIMER_EVENTS.values():
+    by_timer = {branch.to for event in TIMERS for cell in ROWS[event] for branch in cell.branches()}
+    for event in TIMERS:
         for state in by_timer - {None, S.STARTING}:
             assert not CELLS[event][state].is_impossible, (event, state)
 
 
-def test_every_transport_event_has_its_epoch():
-    from_a_transport = {
-        e.Spawned, e.SpawnFailed, e.SpawnRefused, e.CameUp, e.WentDown, e.Reaped, e.Refused, e.BecameWritable,
-        e.ExchangeLost, e.SessionLost, e.PostQueued, e.PostStarted, e.OversizeReceived,
-    }  # fmt: skip
-    assert {event.__name__ for event in from_a_transport if not issubclass(event, e.TransportEvent)} == set()
+def test_every_event_of_a_transport_has_its_epoch_and_a_row_for_a_late_one():
+    """Events about one request are valid in any epoch: a request over HTTP outlives its session."""
+    with_epoch = {event for event in ROWS if "epoch" in event.__struct_fields__}
+    assert with_epoch - {event for event in ROWS if issubclass(event, e.TransportEvent)} == {
+        e.ExchangeLost,
+        e.PostStarted,
+        *STALE.values(),
+    }
+    for event, late in STALE.items():
+        assert event.__struct_fields__ == late.__struct_fields__
+        assert all(a.count in cell.actions for cell in ROWS[late])
 
 
 def test_names_have_distinct_values():
-    """Enum members with equal values are aliases: both would run the same action."""
-    for names in (ClientState, Action, Guard, Timer):
+    """Enum members with equal values are aliases: one would replace the other."""
+    for names in (ClientState,):
         assert [name for name, member in names.__members__.items() if member.name != name] == []

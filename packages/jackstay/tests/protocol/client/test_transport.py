@@ -5,10 +5,10 @@ import pytest
 from jackstay.errors import ClosedError, JsonRpcError, ProtocolError, ShutdownError, TransportError
 from jackstay.protocol._versions import Era
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._core import TransportStatus
 from jackstay.protocol.client._exchange import Role
-from jackstay.protocol.client._table import Timer
+from jackstay.protocol.client._transport import TransportLink, TransportStatus
 from model.harness import BOTH, HANDSHAKE, STATELESS, Harness, S, discovered, harness_in, initialized
+from scripted.calls import CallsHarness
 
 UNKNOWN = {"code": -32601, "message": "what?"}
 
@@ -20,24 +20,63 @@ def both(**options):
 # --- spawning and closing ---------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_sent_before_the_transport_is_up():
+def test_the_negotiation_begins_when_the_transport_is_open():
     harness = Harness()
     harness.start()
-    harness.spawned()
     assert harness.methods(harness.history) == []
-    assert harness.core.transport_status is TransportStatus.LIVE
-    harness.up()
-    assert harness.methods() == ["initialize"]
-    harness.up()
-    assert harness.methods() == []
-
-
-def test_up_before_spawned_is_both():
-    harness = Harness()
-    harness.start()
-    harness.up()
+    harness.spawned()
     assert harness.state is S.INITIALIZING
     assert harness.methods() == ["initialize"]
+    assert harness.core.transport.status is TransportStatus.OPEN
+
+
+def link(**options):
+    """Return the component alone, under a fake clock, with a transport of epoch 1."""
+    harness = CallsHarness(**options)
+    transport = TransportLink(harness.turn(), is_http=False)
+    transport.spawn(1)
+    return harness, transport
+
+
+def test_a_transport_is_closed_once_and_its_end_disarms_the_deadline():
+    harness, transport = link(close_step=2.0)
+    harness.turn()
+    transport.close(1)
+    transport.close(1)
+    assert harness.out == [e.Close(1)]
+    assert harness.calls.timers.armed == {e.CloseExpired: 8.0}
+    transport.ended()
+    assert (transport.status, harness.calls.timers.armed) == (TransportStatus.NONE, {})
+    transport.close(1)
+    assert harness.out == [e.Close(1)]
+
+
+def test_a_kept_transport_can_be_closed():
+    harness, transport = link()
+    transport.status = TransportStatus.KEPT
+    harness.turn()
+    transport.close(1)
+    assert (harness.out, transport.status) == ([e.Close(1)], TransportStatus.CLOSING)
+
+
+def test_a_new_transport_begins_without_the_frames_of_the_old_one():
+    _, transport = link()
+    transport.invalid_frame_received(ProtocolError("no", quote="hello"), is_first_start=True)
+    assert "'hello'" in transport.non_mcp_output
+    transport.message_received()
+    assert (transport.invalid_frames, transport.has_received_message, transport.non_mcp_output) == (0, True, "")
+    transport.spawn(2)
+    assert (transport.has_received_message, transport.last_line) == (False, "")
+
+
+def test_other_output_shortens_the_connect_deadline_until_the_first_message():
+    harness, transport = link(init_timeout=10.0)
+    harness.calls.timers.arm(e.ConnectExpired, 10.0)
+    hint = transport.invalid_frame_received(ProtocolError("no", quote="hello"), is_first_start=True)
+    assert "standard output" in hint
+    assert harness.calls.timers.at(e.ConnectExpired) == 1.5
+    transport.message_received()
+    assert harness.calls.timers.at(e.ConnectExpired) == 10.0
 
 
 def test_one_deadline_covers_spawn_to_ready(subtests):
@@ -57,11 +96,11 @@ def starts(harness, count):
     limits = []
     for _ in range(count):
         assert harness.state is S.STARTING
-        limits.append(harness.core.calls.timers.at(Timer.CONNECT) - harness.core.calls.now)
+        limits.append(harness.core.calls.timers.at(e.ConnectExpired) - harness.core.calls.now)
         harness.wait(limits[-1])
         assert harness.state is S.BACKOFF
         harness.reaped()
-        harness.wait(harness.core.calls.timers.at(Timer.BACKOFF) - harness.core.calls.now)
+        harness.wait(harness.core.calls.timers.at(e.BackoffElapsed) - harness.core.calls.now)
     return limits
 
 
@@ -86,22 +125,21 @@ def test_the_limit_is_reset_when_ready_and_kept_after_another_failure():
     harness.start()
     assert starts(harness, 2) == [pytest.approx(10), pytest.approx(20)]
     harness.step(e.SpawnFailed(harness.core.epoch, TransportError("no")))
-    harness.wait(harness.core.calls.timers.at(Timer.BACKOFF) - harness.core.calls.now)
-    assert harness.core.calls.timers.at(Timer.CONNECT) - harness.core.calls.now == pytest.approx(40)
+    harness.wait(harness.core.calls.timers.at(e.BackoffElapsed) - harness.core.calls.now)
+    assert harness.core.calls.timers.at(e.ConnectExpired) - harness.core.calls.now == pytest.approx(40)
     harness.spawned()
-    harness.up()
     harness.agree()
     assert harness.state is S.READY
     harness.down()
     harness.reaped()
-    harness.wait(harness.core.calls.timers.at(Timer.BACKOFF) - harness.core.calls.now)
+    harness.wait(harness.core.calls.timers.at(e.BackoffElapsed) - harness.core.calls.now)
     assert starts(harness, 1) == [pytest.approx(10)]
 
 
 def test_the_deadline_is_disarmed_in_ready():
     harness = harness_in(S.READY)
-    assert Timer.CONNECT not in harness.core.calls.timers
-    assert Timer.PROBE not in harness.core.calls.timers
+    assert e.ConnectExpired not in harness.core.calls.timers
+    assert e.ProbeExpired not in harness.core.calls.timers
 
 
 def test_stop_while_starting_waits_for_the_spawn_and_closes_it():
@@ -122,8 +160,6 @@ def test_a_spawn_that_succeeds_after_its_deadline_is_closed():
     harness.spawned()
     assert harness.out == [e.Close(1)]
     assert harness.state is S.BACKOFF
-    harness.up()
-    assert harness.out == []
 
 
 def test_a_spawn_that_fails_after_its_deadline_leaves_nothing_to_reap(subtests):
@@ -132,7 +168,7 @@ def test_a_spawn_that_fails_after_its_deadline_leaves_nothing_to_reap(subtests):
             harness = harness_in(S.STARTING)
             harness.wait(10.1)
             harness.step(kind(1, TransportError("no")))
-            assert harness.core.transport_status is TransportStatus.NONE
+            assert harness.core.transport.status is TransportStatus.NONE
             assert harness.state is S.BACKOFF
             harness.wait(1.0)
             assert harness.state is S.STARTING
@@ -152,12 +188,12 @@ def test_a_spawn_that_fails_after_the_backoff_starts_the_next(subtests):
 def test_closing_has_a_deadline():
     harness = harness_in(S.READY)
     harness.stop()
-    assert harness.core.calls.timers.armed == {Timer.CLOSE: 8.0}
+    assert harness.core.calls.timers.armed == {e.CloseExpired: 8.0}
     harness.wait(8.1)
     assert harness.kinds() == "Leak Transition"
     assert harness.only(e.Leak).epoch == 1
     assert harness.state is S.CLOSED
-    assert harness.core.transport_status is TransportStatus.NONE
+    assert harness.core.transport.status is TransportStatus.NONE
 
 
 def test_a_transport_is_closed_once():
@@ -206,7 +242,7 @@ def test_the_known_era_and_the_versions_decide_what_is_sent_first(subtests):
             ):
                 harness = Harness(versions=versions, known_era=known_era, is_http=is_http).connect()
                 assert harness.methods(harness.history) == [method]
-                assert (Timer.PROBE in harness.core.calls.timers) is (is_armed and not is_http)
+                assert (e.ProbeExpired in harness.core.calls.timers) is (is_armed and not is_http)
 
 
 # --- negotiation ------------------------------------------------------------------------------------------------------
@@ -217,7 +253,7 @@ def test_a_discover_result_decides_for_the_stateless_era():
     harness.receive_json(id=1, result=discovered())
     assert harness.state is S.READY
     assert harness.methods() == []  # this era has no notifications/initialized
-    assert (harness.core.server.era, harness.core.known_era) == (Era.STATELESS, Era.STATELESS)
+    assert (harness.core.server.era, harness.core.negotiation.known_era) == (Era.STATELESS, Era.STATELESS)
 
 
 def test_an_error_to_the_probe_leads_to_initialize():
@@ -227,7 +263,7 @@ def test_an_error_to_the_probe_leads_to_initialize():
     harness.receive_json(id=2, result=initialized())
     assert harness.state is S.READY
     assert harness.methods() == ["notifications/initialized"]
-    assert (harness.core.server.era, harness.core.known_era) == (Era.HANDSHAKE, Era.HANDSHAKE)
+    assert (harness.core.server.era, harness.core.negotiation.known_era) == (Era.HANDSHAKE, Era.HANDSHAKE)
 
 
 def test_a_malformed_response_to_the_probe_leads_to_initialize():
@@ -251,7 +287,7 @@ def test_an_initialize_result_decides_and_a_later_discover_result_is_counted():
     harness.wrote()
     harness.receive_json(id=2, result=initialized())
     assert harness.state is S.READY
-    assert harness.core.known_era is Era.HANDSHAKE
+    assert harness.core.negotiation.known_era is Era.HANDSHAKE
     assert harness.core.calls.pending == {}
     harness.receive_json(id=1, result=discovered())
     assert harness.only(e.Stray).kind == "late"
@@ -273,7 +309,7 @@ def test_a_discover_result_waits_for_the_response_to_an_open_initialize(subtests
             assert harness.state is S.INITIALIZING
             harness.receive_json(id=2, **response)
             assert harness.state is S.READY
-            assert harness.core.known_era is era
+            assert harness.core.negotiation.known_era is era
 
 
 def test_a_discover_result_without_a_response_to_initialize_sets_the_known_era():
@@ -282,7 +318,7 @@ def test_a_discover_result_without_a_response_to_initialize_sets_the_known_era()
     harness.receive_json(id=1, result=discovered())
     harness.wait(10.1)
     assert harness.state is S.BACKOFF
-    assert harness.core.known_era is Era.STATELESS
+    assert harness.core.negotiation.known_era is Era.STATELESS
 
 
 def test_an_unusable_response_waits_for_the_other():
@@ -330,8 +366,8 @@ def test_a_transient_refusal_of_initialize_backs_off_and_resets_the_known_era():
     harness = both(known_era=Era.HANDSHAKE).connect()
     harness.receive_json(id=1, error={"code": -32603, "message": "starting up"})
     assert harness.state is S.BACKOFF
-    assert harness.core.known_era is None
-    assert harness.core.failures == 1
+    assert harness.core.negotiation.known_era is None
+    assert harness.core.recovery.failures == 1
     harness.reconnect()
     assert harness.methods(harness.history)[-1] == "server/discover"
 
@@ -343,22 +379,22 @@ def test_the_known_era_survives_restarts():
     harness.down()
     harness.reconnect()
     assert harness.methods(harness.history)[-1] == "initialize"
-    assert harness.core.known_era is Era.HANDSHAKE
+    assert harness.core.negotiation.known_era is Era.HANDSHAKE
 
 
 def test_the_known_era_is_reset_after_a_timeout():
     harness = both(known_era=Era.STATELESS).connect()
     harness.wait(10.1)
-    assert harness.core.known_era is None
+    assert harness.core.negotiation.known_era is None
     harness.reconnect()
-    assert Timer.PROBE in harness.core.calls.timers
+    assert e.ProbeExpired in harness.core.calls.timers
 
 
 def test_the_known_era_is_reset_after_a_permanent_refusal():
     harness = both(known_era=Era.HANDSHAKE).connect()
     harness.receive_json(id=1, result=initialized("1999-01-01"))
     assert harness.state is S.CLOSING
-    assert harness.core.known_era is None
+    assert harness.core.negotiation.known_era is None
 
 
 def test_another_version_is_tried_on_the_same_connection():
@@ -383,7 +419,7 @@ def test_initialize_refused_with_stateless_versions_leads_to_the_probe():
     assert harness.methods() == ["server/discover"]
     harness.receive_json(id=2, result=discovered())
     assert harness.state is S.READY
-    assert harness.core.known_era is Era.STATELESS
+    assert harness.core.negotiation.known_era is Era.STATELESS
 
 
 def test_there_are_at_most_three_steps():
@@ -416,14 +452,13 @@ def test_a_server_that_exits_on_the_probe_is_restarted_immediately_with_initiali
     harness = both().connect()
     harness.down()
     assert harness.state is S.BACKOFF
-    assert harness.core.failures == 0
-    assert Timer.BACKOFF not in harness.core.calls.timers
+    assert harness.core.recovery.failures == 0
+    assert e.BackoffElapsed not in harness.core.calls.timers
     harness.reaped()
     assert harness.state is S.STARTING
     harness.spawned()
-    harness.up()
     assert harness.methods() == ["initialize"]
-    assert Timer.PROBE not in harness.core.calls.timers
+    assert e.ProbeExpired not in harness.core.calls.timers
 
 
 def test_a_server_that_exits_twice_on_the_probe_is_a_failure():
@@ -431,22 +466,22 @@ def test_a_server_that_exits_twice_on_the_probe_is_a_failure():
     harness.down()
     harness.reconnect()
     harness.down()
-    assert harness.core.failures == 1
-    assert Timer.BACKOFF in harness.core.calls.timers
+    assert harness.core.recovery.failures == 1
+    assert e.BackoffElapsed in harness.core.calls.timers
 
 
 def test_with_initialize_sent_too_going_down_is_counted():
     harness = both().connect()
     harness.wait(3.1)
     harness.down()
-    assert harness.core.failures == 1
+    assert harness.core.recovery.failures == 1
 
 
 def test_with_only_the_stateless_era_going_down_is_counted():
     harness = Harness(versions=STATELESS).connect()
     harness.down()
-    assert harness.core.failures == 1
-    assert Timer.BACKOFF in harness.core.calls.timers
+    assert harness.core.recovery.failures == 1
+    assert e.BackoffElapsed in harness.core.calls.timers
 
 
 def test_a_stateless_server_that_crashed_once_is_probed_again(subtests):
@@ -491,7 +526,7 @@ def test_a_negotiation_whose_request_is_lost_backs_off_immediately(subtests):
             harness = Harness(versions=versions, is_http=True).connect()
             harness.lost(1, TransportError("connection refused"))
             assert harness.state is S.BACKOFF
-            assert harness.core.failures == 1
+            assert harness.core.recovery.failures == 1
             assert str(harness.core.cause) == "connection refused"
 
 
@@ -540,7 +575,6 @@ def test_an_oversized_handshake_fails_with_the_limit():
     harness = Harness(max_frame_bytes=1024, client_info={"name": "x" * 2000, "version": "1"})
     harness.start()
     harness.spawned()
-    harness.up()
     harness.wait(10.1)
     assert harness.effects(e.Send, harness.history) == []
     assert harness.state in (S.BACKOFF, S.CLOSING, S.CLOSED)
@@ -576,7 +610,7 @@ def test_an_error_to_initialize_after_a_discover_result_selects_the_stateless_er
     harness.receive_json(id=1, result=discovered())
     harness.receive_json(id=2, error=UNKNOWN)
     assert harness.state is S.READY
-    assert harness.core.known_era is Era.STATELESS
+    assert harness.core.negotiation.known_era is Era.STATELESS
 
 
 def test_the_negotiation_of_a_new_session_keeps_open_posts():
@@ -584,7 +618,6 @@ def test_the_negotiation_of_a_new_session_keeps_open_posts():
     lost, open_post = harness.call("lost"), harness.call("open")
     harness.step(e.SessionLost(1, lost))
     harness.spawned()
-    harness.up()
     harness.agree()
     harness.respond(open_post)
     assert harness.only(e.Complete).caller == "open"
@@ -600,7 +633,7 @@ def test_a_request_during_the_probe_gets_a_response_and_begins_the_handshake(sub
             assert [frame.get("method") for frame in frames] == ["initialize", None]
             assert ("result" in frames[1]) is (method == "ping")
             assert frames[1]["id"] == "p"
-            assert Timer.PROBE not in harness.core.calls.timers
+            assert e.ProbeExpired not in harness.core.calls.timers
             harness.wrote()
             harness.agree()
 

@@ -14,7 +14,8 @@ __all__, __getattr__, __dir__ = attach(
         "._inbox": "Inbox QueuedNotification",
         "._keywords": "ClientKeywords FleetKeywords",
         "._settings": "SETTINGS Settings",
-        "._table": "CLIENT ClientState",
+        "._states": "ClientState",
+        "._table": "CLIENT",
         ".events": "ServerFacts",
     },
 )

@@ -6,8 +6,6 @@ transports of a connection and are never reused, so a late response from an old 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
-from enum import Enum
 from typing import TypeAlias
 
 import msgspec
@@ -28,19 +26,16 @@ from jackstay.errors import (
     UsageError,
 )
 from jackstay.protocol._timers import Timers
-from jackstay.protocol.client._backoff import retry_delay
 from jackstay.protocol.client._exchange import (
     CELLS,
     Exchange,
-    ExchangeAction,
     ExchangeEvent,
-    ExchangeGuard,
     ExchangeState,
+    Outcome,
     Role,
     Tombstones,
 )
 from jackstay.protocol.client._settings import MAX_TOMBSTONES, Settings
-from jackstay.protocol.client._table import Timer
 from jackstay.protocol.client.events import (
     Accept,
     Called,
@@ -48,12 +43,14 @@ from jackstay.protocol.client.events import (
     Complete,
     Effects,
     EndSubscription,
+    Event,
     Fail,
     Resume,
+    RetryDue,
     Send,
-    Withdraw,
+    Stray,
 )
-from jackstay.protocol.wire._jsonrpc import encode_notification, encode_request
+from jackstay.protocol.wire._jsonrpc import encode_request
 
 _UNSET = msgspec.UNSET
 
@@ -66,16 +63,8 @@ _ABANDONED, _DONE = ExchangeState.ABANDONED, ExchangeState.DONE
 FLUSH_BATCH_SIZE = 16
 
 
-class Retry(msgspec.Struct, frozen=True):
-    """The name of a call's retry timer; its deadline's name is the id itself."""
-
-    id: int
-
-
-TimerName: TypeAlias = int | Retry | Timer
-
-# The outcome of a call: a result, an error, or None for a busy transport, whose error depends on the attempts.
-Outcome: TypeAlias = msgspec.Raw | McpError | None
+# A timer is named by the event that it becomes; the deadline of a call by the call's id, for speed.
+TimerName: TypeAlias = int | RetryDue | type[Event]
 
 
 class Calls:
@@ -240,7 +229,7 @@ class Calls:
             may_replay=event.may_replay,
         )
         self.pending[exchange.id] = exchange
-        self._arm_deadline(exchange, began_at if event.moved_at is None else event.moved_at)
+        self.arm_deadline(exchange, began_at if event.moved_at is None else event.moved_at)
         return exchange
 
     def make_internal(self, method: str, params: bytes, role: Role, *, meta: bytes = b"", caller: object = None) -> int:
@@ -292,8 +281,11 @@ class Calls:
         return b"{%b}" % b",".join(members)
 
     def flush(self) -> None:
-        """Send queued calls in order, one batch at a time, until the transport is busy; none while a check is open."""
-        if self.is_checking:
+        """Send queued calls in order, one batch at a time, until the transport is busy.
+
+        None are sent unless the connection is ready, nor while a health check is open.
+        """
+        if not self.can_send or self.is_checking:
             return
         sent = 0
         if self.returned and not self.is_full:
@@ -312,6 +304,11 @@ class Calls:
             self.send_request(self.pending[id])
 
     # --- what happens to calls ----------------------------------------------------------------------------------------
+
+    def find_sent(self, id: object) -> Exchange | None:
+        """Return the exchange with this id if it was sent and is open, else None."""
+        exchange = self.pending.get(id) if isinstance(id, int) else None
+        return exchange if exchange is not None and exchange.state is ExchangeState.SENT else None
 
     def is_written(self, exchange: Exchange) -> bool:
         """Return True if any byte of it may have been sent; over HTTP, unless it still waits for a connection."""
@@ -340,7 +337,7 @@ class Calls:
     def advance(self, exchange: Exchange, what: ExchangeEvent, outcome: Outcome = None) -> None:
         """Run the table for `what`. `outcome` is for the caller, in cells that complete or fail the call."""
         cell = CELLS[what, exchange.state]
-        while cell.guard is not None and not _GUARDS[cell.guard](self, exchange):
+        while cell.guard is not None and not cell.guard(self, exchange):
             assert cell.otherwise is not None  # tests check that every guarded cell has one
             cell = cell.otherwise
         if cell.is_impossible:
@@ -348,7 +345,7 @@ class Calls:
                 raise InvalidEventError(what.value, exchange.state.value)
             return
         for action in cell.actions:
-            _ACTIONS[action](self, exchange, outcome)
+            action(self, exchange, outcome)
         state = cell.to
         if state is None:
             return
@@ -366,7 +363,23 @@ class Calls:
             self.internal -= 1
         self.queue.pop(exchange.id, None)
         self.timers.disarm(exchange.id)
-        self.timers.disarm(Retry(exchange.id))
+        self.timers.disarm(RetryDue(exchange.id))
+
+    def clear(self) -> None:
+        """Disarm every timer and remove every tombstone: the connection is closed."""
+        for name in self.timers.armed:
+            self.timers.disarm(name)
+        self.tombstones.clear()
+
+    def count_stray(self, id: int | str | None) -> None:
+        """Count a response that belongs to no open request, as late or unknown."""
+        if isinstance(id, int) and self.tombstones.contains(id, self.now):
+            self.tombstones.discard(id)
+            self.late += 1
+            self.out.append(Stray("late", self.late))
+        else:
+            self.unknown += 1
+            self.out.append(Stray("unknown", self.unknown))
 
     def abandon(self, exchange: Exchange) -> None:
         """Forget it, and remember its id so that a late response is recognized."""
@@ -465,7 +478,7 @@ class Calls:
             return OutcomeUnknownError(cause.message, exit_code=exit_code, stderr_tail=tail)
         return TransportError(cause.message, exit_code=exit_code, stderr_tail=tail)
 
-    def _arm_deadline(self, exchange: Exchange, moved_at: float) -> None:
+    def arm_deadline(self, exchange: Exchange, moved_at: float) -> None:
         """Arm the earlier deadline; the soft one counts from `moved_at`."""
         at = exchange.soft_at = None if exchange.timeout is None else moved_at + exchange.timeout
         if at is None or (exchange.hard_at is not None and exchange.hard_at < at):
@@ -477,73 +490,6 @@ class Calls:
             exchange.due_at = at
             at = self.now + (at - self.now) / 2
         self.timers.arm(exchange.id, at)
-
-    # --- actions of the table -----------------------------------------------------------------------------------------
-
-    def _complete(self, exchange: Exchange, outcome: Outcome) -> None:
-        if isinstance(outcome, msgspec.Raw):
-            self.out.append(Complete(exchange.caller, exchange.id, outcome))
-        else:
-            self._fail(exchange, outcome)
-
-    def _fail(self, exchange: Exchange, outcome: Outcome) -> None:
-        # Only a refusal by a busy transport comes without an error.
-        refused = BackpressureError.after(exchange.attempts, exchange.id)
-        self.fail(exchange, outcome if isinstance(outcome, McpError) else refused)
-
-    def _extend_deadline(self, exchange: Exchange, _: Outcome) -> None:
-        self._arm_deadline(exchange, self.now)
-
-    def _cancel(self, exchange: Exchange, _: Outcome) -> None:
-        # Never for the probe or the handshake (2025-11-25 basic/utilities/cancellation); one attempt, never retried.
-        if exchange.role is not Role.CALL and exchange.role is not Role.SUBSCRIPTION:
-            return
-        if self.closes_response_to_cancel:
-            self.out.append(CloseResponse(exchange.id))
-        elif self.can_send:
-            frame = encode_notification("notifications/cancelled", b'{"requestId":%d}' % exchange.id)
-            self.number += 1
-            self.out.append(Send(frame, self.number))
-        elif self.is_http:
-            # Its session is gone, so the server cannot be notified; but its response is still open.
-            self.out.append(CloseResponse(exchange.id))
-
-    def _withdraw(self, exchange: Exchange, _: Outcome) -> None:
-        self.out.append(Withdraw(exchange.id, exchange.number))
-
-    def _arm_retry(self, exchange: Exchange, _: Outcome) -> None:
-        self.timers.arm(Retry(exchange.id), self.now + retry_delay(self.settings, self.jitter))
-
-    def _enqueue(self, exchange: Exchange, _: Outcome) -> None:
-        exchange.number = exchange.attempts = 0
-        exchange.is_unsent = False
-        self.timers.disarm(Retry(exchange.id))
-        self.queue[exchange.id] = None
-        if self.is_full:
-            self.returned.append(exchange.id)
-
-    def _mark_sent(self, exchange: Exchange, _: Outcome) -> None:
-        exchange.was_sent = self.may_have_run(exchange)
-        exchange.may_replay = False
-
-    def _assign_new_id(self, exchange: Exchange, _: Outcome) -> None:
-        """Assign a new id, because the old one may still get a response. The deadline stays the same."""
-        deadline = self.timers.at(exchange.id) if exchange.due_at is None else exchange.due_at
-        exchange.due_at = None
-        self.abandon(exchange)
-        self.last_id += 1
-        exchange.id = self.last_id
-        exchange.waits_for_ready = True
-        self.pending[exchange.id] = exchange
-        if deadline is not None:
-            self.timers.arm(exchange.id, deadline)
-        self.out.append(Accept(exchange.caller, exchange.id))
-
-    def _count_late(self, _exchange: Exchange, _: Outcome) -> None:
-        self.late += 1
-
-    def _count_unknown(self, _exchange: Exchange, _: Outcome) -> None:
-        self.unknown += 1
 
 
 def _no_session(exchange: Exchange) -> SessionLostError:
@@ -559,29 +505,3 @@ def _as_outcome_unknown(error: McpError) -> McpError:
     unknown = OutcomeUnknownError(error.message)
     unknown.__cause__ = error
     return unknown
-
-
-_ACTIONS: dict[Enum, Callable[[Calls, Exchange, Outcome], None]] = {
-    ExchangeAction.COMPLETE: Calls._complete,
-    ExchangeAction.FAIL: Calls._fail,
-    ExchangeAction.EXTEND_DEADLINE: Calls._extend_deadline,
-    ExchangeAction.CANCEL: Calls._cancel,
-    ExchangeAction.WITHDRAW: Calls._withdraw,
-    ExchangeAction.ARM_RETRY: Calls._arm_retry,
-    ExchangeAction.QUEUE: Calls._enqueue,
-    ExchangeAction.MARK_SENT: Calls._mark_sent,
-    ExchangeAction.ASSIGN_NEW_ID: Calls._assign_new_id,
-    ExchangeAction.COUNT_LATE: Calls._count_late,
-    ExchangeAction.COUNT_UNKNOWN: Calls._count_unknown,
-}
-
-_GUARDS: dict[Enum, Callable[[Calls, Exchange], bool]] = {
-    ExchangeGuard.WRITTEN: Calls.is_written,
-    ExchangeGuard.WAITS_IF_BUSY: lambda _, exchange: exchange.waits_if_busy,
-    ExchangeGuard.WAITS_FOR_READY: lambda _, exchange: exchange.waits_for_ready,
-    ExchangeGuard.HAS_ATTEMPTS_LEFT: lambda calls, exchange: exchange.attempts < calls.settings.retry_attempts,
-    ExchangeGuard.MAY_REPLAY: lambda _, exchange: exchange.may_replay,
-    ExchangeGuard.HAS_SESSION_ATTEMPTS_LEFT: lambda calls, exchange: (
-        exchange.refusals < calls.settings.session_attempts
-    ),
-}

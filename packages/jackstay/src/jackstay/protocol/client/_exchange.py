@@ -7,11 +7,18 @@ recognize that late response. See docs/protocol.md for the table.
 
 from collections.abc import Iterator
 from enum import unique
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from jackstay.errors import BackpressureError, McpError
 from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, TableEnum
+from jackstay.protocol.client._backoff import retry_delay
+from jackstay.protocol.client.events import Accept, Caller, CloseResponse, Complete, RetryDue, Send, Withdraw
+from jackstay.protocol.wire._jsonrpc import encode_notification
+
+if TYPE_CHECKING:
+    from jackstay.protocol.client._calls import Calls
 
 
 @unique
@@ -43,139 +50,6 @@ class ExchangeEvent(TableEnum):
 
 
 @unique
-class ExchangeAction(TableEnum):
-    """The actions of the table; the values are shown in the documentation."""
-
-    COMPLETE = "complete the caller"
-    FAIL = "fail the caller"
-    EXTEND_DEADLINE = "move the soft deadline"
-    CANCEL = "cancel it at the server"
-    WITHDRAW = "remove the frame from the transport's queue"
-    ARM_RETRY = "arm the retry timer"
-    QUEUE = "queue it"
-    MARK_SENT = "record that it may have run"
-    ASSIGN_NEW_ID = "assign a new id"
-    COUNT_LATE = "count a late response"
-    COUNT_UNKNOWN = "count an unknown response"
-
-
-@unique
-class ExchangeGuard(TableEnum):
-    """The guards of the table."""
-
-    WRITTEN = "written"
-    WAITS_IF_BUSY = 'busy="wait"'
-    WAITS_FOR_READY = "wait_for_ready"
-    HAS_ATTEMPTS_LEFT = "attempts left"
-    MAY_REPLAY = "safe to repeat and not repeated yet"
-    HAS_SESSION_ATTEMPTS_LEFT = "session_attempts left"
-
-
-_WAITING, _BUSY, _SENT, _ABANDONED, _DONE = ExchangeState
-E, A, G = ExchangeEvent, ExchangeAction, ExchangeGuard
-
-_FAILED = Cell((A.FAIL,), _DONE)
-_LATE = Cell((A.COUNT_LATE,))
-_KEPT_OR_FAILED = Cell((A.QUEUE,), _WAITING, G.WAITS_FOR_READY, _FAILED)
-
-# One row per event; the cells are for waiting, busy, sent, abandoned, done.
-#
-# *Written* is not a state but a property of the stream: the first byte of the frame was passed to the operating system.
-# The transport counts the frames it has written, and each exchange knows the number of its frame; comparing the two
-# costs nothing per call. Over HTTP a request counts as written when it is sent, unless the transport reports that it
-# waits for a free connection (`is_unsent`).
-ROWS: dict[ExchangeEvent, tuple[Cell, Cell, Cell, Cell, Cell]] = {
-    E.SENT: (Cell(to=_SENT), Cell(to=_SENT), IMPOSSIBLE, IMPOSSIBLE, IMPOSSIBLE),
-    # No tombstone after the last attempt: nothing was sent, so no response can arrive.
-    E.REFUSED: (
-        IMPOSSIBLE,
-        IMPOSSIBLE,
-        Cell((A.QUEUE,), _WAITING, G.WAITS_IF_BUSY,
-             Cell((A.ARM_RETRY,), _BUSY, G.HAS_ATTEMPTS_LEFT, _FAILED)),
-        IGNORE,
-        IGNORE,
-    ),
-    # Progress may arrive after a cancellation was sent (2025-11-25 basic/utilities/progress): it is dropped.
-    E.PROGRESSED: (IGNORE, IGNORE, Cell((A.EXTEND_DEADLINE,)), _LATE, IGNORE),
-    # A response to an id that was never written belongs to no call.
-    E.ANSWERED: (
-        Cell((A.COUNT_UNKNOWN,)),
-        Cell((A.COUNT_UNKNOWN,)),
-        Cell((A.COMPLETE,), _DONE),
-        Cell((A.COUNT_LATE,), _DONE),
-        Cell((A.COUNT_UNKNOWN,)),
-    ),
-    E.CANCELLED: (
-        Cell(to=_DONE),
-        Cell(to=_DONE),
-        Cell((A.CANCEL,), _ABANDONED, G.WRITTEN, Cell((A.WITHDRAW,), _DONE)),
-        IGNORE,
-        IGNORE,
-    ),
-    E.EXPIRED: (
-        _FAILED,
-        _FAILED,
-        Cell((A.FAIL, A.CANCEL), _ABANDONED, G.WRITTEN, Cell((A.WITHDRAW, A.FAIL), _DONE)),
-        IMPOSSIBLE,
-        IMPOSSIBLE,
-    ),
-    # The connection was lost and will be opened again.
-    E.LOST: (
-        Cell((), None, G.WAITS_FOR_READY, _FAILED),
-        _KEPT_OR_FAILED,
-        Cell((A.MARK_SENT, A.ASSIGN_NEW_ID, A.QUEUE), _WAITING, G.MAY_REPLAY,
-             Cell((A.FAIL,), _ABANDONED, G.WRITTEN, _KEPT_OR_FAILED)),
-        IGNORE,
-        IGNORE,
-    ),
-    # The server did not know the session and refused the request before dispatch: it did not run.
-    E.SESSION_UNKNOWN: (
-        IMPOSSIBLE,
-        IMPOSSIBLE,
-        Cell((A.ASSIGN_NEW_ID, A.QUEUE), _WAITING, G.HAS_SESSION_ATTEMPTS_LEFT, _FAILED),
-        IGNORE,
-        IGNORE,
-    ),
-    # The session is created again with the same HTTP client: open requests stay open, nothing is sent meanwhile.
-    E.SESSION_RENEWED: (
-        IGNORE,
-        Cell((A.QUEUE,), _WAITING),
-        Cell((), None, G.WRITTEN, Cell((A.WITHDRAW, A.QUEUE), _WAITING)),
-        IGNORE,
-        IGNORE,
-    ),
-    # The connection ended for good.
-    E.ENDED: (_FAILED, _FAILED, Cell((A.FAIL,), _ABANDONED, G.WRITTEN, _FAILED), IGNORE, IGNORE),
-    E.SWEPT: (IMPOSSIBLE, IMPOSSIBLE, IMPOSSIBLE, Cell(to=_DONE), IGNORE),
-}  # fmt: skip
-
-# The same cells by event and state, for lookups.
-CELLS = {(event, state): cells[column] for event, cells in ROWS.items() for column, state in enumerate(ExchangeState)}
-
-# The table for drawings and tests.
-EXCHANGE = Machine(
-    name="exchange",
-    states=tuple(ExchangeState),
-    start=_WAITING,
-    finals=frozenset({_DONE}),
-    rows={event.value: cells for event, cells in ROWS.items()},
-    events={
-        "sent": "the frame was passed to the transport",
-        "refused": "the transport is busy and did not accept the frame",
-        "progressed": "the server reported progress",
-        "answered": "a result or an error with this id was received",
-        "cancelled": "the caller no longer waits",
-        "expired": "the soft or the hard deadline passed",
-        "lost": "the connection was lost and will be opened again",
-        "session unknown": "the server did not know the session and refused the request (HTTP 404)",
-        "session renewed": "the session is created again",
-        "ended": "the connection ended for good",
-        "swept": "the tombstone is older than any late response can be",
-    },
-)
-
-
-@unique
 class Role(TableEnum):
     """The purpose of a request: a call of a user, or one of the connection itself."""
 
@@ -184,10 +58,6 @@ class Role(TableEnum):
     HANDSHAKE = "handshake"
     KEEPALIVE = "keepalive"
     SUBSCRIPTION = "subscription"
-
-
-# An opaque value by which the driver finds the caller; the core only returns it.
-Caller: TypeAlias = object
 
 
 class Exchange(msgspec.Struct):
@@ -223,6 +93,238 @@ class Exchange(msgspec.Struct):
     is_unsent: bool = False
     # How many times the server refused it because it did not know the session.
     refusals: int = 0
+
+
+# The outcome of a call: a result, an error, or None for a busy transport, whose error depends on the attempts.
+Outcome: TypeAlias = msgspec.Raw | McpError | None
+
+
+# --- actions: the docstrings are shown in docs/protocol.md ------------------------------------------------------------
+
+
+def complete(calls: "Calls", exchange: Exchange, outcome: Outcome) -> None:
+    """complete the caller"""
+    if isinstance(outcome, msgspec.Raw):
+        calls.out.append(Complete(exchange.caller, exchange.id, outcome))
+    else:
+        fail(calls, exchange, outcome)
+
+
+def fail(calls: "Calls", exchange: Exchange, outcome: Outcome) -> None:
+    """fail the caller"""
+    # Only a refusal by a busy transport comes without an error.
+    refused = BackpressureError.after(exchange.attempts, exchange.id)
+    calls.fail(exchange, outcome if isinstance(outcome, McpError) else refused)
+
+
+def extend_deadline(calls: "Calls", exchange: Exchange, _: Outcome) -> None:
+    """move the soft deadline"""
+    calls.arm_deadline(exchange, calls.now)
+
+
+def cancel(calls: "Calls", exchange: Exchange, _: Outcome) -> None:
+    """cancel it at the server"""
+    # Never for the probe or the handshake (2025-11-25 basic/utilities/cancellation); one attempt, never retried.
+    if exchange.role is not Role.CALL and exchange.role is not Role.SUBSCRIPTION:
+        return
+    if calls.can_send and not calls.closes_response_to_cancel:
+        frame = encode_notification("notifications/cancelled", b'{"requestId":%d}' % exchange.id)
+        calls.number += 1
+        calls.out.append(Send(frame, calls.number))
+    elif calls.is_http:
+        # In the stateless era this cancels it. Otherwise its session is gone and the server cannot be notified, but its
+        # response is still open.
+        calls.out.append(CloseResponse(exchange.id))
+
+
+def withdraw(calls: "Calls", exchange: Exchange, _: Outcome) -> None:
+    """remove the frame from the transport's queue"""
+    calls.out.append(Withdraw(exchange.id, exchange.number))
+
+
+def arm_retry(calls: "Calls", exchange: Exchange, _: Outcome) -> None:
+    """arm the retry timer"""
+    calls.timers.arm(RetryDue(exchange.id), calls.now + retry_delay(calls.settings, calls.jitter))
+
+
+def enqueue(calls: "Calls", exchange: Exchange, _: Outcome) -> None:
+    """queue it"""
+    exchange.number = exchange.attempts = 0
+    exchange.is_unsent = False
+    calls.timers.disarm(RetryDue(exchange.id))
+    calls.queue[exchange.id] = None
+    if calls.is_full:
+        calls.returned.append(exchange.id)
+
+
+def mark_sent(calls: "Calls", exchange: Exchange, _: Outcome) -> None:
+    """record that it may have run"""
+    exchange.was_sent = calls.may_have_run(exchange)
+    exchange.may_replay = False
+
+
+def assign_new_id(calls: "Calls", exchange: Exchange, _: Outcome) -> None:
+    """assign a new id"""
+    # The old one may still get a response. The deadline stays the same.
+    deadline = calls.timers.at(exchange.id) if exchange.due_at is None else exchange.due_at
+    exchange.due_at = None
+    calls.abandon(exchange)
+    calls.last_id += 1
+    exchange.id = calls.last_id
+    exchange.waits_for_ready = True
+    calls.pending[exchange.id] = exchange
+    if deadline is not None:
+        calls.timers.arm(exchange.id, deadline)
+    calls.out.append(Accept(exchange.caller, exchange.id))
+
+
+def count_late(calls: "Calls", _exchange: Exchange, _: Outcome) -> None:
+    """count a late response"""
+    calls.late += 1
+
+
+def count_unknown(calls: "Calls", _exchange: Exchange, _: Outcome) -> None:
+    """count an unknown response"""
+    calls.unknown += 1
+
+
+# --- guards -----------------------------------------------------------------------------------------------------------
+
+
+def is_written(calls: "Calls", exchange: Exchange) -> bool:
+    """written"""
+    return calls.is_written(exchange)
+
+
+def waits_if_busy(_: "Calls", exchange: Exchange) -> bool:
+    """busy is 'wait'"""
+    return exchange.waits_if_busy
+
+
+def waits_for_ready(_: "Calls", exchange: Exchange) -> bool:
+    """wait_for_ready"""
+    return exchange.waits_for_ready
+
+
+def has_attempts_left(calls: "Calls", exchange: Exchange) -> bool:
+    """attempts left"""
+    return exchange.attempts < calls.settings.retry_attempts
+
+
+def may_replay(_: "Calls", exchange: Exchange) -> bool:
+    """safe to repeat and not repeated yet"""
+    return exchange.may_replay
+
+
+def has_session_attempts_left(calls: "Calls", exchange: Exchange) -> bool:
+    """session_attempts left"""
+    return exchange.refusals < calls.settings.session_attempts
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+_WAITING, _BUSY, _SENT, _ABANDONED, _DONE = ExchangeState
+E = ExchangeEvent
+
+_FAILED = Cell((fail,), _DONE)
+_LATE = Cell((count_late,))
+_KEPT_OR_FAILED = Cell((enqueue,), _WAITING, waits_for_ready, _FAILED)
+
+# One row per event; the cells are for waiting, busy, sent, abandoned, done.
+#
+# *Written* is not a state but a property of the stream: the first byte of the frame was passed to the operating system.
+# The transport counts the frames it has written, and each exchange knows the number of its frame; comparing the two
+# costs nothing per call. Over HTTP a request counts as written when it is sent, unless the transport reports that it
+# waits for a free connection (`is_unsent`).
+ROWS: dict[ExchangeEvent, tuple[Cell, Cell, Cell, Cell, Cell]] = {
+    E.SENT: (Cell(to=_SENT), Cell(to=_SENT), IMPOSSIBLE, IMPOSSIBLE, IMPOSSIBLE),
+    # No tombstone after the last attempt: nothing was sent, so no response can arrive.
+    E.REFUSED: (
+        IMPOSSIBLE,
+        IMPOSSIBLE,
+        Cell((enqueue,), _WAITING, waits_if_busy,
+             Cell((arm_retry,), _BUSY, has_attempts_left, _FAILED)),
+        IGNORE,
+        IGNORE,
+    ),
+    # Progress may arrive after a cancellation was sent (2025-11-25 basic/utilities/progress): it is dropped.
+    E.PROGRESSED: (IGNORE, IGNORE, Cell((extend_deadline,)), _LATE, IGNORE),
+    # A response to an id that was never written belongs to no call.
+    E.ANSWERED: (
+        Cell((count_unknown,)),
+        Cell((count_unknown,)),
+        Cell((complete,), _DONE),
+        Cell((count_late,), _DONE),
+        Cell((count_unknown,)),
+    ),
+    E.CANCELLED: (
+        Cell(to=_DONE),
+        Cell(to=_DONE),
+        Cell((cancel,), _ABANDONED, is_written, Cell((withdraw,), _DONE)),
+        IGNORE,
+        IGNORE,
+    ),
+    E.EXPIRED: (
+        _FAILED,
+        _FAILED,
+        Cell((fail, cancel), _ABANDONED, is_written, Cell((withdraw, fail), _DONE)),
+        IMPOSSIBLE,
+        IMPOSSIBLE,
+    ),
+    # The connection was lost and will be opened again.
+    E.LOST: (
+        Cell((), None, waits_for_ready, _FAILED),
+        _KEPT_OR_FAILED,
+        Cell((mark_sent, assign_new_id, enqueue), _WAITING, may_replay,
+             Cell((fail,), _ABANDONED, is_written, _KEPT_OR_FAILED)),
+        IGNORE,
+        IGNORE,
+    ),
+    # The server did not know the session and refused the request before dispatch: it did not run.
+    E.SESSION_UNKNOWN: (
+        IMPOSSIBLE,
+        IMPOSSIBLE,
+        Cell((assign_new_id, enqueue), _WAITING, has_session_attempts_left, _FAILED),
+        IGNORE,
+        IGNORE,
+    ),
+    # The session is created again with the same HTTP client: open requests stay open, nothing is sent meanwhile.
+    E.SESSION_RENEWED: (
+        IGNORE,
+        Cell((enqueue,), _WAITING),
+        Cell((), None, is_written, Cell((withdraw, enqueue), _WAITING)),
+        IGNORE,
+        IGNORE,
+    ),
+    # The connection ended for good.
+    E.ENDED: (_FAILED, _FAILED, Cell((fail,), _ABANDONED, is_written, _FAILED), IGNORE, IGNORE),
+    E.SWEPT: (IMPOSSIBLE, IMPOSSIBLE, IMPOSSIBLE, Cell(to=_DONE), IGNORE),
+}  # fmt: skip
+
+# The same cells by event and state, for lookups.
+CELLS = {(event, state): cells[column] for event, cells in ROWS.items() for column, state in enumerate(ExchangeState)}
+
+# The table for drawings and tests.
+EXCHANGE = Machine(
+    name="exchange",
+    states=tuple(ExchangeState),
+    start=_WAITING,
+    finals=frozenset({_DONE}),
+    rows={event.value: cells for event, cells in ROWS.items()},
+    events={
+        "sent": "the frame was passed to the transport",
+        "refused": "the transport is busy and did not accept the frame",
+        "progressed": "the server reported progress",
+        "answered": "a result or an error with this id was received",
+        "cancelled": "the caller no longer waits",
+        "expired": "the soft or the hard deadline passed",
+        "lost": "the connection was lost and will be opened again",
+        "session unknown": "the server did not know the session and refused the request (HTTP 404)",
+        "session renewed": "the session is created again",
+        "ended": "the connection ended for good",
+        "swept": "the tombstone is older than any late response can be",
+    },
+)
 
 
 class Tombstones:

@@ -1,22 +1,31 @@
-"""Negotiation of era and revision: what to send first, and what the response means. Pure functions.
+"""Negotiation of era and revision: what to send first, and what the response means.
 
 The probe is always `server/discover`, which has no side effects. A DiscoverResult or an error code of the stateless era
 selects that era, an InitializeResult the handshake era. Any other error to the probe means a server that does not know
 it; no single code is relied on, because servers use every code there is (2026-07-28 basic/versioning).
 """
 
+from enum import Enum, unique
+
 import msgspec
 
 from jackstay.errors import JsonRpcError, McpError, ProtocolError, TransportError
 from jackstay.protocol._versions import REVISIONS, Era, newest
-from jackstay.protocol.client._settings import Settings
+from jackstay.protocol.client._calls import Calls
+from jackstay.protocol.client._exchange import Role
+from jackstay.protocol.client._settings import MAX_NEGOTIATION_STEPS, Settings
 from jackstay.protocol.client.events import (
+    ConnectExpired,
     Event,
+    ExchangeLost,
     Negotiated,
     NegotiationFailed,
     NegotiationRefused,
+    ProbeExpired,
+    ResponseReceived,
     ServerFacts,
     VersionProposed,
+    WentDown,
 )
 from jackstay.protocol.wire._jsonrpc import ErrorCode
 from jackstay.types import (
@@ -37,9 +46,24 @@ STATELESS_ERROR_CODES = frozenset(
 )
 
 
-class Negotiation(msgspec.Struct):
-    """What was tried with this transport. Not a state, because both requests may be open at once."""
+@unique
+class ProbeHistory(Enum):
+    """What the probe did to earlier transports: some servers exit when they receive an unknown request."""
 
+    HARMLESS = "no server exited on the probe"
+    FATAL = "the last server exited on the probe; the next start begins with `initialize`"
+    SUSPECTED = "a server exited on the probe, but `initialize` failed too: the next start sends the probe again"
+
+
+class Negotiation(msgspec.Struct):
+    """The negotiation of a connection. Methods that return an event return it for the connection to process."""
+
+    calls: Calls
+    is_http: bool
+    # The era of the last agreement, or None.
+    known_era: Era | None = None
+    probe_history: ProbeHistory = ProbeHistory.HARMLESS
+    # What was tried with this transport; both requests may be open at once.
     steps: int = 0
     probe_id: int | None = None
     handshake_id: int | None = None
@@ -47,7 +71,120 @@ class Negotiation(msgspec.Struct):
     proposed: str = ""
     # The stateless era was agreed on, while `initialize` has no response yet.
     deferred: Negotiated | None = None
-    has_opened: bool = False
+
+    def begin(self) -> None:
+        """Begin with a new transport."""
+        self.steps = 0
+        self.probe_id = self.handshake_id = None
+        self.requested = self.proposed = ""
+        self.deferred = None
+        self.calls.request_meta = b""
+
+    def open(self) -> Event | None:
+        """Send the first request."""
+        settings = self.calls.settings
+        first = first_proposal(settings, Era.HANDSHAKE if self.probe_history is ProbeHistory.FATAL else self.known_era)
+        is_new = self.known_era is None and not self.is_http and supports_both_eras(settings)
+        if first.era is Era.STATELESS and is_new:
+            self.calls.timers.arm(ProbeExpired, self.calls.now + settings.probe_wait)
+        return self._propose(first)
+
+    def send_initialize(self) -> Event | None:
+        """Send `initialize`, unless it is open already."""
+        return self._propose(first_proposal(self.calls.settings, Era.HANDSHAKE))
+
+    def try_version(self, proposal: VersionProposed) -> Event | None:
+        """Try another era or version, if there are steps left."""
+        self.steps += 1
+        if self.steps > MAX_NEGOTIATION_STEPS:
+            message = f"no agreement on a protocol version after {MAX_NEGOTIATION_STEPS} steps"
+            return NegotiationFailed(ProtocolError(message))
+        return self._propose(proposal)
+
+    def _propose(self, proposal: VersionProposed) -> Event | None:
+        """Send `server/discover` or `initialize` for that era, unless it is open already."""
+        calls = self.calls
+        if proposal.era is Era.STATELESS:
+            if self.probe_id is not None:
+                return None
+            self.requested = proposal.version
+            meta = request_meta(calls.settings, proposal.version)
+            id = self.probe_id = calls.make_internal("server/discover", b"{}", Role.PROBE, meta=meta)
+        else:
+            if self.handshake_id is not None:
+                return None
+            self.proposed = proposal.version
+            params = initialize_params(calls.settings, proposal.version)
+            id = self.handshake_id = calls.make_internal("initialize", params, Role.HANDSHAKE)
+        return None if id in calls.pending or calls.refusal is None else NegotiationRefused(calls.refusal)
+
+    @property
+    def has_only_probed(self) -> bool:
+        """True while the probe has no response and `initialize` may still be sent."""
+        is_alone = self.probe_id is not None and self.handshake_id is None
+        return is_alone and supports_both_eras(self.calls.settings)
+
+    def is_answered_by(self, id: int) -> bool:
+        """Return True for the id of an open request of the negotiation."""
+        return id in (self.probe_id, self.handshake_id)
+
+    def handle_response(self, event: ResponseReceived | ExchangeLost) -> Event | None:
+        """Continue with the response to a request of the negotiation."""
+        calls = self.calls
+        calls.remove(calls.pending[event.id])
+        response = event.error if isinstance(event, ExchangeLost) or event.result is None else event.result
+        assert response is not None  # a response has a result or an error
+        if isinstance(event, ExchangeLost) and (is_permanent(event.error) or not event.was_declined):
+            self.probe_id = self.handshake_id = None
+            is_final = is_permanent(event.error)
+            outcome: Event = NegotiationRefused(event.error) if is_final else NegotiationFailed(event.error)
+        elif event.id == self.probe_id:
+            self.probe_id = None
+            outcome = interpret_probe(calls.settings, self.requested, response, may_repeat=self.steps == 0)
+        else:
+            self.handshake_id = None
+            outcome = interpret_handshake(calls.settings, self.proposed, response)
+        if self.handshake_id is not None and isinstance(outcome, Negotiated):
+            # Both were sent, and a server of both eras treats `initialize` as the client's choice. So its response
+            # decides; without one the connect deadline does, and next time `initialize` is not sent.
+            self.deferred = outcome
+            return None
+        is_usable = isinstance(outcome, Negotiated | VersionProposed) or is_stateless_error(response)
+        if self.deferred is not None and not isinstance(outcome, Negotiated):
+            return self.deferred
+        if not is_usable and (self.probe_id is not None or self.handshake_id is not None):
+            return None  # the response to the other request may be usable; the connect deadline limits the wait
+        return outcome
+
+    def restart(self, id: int) -> Event | None:
+        """Begin again with `initialize`: the server refused request `id` because it does not know the session."""
+        self.calls.remove(self.calls.pending[id])
+        self.probe_id = self.handshake_id = None
+        return self.try_version(first_proposal(self.calls.settings, Era.HANDSHAKE))
+
+    def finish(self, server: ServerFacts) -> None:
+        """Store the agreement, and abandon the request that has no response."""
+        calls = self.calls
+        self.known_era = server.era
+        for exchange in list(calls.pending.values()):
+            if exchange.role in (Role.PROBE, Role.HANDSHAKE):
+                calls.abandon(exchange)
+        is_stateless = server.era is Era.STATELESS
+        calls.request_meta = request_meta(calls.settings, server.version) if is_stateless else b""
+        calls.version_meta = version_meta(server.version) if is_stateless else b""
+        calls.closes_response_to_cancel = self.is_http and REVISIONS[server.version].disconnect_cancels
+        if is_stateless:
+            self.probe_history = ProbeHistory.HARMLESS
+
+    def record_failure(self, event: Event) -> None:
+        """Record why it failed, for the next start."""
+        if isinstance(event, WentDown) and self.has_only_probed:
+            self.probe_history = ProbeHistory.FATAL
+        elif self.probe_history is ProbeHistory.FATAL:
+            self.probe_history = ProbeHistory.SUSPECTED
+        if isinstance(event, NegotiationFailed | NegotiationRefused | ConnectExpired):
+            # Forget the era: the server may have changed it. A deferred stateless agreement is kept.
+            self.known_era = None if self.deferred is None else Era.STATELESS
 
 
 class _DiscoverResult(msgspec.Struct, rename="camel"):
@@ -157,7 +294,7 @@ def interpret_probe(
         bytes(result.capabilities),
         result.instructions or "",
     )
-    return Negotiated(version=version, server=facts)
+    return Negotiated(facts)
 
 
 def _interpret_probe_error(settings: Settings, requested: str, error: McpError, may_repeat: bool) -> Event:
@@ -196,7 +333,7 @@ def interpret_handshake(settings: Settings, requested: str, response: msgspec.Ra
         bytes(result.capabilities),
         result.instructions or "",
     )
-    return Negotiated(version=version, server=facts)
+    return Negotiated(facts)
 
 
 def _interpret_handshake_error(settings: Settings, requested: str, error: McpError) -> Event:

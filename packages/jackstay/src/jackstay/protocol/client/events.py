@@ -1,8 +1,8 @@
 """Events of a client's connection (past tense) and the effects they have (verbs).
 
-An event of a transport has the epoch of its transport, so that a late event of an old one cannot affect a new one. The
-driver creates the errors inside events, because it knows the exit code and the stderr tail. `caller` is an opaque
-value by which the driver finds its caller.
+An event of a transport has the epoch of its transport, so that a late event of an old one cannot affect a new one. An
+event about one request over HTTP is valid in any epoch, because requests outlive a lost session. The driver creates
+the errors inside events, because it knows the exit code and the stderr tail.
 """
 
 from typing import TypeAlias
@@ -11,7 +11,9 @@ import msgspec
 
 from jackstay.errors import McpError
 from jackstay.protocol._versions import Era
-from jackstay.protocol.client._exchange import Caller
+
+# An opaque value by which the driver finds the caller; the core only returns it.
+Caller: TypeAlias = object
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -86,12 +88,6 @@ class WaitCancelled(Event, frozen=True):
     caller: Caller
 
 
-class ServerRequested(Event, frozen=True):
-    """a caller requests the server's info and capabilities"""
-
-    caller: Caller
-
-
 class CallCancelled(Event, frozen=True):
     """the caller cancelled a call"""
 
@@ -157,13 +153,13 @@ class BecameStable(Event, frozen=True):
 
 
 class TransportEvent(Event, frozen=True):
-    """The base class of events about the transport of one epoch."""
+    """The base class of events that are only valid in the epoch of their transport."""
 
     epoch: int
 
 
 class Spawned(TransportEvent, frozen=True):
-    """the transport was started"""
+    """the transport was started, and frames can be sent"""
 
 
 class SpawnFailed(TransportEvent, frozen=True):
@@ -176,10 +172,6 @@ class SpawnRefused(TransportEvent, frozen=True):
     """the transport could not be started, and no later attempt can succeed"""
 
     error: McpError
-
-
-class CameUp(TransportEvent, frozen=True):
-    """frames can be sent"""
 
 
 class WentDown(TransportEvent, frozen=True):
@@ -212,9 +204,10 @@ class BecameWritable(TransportEvent, frozen=True):
     """the transport accepts frames again"""
 
 
-class ExchangeLost(TransportEvent, frozen=True):
+class ExchangeLost(Event, frozen=True):
     """one request failed (HTTP): it was never sent, or its HTTP response ended without a JSON-RPC response"""
 
+    epoch: int
     id: int
     error: McpError
     # True: the server declined it without a JSON-RPC response, which before ready is part of the negotiation.
@@ -227,9 +220,10 @@ class PostQueued(TransportEvent, frozen=True):
     id: int
 
 
-class PostStarted(TransportEvent, frozen=True):
+class PostStarted(Event, frozen=True):
     """a request that waited for a connection is being sent (HTTP): from now on it may run"""
 
+    epoch: int
     id: int
 
 
@@ -241,6 +235,19 @@ class SessionLost(TransportEvent, frozen=True):
 
 class StaleEventReceived(TransportEvent, frozen=True):
     """an event of a transport of an earlier epoch was received"""
+
+
+class SpawnedLate(Event, frozen=True):
+    """a transport of an earlier epoch was started after all"""
+
+    epoch: int
+
+
+class OldSessionLost(Event, frozen=True):
+    """the server did not know the session of an earlier epoch and refused this request (HTTP 404)"""
+
+    epoch: int
+    id: int
 
 
 # --- from received frames: created by the connection itself -----------------------------------------------------------
@@ -314,10 +321,9 @@ class TooManyInvalidFrames(Event, frozen=True):
     error: McpError
 
 
-class Negotiated(Event, frozen=True, kw_only=True):
+class Negotiated(Event, frozen=True):
     """era and revision are agreed"""
 
-    version: str
     server: "ServerFacts"
 
 
@@ -356,7 +362,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class Spawn(Effect, frozen=True):
-    """Start a transport. Then step `Spawned` and `CameUp`, or `SpawnFailed`, or `SpawnRefused`."""
+    """Start a transport. Then step `Spawned`, `SpawnFailed` or `SpawnRefused`."""
 
     epoch: int
 
@@ -426,15 +432,6 @@ class Release(Effect, frozen=True):
 
     caller: Caller
     error: McpError | None
-
-
-class ReturnServer(Effect, frozen=True):
-    """Return what is known of the server to this caller; `is_stale`: from an earlier connection."""
-
-    caller: Caller
-    server: "ServerFacts | None"
-    is_stale: bool
-    error: McpError | None = None
 
 
 class Deliver(Effect, frozen=True):
@@ -522,82 +519,4 @@ class ServerFacts(msgspec.Struct, frozen=True):
 # The effects of one event, in order.
 Effects: TypeAlias = list[Effect]
 
-__all__ = [
-    "Accept",
-    "AttemptsExhausted",
-    "BackoffElapsed",
-    "BecameStable",
-    "BecameWritable",
-    "CallCancelled",
-    "Called",
-    "CameUp",
-    "CancelReceived",
-    "CheckExpired",
-    "Close",
-    "CloseExpired",
-    "CloseResponse",
-    "Complete",
-    "ConnectExpired",
-    "Deliver",
-    "Effect",
-    "Effects",
-    "EndSubscription",
-    "Event",
-    "ExchangeLost",
-    "Expired",
-    "Fail",
-    "FrameRefused",
-    "InitializeReceived",
-    "InvalidFrameReceived",
-    "KeepaliveDue",
-    "KeepaliveMissed",
-    "Leak",
-    "Negotiated",
-    "NegotiationFailed",
-    "NegotiationRefused",
-    "NotificationReceived",
-    "Notified",
-    "OversizeReceived",
-    "PostQueued",
-    "PostStarted",
-    "ProbeExpired",
-    "ReadyRequested",
-    "Reaped",
-    "Refused",
-    "Release",
-    "Replied",
-    "ReportProgress",
-    "RequestReceived",
-    "ResetReceived",
-    "ResponseReceived",
-    "Resume",
-    "Resumed",
-    "RetryDue",
-    "ReturnServer",
-    "Send",
-    "Serve",
-    "ServerFacts",
-    "ServerRequested",
-    "SessionLost",
-    "Spawn",
-    "SpawnFailed",
-    "SpawnRefused",
-    "Spawned",
-    "StaleEventReceived",
-    "StopRequested",
-    "StopServing",
-    "Stray",
-    "StrayReceived",
-    "Subscribed",
-    "SweepDue",
-    "TooManyInvalidFrames",
-    "Transition",
-    "TransportEvent",
-    "Unsubscribed",
-    "VersionProposed",
-    "Violation",
-    "WaitCancelled",
-    "Warn",
-    "WentDown",
-    "Withdraw",
-]
+__all__ = [name for name, kind in list(globals().items()) if isinstance(kind, type(Event)) or kind is Effects]

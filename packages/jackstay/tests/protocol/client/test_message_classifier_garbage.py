@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jackstay.errors import ProtocolError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._exchange import Role
-from jackstay.protocol.client._table import ClientState
+from jackstay.protocol.client._states import ClientState
 from model.harness import Harness, S, harness_in
 
 # --- invalid frames ---------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_any_frames_give_at_most_one_outcome_per_call_and_raise_nothing(frames, 
         assert harness.outcomes_of(caller) <= 1
     if harness.state in (S.CLOSING, S.CLOSED):
         assert harness.core.calls.pending == {}
-    assert len(harness.core._serving) <= 64
+    assert len(harness.core.peer_requests.serving) <= 64
     if version == "2026-07-28":
         responses = [frame for frame in harness.frames(harness.history) if "method" not in frame]
         assert responses == []
@@ -189,7 +189,6 @@ def test_progress_of_an_open_post_is_reported_while_the_session_is_renewed():
     lost, open_post = harness.call("lost"), harness.call("open")
     harness.step(e.SessionLost(1, lost))
     harness.spawned()
-    harness.up()
     harness.receive_json(method="notifications/progress", params={"progressToken": open_post, "progress": 1})
     assert harness.only(e.ReportProgress).caller == "open"
 

@@ -1,4 +1,4 @@
-"""Valid frames from a server, in each state and era. Invalid ones are in `test_frames_garbage`."""
+"""Valid frames from a server, in each state and era. Invalid ones are in `test_message_classifier_garbage`."""
 
 import json
 
@@ -438,7 +438,7 @@ def test_an_empty_batch_and_one_over_the_limit_are_invalid_frames(subtests):
             harness = batch_harness()
             harness.receive(frame)
             assert harness.kinds() == "Violation"
-            assert harness.core._invalid_frames == 1
+            assert harness.core.transport.invalid_frames == 1
 
 
 def test_a_batch_ends_with_its_connection():

@@ -6,7 +6,7 @@ from jackstay.errors import (
     TransportError,
 )
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._calls import FLUSH_BATCH_SIZE, Retry
+from jackstay.protocol.client._calls import FLUSH_BATCH_SIZE
 from jackstay.protocol.client._exchange import ExchangeState
 from jackstay.protocol.client._settings import MAX_HANDLERS
 from model.harness import STATELESS, Harness, S, harness_in
@@ -32,7 +32,7 @@ def test_a_busy_transport_gets_three_attempts():
     assert error.may_have_run is False
     assert not harness.core.calls.tombstones.contains(id, harness.now)
     assert id not in harness.core.calls.timers
-    assert Retry(id) not in harness.core.calls.timers
+    assert e.RetryDue(id) not in harness.core.calls.timers
 
 
 def test_a_retry_that_succeeds_keeps_the_deadline_of_its_call():

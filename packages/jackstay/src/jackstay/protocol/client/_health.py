@@ -1,0 +1,76 @@
+"""Whether the server still responds: keepalives while nothing is received, and a health check after a timeout."""
+
+import msgspec
+
+from jackstay.protocol._versions import Era
+from jackstay.protocol.client import events as e
+from jackstay.protocol.client._calls import Calls
+from jackstay.protocol.client._exchange import Role
+from jackstay.protocol.client._settings import KEEPALIVE_MISSES
+
+
+class Health(msgspec.Struct):
+    """The keepalives and health checks of a ready connection."""
+
+    calls: Calls
+    # How many keepalives were sent since anything was received.
+    missed: int = 0
+    # The method of a request that every server of the agreed era supports.
+    check_method: str = "ping"
+
+    def begin(self, era: Era) -> None:
+        """Begin with a ready connection."""
+        self.missed = 0
+        self.check_method = "server/discover" if era is Era.STATELESS else "ping"
+        self._arm_keepalive()
+
+    def keep_alive(self) -> bool:
+        """Send a keepalive if nothing was received since the last time. Returns False if too many were missed."""
+        calls = self.calls
+        if calls.received_after:
+            if not calls.is_checking:
+                calls.check = 0
+            calls.received_after = 0
+            self.missed = 0
+        elif self.missed >= KEEPALIVE_MISSES:
+            return False
+        else:
+            self.missed += 1
+            self._send_check()
+        self._arm_keepalive()
+        return True
+
+    def check_if_silent(self, id: int, *, is_cancelled: bool) -> None:
+        """Send a health check if a call ends or half of its time is over, and nothing was received in the meantime."""
+        calls, limit = self.calls, self.calls.settings.hang_timeout
+        exchange = calls.pending.get(id)
+        if limit is None or exchange is None or not calls.is_unanswered(exchange):
+            return
+        if is_cancelled and calls.now - exchange.made_at < limit:
+            return  # cancelled early by its caller, which does not indicate a hang
+        if not is_cancelled and exchange.due_at is not None and calls.now < exchange.due_at:
+            limit = (exchange.due_at - calls.now) / 2
+        at, armed = calls.now + limit, calls.timers.at(e.CheckExpired)
+        if not calls.is_checking or armed is None:
+            self._send_check()
+            calls.check = calls.number
+            calls.timers.arm(e.CheckExpired, at)
+        elif at < armed:
+            calls.timers.arm(e.CheckExpired, at)
+
+    def end_check(self) -> None:
+        """End the health check, because something was received, and send the queued calls."""
+        self.calls.check = 0
+        self.calls.timers.disarm(e.CheckExpired)
+        self.calls.flush()
+
+    def _arm_keepalive(self) -> None:
+        interval = self.calls.settings.keepalive
+        if interval is not None:
+            self.calls.timers.arm(e.KeepaliveDue, self.calls.now + interval)
+
+    def _send_check(self) -> None:
+        for exchange in list(self.calls.pending.values()):
+            if exchange.role is Role.KEEPALIVE:
+                self.calls.abandon(exchange)
+        self.calls.make_internal(self.check_method, b"{}", Role.KEEPALIVE)

@@ -1,0 +1,64 @@
+"""Messages from the server: the event that each becomes."""
+
+import msgspec
+
+from jackstay.errors import JsonRpcError
+from jackstay.protocol.client import events as e
+from jackstay.protocol.client._calls import Calls
+from jackstay.protocol.wire._jsonrpc import Error, Malformed, Notification, Request, Result
+
+
+class _Token(msgspec.Struct, rename="camel"):
+    progress_token: int | str
+
+
+class _Cancelled(msgspec.Struct, rename="camel"):
+    request_id: int | str | None = None
+
+
+_read_token = msgspec.json.Decoder(_Token).decode
+_read_cancelled = msgspec.json.Decoder(_Cancelled).decode
+
+RESET_METHODS = frozenset({"$/reset", "notifications/reset"})
+
+
+def classify(message: Request | Notification | Result | Error | Malformed, size: int, calls: Calls) -> e.Event:
+    """Return the event for a message of `size` bytes."""
+    if isinstance(message, Malformed):
+        exchange = calls.find_sent(message.id) if message.is_response else None
+        if exchange is None:
+            return e.InvalidFrameReceived(message.as_error(), size)
+        # It is the response to this call: fail the call, or its caller would wait until the deadline.
+        return e.ResponseReceived(exchange.id, None, message.as_error(sent=True))
+    if isinstance(message, Result | Error):
+        exchange = calls.find_sent(message.id)
+        if exchange is None:
+            return e.StrayReceived(message.id)
+        if isinstance(message, Result):
+            return e.ResponseReceived(exchange.id, message.result)
+        data = None if message.data is msgspec.UNSET else message.data
+        return e.ResponseReceived(exchange.id, None, JsonRpcError(message.code, message.message, data))
+    if isinstance(message, Request):
+        if message.method == "initialize":
+            return e.InitializeReceived(size)
+        return e.RequestReceived(message.id, message.method, message.params, size)
+    if message.method in RESET_METHODS:
+        return e.ResetReceived()
+    if message.method == "notifications/cancelled":
+        return e.CancelReceived(_cancelled_id(message.params))
+    return e.NotificationReceived(message.method, message.params)
+
+
+def progress_token(params: msgspec.Raw | None) -> int | str | None:
+    """Return the token of `notifications/progress`, or None."""
+    try:
+        return None if params is None else _read_token(params).progress_token
+    except msgspec.DecodeError:
+        return None
+
+
+def _cancelled_id(params: msgspec.Raw | None) -> int | str | None:
+    try:
+        return None if params is None else _read_cancelled(params).request_id
+    except msgspec.DecodeError:
+        return None
