@@ -373,3 +373,12 @@ def test_entries_that_stay_are_listed_exactly_once(changes: list[tuple[bool, int
             break
         page = catalogue.page(Kind.TOOLS, NOW, cursor)
     assert sorted(name for name in seen if name in always) == sorted(always)
+
+
+def test_what_is_registered_follows_every_change() -> None:
+    catalogue = Catalogue()
+    assert catalogue.registered == (False, False, False, False)
+    catalogue.add_tools(TOOLS[0])
+    assert catalogue.registered == (True, False, False, False)
+    catalogue.remove_tools(TOOLS[0].key)
+    assert catalogue.registered == (False, False, False, False)

@@ -224,6 +224,12 @@ class Catalogue:
         """Completions by what they complete: see `completion_key`."""
         return self._completions
 
+    @property
+    def registered(self) -> tuple[bool, bool, bool, bool]:
+        """Whether there are tools, resources or templates, prompts, and completions."""
+        has_resources = bool(self._resources.rows or self._templates.rows)
+        return bool(self._tools.rows), has_resources, bool(self._prompts.rows), bool(self._completions)
+
     def find_tool(self, name: str) -> ToolEntry | None:
         """Return the tool of this name, or the one that `listed_name` maps it to; None if there is none."""
         rows = self._tools.rows

@@ -589,13 +589,7 @@ class Server:
 
     def _current_config(self) -> tuple[ServerConfig, frozenset[str]]:
         """Return the configuration and the capabilities for a connection that starts now."""
-        catalogue = self.catalogue
-        key = (
-            bool(catalogue.tools),
-            bool(catalogue.resources or catalogue.templates),
-            bool(catalogue.prompts),
-            bool(catalogue.completions),
-        )
+        key = self.catalogue.registered
         found = self._config_cache.get(key)
         if found is None:
             capabilities = self._capabilities()

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from jackstay.server import Context
+from jackstay.server.http import MemoryEventStore
 from scripted.asgi import http_client, initialize, tool
 from scripted.gate import Gate
 from scripted.sessions import ELICITATION, listening, only, progressing, serving
@@ -143,6 +144,17 @@ async def test_response_format_is_always_the_same(subtests: pytest.Subtests) -> 
                 id = answer.headers["mcp-session-id"]
                 called = await http.post(progressing(count=1), headers={"mcp-session-id": id})
                 assert called.kind == kind
+
+
+async def test_events_that_are_complete_have_a_length_unless_they_can_be_resumed(subtests: pytest.Subtests) -> None:
+    for events in (None, MemoryEventStore()):
+        with subtests.test(events=events):
+            app = serving().asgi(sessions=True, response_format="sse", event_store=events)
+            async with http_client(app) as http:
+                await http.handshake()
+                answer = await http.post(tool("echo", text="a"))
+                assert (answer.kind, answer.messages[-1]["id"]) == ("text/event-stream", 1)
+                assert ("content-length" in answer.headers) == (events is None)
 
 
 async def test_the_accept_header_takes_precedence_over_response_format() -> None:

@@ -208,19 +208,22 @@ def check_request(endpoint: Endpoint, verb: Verb, headers: Headers) -> Accepts |
         return error_response(406, "GET opens a stream: accept text/event-stream") if is_unacceptable else accepts
     if verb is not Verb.POST:
         return accepts
-    return (
-        _check_content(headers)
-        or _check_length(headers, endpoint.max_body_bytes)
-        or (accepts if accepts.json or accepts.stream else error_response(406, _NOT_ACCEPTABLE))
-    )
+    if headers.get("content-type") != "application/json" or "content-encoding" in headers:
+        refusal = _check_content(headers)
+        if refusal is not None:
+            return refusal
+    length = headers.get("content-length")
+    if length is not None:
+        refusal = _check_length(length, endpoint.max_body_bytes)
+        if refusal is not None:
+            return refusal
+    return accepts if accepts.json or accepts.stream else error_response(406, _NOT_ACCEPTABLE)
 
 
 _NOT_ACCEPTABLE = "Accept must include application/json or text/event-stream"
 
 
 def _check_content(headers: Headers) -> ErrorResponse | None:
-    if headers.get("content-type") == "application/json" and "content-encoding" not in headers:
-        return None  # the usual case
     # Also a defence: a page can send text/plain to any origin, but application/json only after a CORS preflight.
     media_type, _, parameters = headers.get("content-type", "").lower().partition(";")
     if media_type.strip() != "application/json":
@@ -234,10 +237,7 @@ def _check_content(headers: Headers) -> ErrorResponse | None:
     return None
 
 
-def _check_length(headers: Headers, limit: int) -> ErrorResponse | None:
-    length = headers.get("content-length")
-    if length is None:
-        return None
+def _check_length(length: str, limit: int) -> ErrorResponse | None:
     if not (length.isascii() and length.isdigit()):
         return error_response(400, "Content-Length must be a number")
     digits = length if len(length) <= 18 else length.lstrip("0") or "0"

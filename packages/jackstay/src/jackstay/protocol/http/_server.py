@@ -179,6 +179,7 @@ def route_post(
 
     A malformed message is routed like any other of its era: the connection responds with the error code.
     """
+    method = message.method if isinstance(message, Request) else ""
     params = _peek(message)
     revision: Revision | ErrorResponse
     meta = params.meta
@@ -187,16 +188,14 @@ def route_post(
         revision = _stateless_revision(endpoint, headers, message, params, meta.version)
         kind = Kind.STATELESS_POST
     else:
-        named = headers.get(_VERSION)
-        revision = _handshake_revision(endpoint, message, params, named, session_version)
-        is_stateless = isinstance(revision, Revision) and revision.era is Era.STATELESS
-        is_initialize = isinstance(message, Request) and message.method == "initialize"
-        kind = Kind.STATELESS_POST if is_stateless else Kind.INITIALIZE if is_initialize else Kind.HANDSHAKE_POST
+        revision = _handshake_revision(endpoint, message, params, headers.get(_VERSION), session_version)
+        kind = Kind.INITIALIZE if method == "initialize" else Kind.HANDSHAKE_POST
     if isinstance(revision, ErrorResponse):
         return revision
+    if revision.era is Era.STATELESS:
+        kind = Kind.STATELESS_POST
     route = _route(endpoint, headers, kind, session, revision)
-    is_subscribing = isinstance(message, Request) and message.method == _NEEDS_STREAM
-    if is_subscribing and isinstance(route, Route) and not route.accepts.stream:
+    if method == _NEEDS_STREAM and isinstance(route, Route) and not route.accepts.stream:
         return error_response(406, f"{_NEEDS_STREAM} responds with a stream: accept text/event-stream")
     return route
 

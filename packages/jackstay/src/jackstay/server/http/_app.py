@@ -41,7 +41,7 @@ from jackstay.protocol.wire import ABSENT, Absent, Batch, ErrorCode, Message, Re
 from jackstay.server._driver import ConnectionConfig
 from jackstay.server._subscriptions import Quota
 from jackstay.server.http._asgi import (
-    BodyTimeout,
+    BODY_ERRORS,
     BodyTooLarge,
     ClientDisconnected,
     HeaderLines,
@@ -92,7 +92,6 @@ SHUTTING_DOWN = ErrorResponse(
     RETRY_HEADERS,
 )
 
-
 BUSY = ErrorResponse(
     503,
     ErrorCode.INTERNAL_ERROR,
@@ -113,6 +112,9 @@ UNAVAILABLE = ErrorResponse(
 LAST_WRITES = 0.25
 
 _SESSION_NAME = SESSION_HEADER.lower().encode()
+
+# Requests that need more than a connection of their own.
+_SPECIAL = frozenset({"initialize", "subscriptions/listen"})
 
 # Requests that change the stored record of a session.
 _CHANGING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
@@ -334,36 +336,37 @@ class App:
         self.server._remove_connection(connection)
 
     async def _post_legacy(self, request: _HttpRequest, query: bytes) -> None:
-        if not await self._read(request):
+        try:
+            frame = await read_body(request.receive, self._endpoint.max_body_bytes, self.options.body_timeout)
+        except BODY_ERRORS as error:
+            await self._refuse_body(request, error)
             return
         id = legacy_session(query)
         connection = None if id is None else self._legacy.get(id)
         if connection is None or connection.principal != request.principal.id:
             await self._refuse(request.send, error_response(404, "unknown stream; open a new one with GET"))
             return
-        connection.call(connection.receive, request.frame, request.principal)
+        connection.call(connection.receive, frame, request.principal)
         await respond(request.send, ACCEPTED, [])
 
     # --- POST ---------------------------------------------------------------------------------------------------------
 
-    async def _read(self, request: _HttpRequest) -> bool:
-        """Read the body into `request.frame`. Returns False after responding with the reason why it cannot be read."""
-        limit = self._endpoint.max_body_bytes
-        try:
-            request.frame = await read_body(request.receive, limit, self.options.body_timeout)
-        except ClientDisconnected:
+    async def _refuse_body(self, request: _HttpRequest, error: Exception) -> None:
+        """Respond with the reason why the body cannot be read."""
+        if isinstance(error, ClientDisconnected):
             await respond_client_closed(request.send)
-            return False
-        except (BodyTooLarge, BodyTimeout) as error:
-            # The rest of the body stays unread, so the connection cannot be reused.
-            is_large = isinstance(error, BodyTooLarge)
-            refusal = too_large(limit) if is_large else error_response(408, "timed out while reading the request body")
-            await self._refuse(request.send, refusal, request.headers, more=_CLOSE)
-            return False
-        return True
+            return
+        # The rest of the body stays unread, so the connection cannot be reused.
+        is_large = isinstance(error, BodyTooLarge)
+        timed_out = error_response(408, "timed out while reading the request body")
+        refusal = too_large(self._endpoint.max_body_bytes) if is_large else timed_out
+        await self._refuse(request.send, refusal, request.headers, more=_CLOSE)
 
     async def _post(self, request: _HttpRequest) -> None:
-        if not await self._read(request):
+        try:
+            request.frame = await read_body(request.receive, self._endpoint.max_body_bytes, self.options.body_timeout)
+        except BODY_ERRORS as error:
+            await self._refuse_body(request, error)
             return
         headers = request.headers
         request.message = message = decode(request.frame)
@@ -377,12 +380,16 @@ class App:
             version = None if session is None else session.core.version
         route = route_post(self._endpoint, headers, message, state, version)
         refused: ErrorResponse | None
-        if isinstance(route, Route):
-            refused = check_call_headers(self.server, message, headers, route.revision)
-            if refused is None:
-                refused = await self._serve_post(request, route, session)
-        else:
+        if isinstance(route, ErrorResponse):
             refused = route
+        else:
+            has_headers = route.revision.has_method_headers
+            refused = check_call_headers(self.server, message, headers) if has_headers else None
+            if refused is None:
+                if route.action is Action.SERVE and not (type(message) is Request and message.method in _SPECIAL):
+                    await self._make_post(request, route).serve(message, request.frame, request.receive, request.send)
+                    return
+                refused = await self._serve_post(request, route, session)
         if refused is not None:
             id = message.id if isinstance(message, Request) else ABSENT
             await self._refuse(request.send, refused, headers, id)
@@ -401,7 +408,7 @@ class App:
 
     async def _serve_post(self, request: _HttpRequest, route: Route, session: Session | None) -> ErrorResponse | None:
         if route.action is Action.SERVE:
-            await self._serve_alone(request, route)
+            await self._serve_special(request, route)
         elif route.action is Action.SERVE_IN_SESSION:
             assert session is not None  # the routing table has this action for open sessions only
             assert self._sessions is not None
@@ -436,11 +443,8 @@ class App:
         await session.respond(channel, request.receive, request.send, more)
         return None
 
-    async def _serve_alone(self, request: _HttpRequest, route: Route) -> None:
-        """Serve a POST as a connection of its own."""
-        message = request.message
-        if type(message) is Request and message.method == "initialize":
-            await self.server._before_handshake()
+    def _make_post(self, request: _HttpRequest, route: Route) -> Post:
+        """Return a connection for this POST alone."""
         post = Post(
             self._connection_config(),
             version=route.revision.name,
@@ -452,14 +456,23 @@ class App:
         # All POSTs of one caller share one queue for threads; otherwise the caller with the most POSTs gets most of
         # them.
         post.owner = caller_key(request.principal.id, request.peer)
-        if type(message) is not Request or message.method != "subscriptions/listen":
-            await post.serve(message, request.frame, request.receive, request.send)
-            return
-        self.server._add_connection(post)  # so that it receives list changes
+        return post
+
+    async def _serve_special(self, request: _HttpRequest, route: Route) -> None:
+        """Serve `initialize` or `subscriptions/listen` as a connection of its own."""
+        message = request.message
+        assert isinstance(message, Request)  # the caller has checked its method
+        is_listening = message.method == "subscriptions/listen"
+        if not is_listening:
+            await self.server._before_handshake()
+        post = self._make_post(request, route)
+        if is_listening:
+            self.server._add_connection(post)  # so that it receives list changes
         try:
             await post.serve(message, request.frame, request.receive, request.send)
         finally:
-            self.server._remove_connection(post)
+            if is_listening:
+                self.server._remove_connection(post)
 
     def _current_poller(self) -> DisconnectPoller[Post]:
         """Return the poller of the running loop."""

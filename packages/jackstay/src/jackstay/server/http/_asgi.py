@@ -31,6 +31,9 @@ class BodyTimeout(Exception):
     """The body did not arrive in time."""
 
 
+BODY_ERRORS: Final = (ClientDisconnected, BodyTooLarge, BodyTimeout)
+
+
 def encode_headers(pairs: Iterable[tuple[str, str]]) -> HeaderLines:
     """Encode headers for ASGI: lower-case names, both parts as bytes."""
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]

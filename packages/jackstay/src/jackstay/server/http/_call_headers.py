@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jackstay.protocol import Revision
 from jackstay.protocol.http import ErrorResponse, check_param_headers, decode_header_value, mismatch_response
 from jackstay.protocol.wire import Message, Request
 from jackstay.types import DECODE_ERRORS
@@ -27,11 +26,12 @@ _read_call = msgspec.json.Decoder(_CallParams).decode
 _read_arguments = msgspec.json.Decoder(dict[str, Any] | None).decode
 
 
-def check_call_headers(
-    server: "Server", message: Message, headers: Mapping[str, str], revision: Revision
-) -> ErrorResponse | None:
-    """Return the error response for a call whose `Mcp-Param-*` headers and arguments differ, else None."""
-    if not revision.has_method_headers or type(message) is not Request or message.method != "tools/call":
+def check_call_headers(server: "Server", message: Message, headers: Mapping[str, str]) -> ErrorResponse | None:
+    """Return the error response for a call whose `Mcp-Param-*` headers and arguments differ, else None.
+
+    Call it for revisions with such headers only.
+    """
+    if type(message) is not Request or message.method != "tools/call":
         return None
     # That the header and the body have the same name was checked before.
     name = headers.get("mcp-name", "")

@@ -70,30 +70,37 @@ def response_status(version: str | None, error: McpError | None) -> int:
     return error_status(REVISIONS[version], error.code, is_envelope="key" in more, is_refused=is_refused)
 
 
-async def respond_cancelled(send: Send, ids: Sequence[RequestId], more: HeaderLines, *, accepts_stream: bool) -> None:
-    """Respond to a POST whose requests were all cancelled: an empty stream, or errors if only JSON is accepted.
+def cancelled_response(ids: Sequence[RequestId], *, accepts_stream: bool) -> tuple[int, HeaderLines, bytes]:
+    """Return the response to a POST whose requests were all cancelled: an empty stream, or errors in JSON.
 
     A cancelled request has no response (2025-11-25 basic/utilities/cancellation), but its POST needs a body of one of
     the two types: 202 is for POSTs without a request (2025-11-25 basic/transports, "Sending Messages to the Server").
     """
     if accepts_stream:
-        await respond(send, 200, [*EVENTS_LINES, *more], b": cancelled\n\n")
-        return
+        return 200, EVENTS_LINES, b": cancelled\n\n"
     data: dict[str, Json] = {"reason": "cancelled"}
     errors = [encode_error(id, ErrorCode.INTERNAL_ERROR, "the request was cancelled", data) for id in ids]
-    await respond(send, 200, [*JSON_LINES, *more], errors[0] if len(errors) == 1 else join_batch(errors))
+    return 200, JSON_LINES, errors[0] if len(errors) == 1 else join_batch(errors)
 
 
-def response_head(
-    response_config: ResponseConfig, version: str | None, error: McpError | None
-) -> tuple[int, HeaderLines]:
-    """Return the HTTP status and headers of a JSON response."""
+def whole_response(
+    response_config: ResponseConfig,
+    version: str | None,
+    responses: list[bytes],
+    error: McpError | None,
+    *,
+    accepts_json: bool,
+) -> tuple[int, HeaderLines, bytes]:
+    """Return the HTTP status, headers and body of a response that is complete when it begins: JSON or events."""
+    if not accepts_json:  # it has a length, so that no proxy buffers it for its chunked encoding
+        return 200, EVENTS_LINES, b"".join(map(encode_event, responses))
+    body = responses[0] if len(responses) == 1 else join_batch(responses)
     if error is None:
-        return 200, JSON_LINES
+        return 200, JSON_LINES, body
     if isinstance(error, InsufficientScopeError):
-        return 403, [*JSON_LINES, *encode_headers(challenge_scopes(response_config.auth, error.scopes))]
+        return 403, [*JSON_LINES, *encode_headers(challenge_scopes(response_config.auth, error.scopes))], body
     status = response_status(version, error)
-    return status, REFUSED_LINES if status == 503 else JSON_LINES
+    return status, REFUSED_LINES if status == 503 else JSON_LINES, body
 
 
 class Post(Driver):
@@ -169,17 +176,15 @@ class Post(Driver):
                 await self._writing
             elif not self._is_written:
                 await stream.pump(send, STREAM_LINES, self._response_config.keepalive)
-        elif self._accepts_json or not self._responses:
-            await self._respond_whole(send)
-        else:  # the events are complete, so the response needs no chunked encoding that a proxy might buffer
-            await respond(send, 200, EVENTS_LINES, self._events())
+        else:
+            await respond(send, *self._whole_response())
 
     async def _finish_work(self) -> None:
         self._is_busy = True
         self._poller.add(self)
         try:
             if self._work is not None:
-                self._task = task = asyncio.current_task()
+                self._task = task = asyncio.current_task(self._loop)
                 assert task is not None
                 try:
                     await self._run(*self._work)
@@ -214,17 +219,16 @@ class Post(Driver):
             self._settled = self._loop.create_future()
             await self._settled
 
-    async def _respond_whole(self, send: Send) -> None:
+    def _whole_response(self) -> tuple[int, HeaderLines, bytes]:
         responses = self._responses
         if responses:
-            body = responses[0] if len(responses) == 1 else join_batch(responses)
-            await respond(send, *response_head(self._response_config, self.core.version, self._error), body)
-        elif self._is_stopped and self.core.state is ServerState.CLOSED:
-            await respond(send, 503, [])  # at the end of a drain; whether the handler completed is unknown
-        elif self._cancelled:
-            await respond_cancelled(send, self._cancelled, [], accepts_stream=self._accepts_stream)
-        else:
-            await respond(send, ACCEPTED, [])
+            version, accepts_json = self.core.version, self._accepts_json
+            return whole_response(self._response_config, version, responses, self._error, accepts_json=accepts_json)
+        if self._is_stopped and self.core.state is ServerState.CLOSED:
+            return 503, [], b""  # at the end of a drain; whether the handler completed is unknown
+        if self._cancelled:
+            return cancelled_response(self._cancelled, accepts_stream=self._accepts_stream)
+        return ACCEPTED, [], b""
 
     # --- the client ---------------------------------------------------------------------------------------------------
 
@@ -283,12 +287,9 @@ class Post(Driver):
         if self.core.in_flight:
             return
         if self._stream is not None:
-            self._stream.end(self._events())
+            self._stream.end(b"".join(map(encode_event, self._responses)))
         if self._settled is not None and not self._settled.done():
             self._settled.set_result(None)
-
-    def _events(self) -> bytes:
-        return b"".join(encode_event(response) for response in self._responses)
 
     # --- overridden effects -------------------------------------------------------------------------------------------
 

@@ -17,11 +17,11 @@ from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import ACCEPTED, Accepts, ErrorResponse, error_response
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
-from jackstay.protocol.wire import Batch, Message, Request, encode_event, join_batch
+from jackstay.protocol.wire import Batch, Message, Request, encode_event
 from jackstay.server._driver import Caller, ConnectionConfig, Driver, perform_table
 from jackstay.server.http._asgi import HeaderLines, Receive, Send, respond, wait_for_disconnect
 from jackstay.server.http._event_store import EventStore
-from jackstay.server.http._post import ResponseConfig, respond_cancelled, response_head
+from jackstay.server.http._post import ResponseConfig, cancelled_response, whole_response
 from jackstay.server.http._session_store import SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES
@@ -197,12 +197,13 @@ class Session(Driver):
         try:
             if not channel.is_settled and channel.post_stream is None:
                 await self._wait(channel)
-            if channel.responses and not channel.accepts_json:
+            if channel.responses and not channel.accepts_json and self._events is not None:
                 self._stream_responses(channel)
             if channel.post_stream is not None:
                 await self._write_response(channel, channel.post_stream, receive, send, more)
             else:
-                await self._respond_whole(channel, send, more)
+                status, lines, body = self._whole_response(channel)
+                await respond(send, status, [*lines, *more] if more else lines, body)
         finally:
             self._open_responses -= 1
             self.last_used = self._loop.time()
@@ -222,24 +223,22 @@ class Session(Driver):
                 timer.cancel()
 
     def _stream_responses(self, channel: Channel) -> None:
-        """Send the responses as a stream: the client or the endpoint does not accept JSON."""
+        """Send the responses as a stream that can be resumed: the client or the endpoint does not accept JSON."""
         stream = self._open(channel)
         for response in channel.responses:
             self._emit_event(channel, response, is_response=True)
         stream.end()
 
-    async def _respond_whole(self, channel: Channel, send: Send, more: HeaderLines) -> None:
+    def _whole_response(self, channel: Channel) -> tuple[int, HeaderLines, bytes]:
         responses = channel.responses
         if responses:
-            status, lines = response_head(self._response_config, self.core.version, channel.error)
-            body = responses[0] if len(responses) == 1 else join_batch(responses)
-            await respond(send, status, [*lines, *more], body)
-        elif channel.ids and self.core.state is ServerState.CLOSED:
-            await respond(send, 503, [])  # the session ended; whether the handler completed is unknown
-        elif channel.ids:
-            await respond_cancelled(send, channel.ids, more, accepts_stream=channel.accepts_stream)
-        else:
-            await respond(send, ACCEPTED, more)
+            version, accepts_json = self.core.version, channel.accepts_json
+            return whole_response(self._response_config, version, responses, channel.error, accepts_json=accepts_json)
+        if channel.ids and self.core.state is ServerState.CLOSED:
+            return 503, [], b""  # the session ended; whether the handler completed is unknown
+        if channel.ids:
+            return cancelled_response(channel.ids, accepts_stream=channel.accepts_stream)
+        return ACCEPTED, [], b""
 
     # --- channels and the responses that carry them -------------------------------------------------------------------
 
