@@ -127,6 +127,36 @@ def print_sessions() -> bool:
     return is_good
 
 
+# --- growth -----------------------------------------------------------------------------------------------------------
+
+# Each cost may grow by this factor from the smallest of the large sizes to the largest: caches hold less of it.
+MAX_GROWTH = 2.0
+
+
+def growth() -> bool:
+    """Print the CPU time per item for growing numbers of sessions and subscribers; return whether it stays flat."""
+    is_good = True
+    for mode, sizes, columns in (
+        ("sessions", (1, 100, 1_000, 10_000, 50_000), ("open one more", "a call", "KiB each")),
+        ("subscribers", (1, 100, 1_000, 10_000), ("notify a GET stream", "notify a subscriptions/listen")),
+    ):
+        print(f"\nGrowth, CPU of the server: {mode}")
+        print(f"  {'number':>8} " + " ".join(f"{column:>30}" for column in columns))
+        table: dict[int, list[float]] = {}
+        for size in sizes:
+            command = [sys.executable, str(PROGRAMS / "scale_http.py"), mode, str(size)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+            if done.returncode:
+                raise SystemExit(f"{command} failed:\n{done.stderr[-2000:]}")
+            table[size] = [float(number) for number in done.stdout.split()]
+            cells = [format_seconds(value) for value in table[size][:2]] + [f"{k:.1f}" for k in table[size][2:]]
+            print(f"  {size:>8,} " + " ".join(f"{cell:>30}" for cell in cells))
+        worst = max(last / first for first, last in zip(table[100][:2], table[sizes[-1]][:2], strict=True))
+        is_good = is_good and worst <= MAX_GROWTH
+        print(f"  from 100 to {sizes[-1]:,}: x {worst:.2f}, target <= {MAX_GROWTH:g}")
+    return is_good
+
+
 # --- clients ----------------------------------------------------------------------------------------------------------
 
 CLIENTS = {
@@ -183,6 +213,7 @@ def main() -> int:
         part("httptools", "sse", "call", 3.5, 0),
         part("httptools", "json", "list", 20, 0.6),
         print_sessions(),
+        growth(),
         clients(),
     ]
     return 0 if all(results) else 1

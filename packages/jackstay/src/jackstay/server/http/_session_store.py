@@ -5,6 +5,7 @@ worker needs to serve the next request. `jackstay.testing.SessionStoreSuite` tes
 """
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -44,8 +45,8 @@ class MemorySessionStore:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # In the order of their last use.
-        self._rows: dict[str, tuple[SessionRecord, float]] = {}
+        # In the order of their last use. The first item of a `dict` takes long to find after many were removed.
+        self._rows: OrderedDict[str, tuple[SessionRecord, float]] = OrderedDict()
 
     def __repr__(self) -> str:
         return f"<MemorySessionStore of {len(self._rows)} sessions>"
@@ -63,15 +64,18 @@ class MemorySessionStore:
         now = self._clock()
         while self._rows and self._rows[oldest := next(iter(self._rows))][1] <= now:
             del self._rows[oldest]
-        self._rows.pop(id, None)
         self._rows[id] = record, now + ttl
+        self._rows.move_to_end(id)
 
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
         """Return the record and keep it for another `ttl` seconds."""
-        row = self._rows.pop(id, None)
-        if row is None or row[1] <= self._clock():
+        row = self._rows.get(id)
+        now = self._clock()
+        if row is None or row[1] <= now:
+            self._rows.pop(id, None)
             return None
-        self._rows[id] = row[0], self._clock() + ttl
+        self._rows[id] = row[0], now + ttl
+        self._rows.move_to_end(id)
         return row[0]
 
     async def delete(self, id: str) -> None:
