@@ -52,6 +52,8 @@ class BoundedProtocol(TimeoutMixin, HttpToolsProtocol):
         self._is_too_large = False
         # Bytes read since the parser last completed a head, a part of a body, or a request.
         self._unparsed = 0
+        # The most bytes that a head may have that is completed by the current read.
+        self._largest_head = 0
         self._has_parsed = False
         self._trailers = _Trailers(self)
         self._is_declining = False
@@ -61,6 +63,7 @@ class BoundedProtocol(TimeoutMixin, HttpToolsProtocol):
         if self._is_over():
             return
         was_in_head = self._is_in_head
+        self._largest_head = self.max_head_bytes if was_in_head else len(data)
         self._has_parsed = False
         self._parse(data)
         if self._is_over():
@@ -74,7 +77,8 @@ class BoundedProtocol(TimeoutMixin, HttpToolsProtocol):
             if not was_in_head:
                 self._start_timer(self.head_timeout)
         elif self._is_serving:
-            self._stop_timer()
+            if self._head_timer is not None:
+                self._stop_timer()
         elif self._head_timer is None:
             # Blank lines, or the rest of a body that was refused: uvicorn stops its timer for them, as for a request.
             # They do not reset this one.
@@ -123,9 +127,11 @@ class BoundedProtocol(TimeoutMixin, HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is complete. Check its size: it may have arrived in one read."""
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > self.max_head_bytes:
-            self.stop_too_large()
+        # A line has at least three bytes beside its name and its value, so this is at least what is counted below.
+        if self._largest_head + len(self.headers) > self.max_head_bytes:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > self.max_head_bytes:
+                self.stop_too_large()
         if not self.parser.should_upgrade():
             self._is_in_head = False
             self._is_in_body = self._has_parsed = True
