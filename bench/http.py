@@ -129,8 +129,9 @@ def print_sessions() -> bool:
 
 # --- growth -----------------------------------------------------------------------------------------------------------
 
-# Each cost may grow by this factor from the smallest of the large sizes to the largest: caches hold less of it.
-MAX_GROWTH = 2.0
+# Each cost may grow by this factor from 100 items to the largest number: caches hold less of them, and the garbage
+# collector visits more. A cost in proportion to the number would be 100 times and more.
+MAX_GROWTH = 3.0
 
 
 def growth() -> bool:
