@@ -11,6 +11,7 @@ from jackstay.errors import Json, UsageError
 from jackstay.extras import install_command
 from jackstay.openapi._document import MAX_DEPTH, MAX_DOCUMENT_BYTES, Document
 from jackstay.openapi._problems import OpenApiError
+from jackstay.types import DECODE_ERRORS
 
 # What `Server.from_openapi()` accepts: the path of a file, JSON or YAML text, or the parsed document.
 Source: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Any]"
@@ -68,7 +69,7 @@ def _parse(data: bytes) -> dict[str, Json]:
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         parsed: Any = msgspec.json.decode(data) if data.lstrip()[:1] == b"{" else _parse_yaml(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise OpenApiError(f"the document is not valid JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise OpenApiError(f"the document must be an object, not {type(parsed).__name__}")

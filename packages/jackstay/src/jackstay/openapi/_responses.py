@@ -11,6 +11,7 @@ from jackstay.openapi._parameters import is_json
 from jackstay.openapi._problems import join
 from jackstay.openapi._schemas import Place, Schemas
 from jackstay.types import (
+    DECODE_ERRORS,
     AudioContent,
     BlobResourceContents,
     CallToolResult,
@@ -126,7 +127,7 @@ def tool_result(response: Response, output: Output | None, method: str) -> CallT
     if response.body and (is_json(response.media_type) or (output is not None and not response.media_type)):
         try:
             value = msgspec.json.decode(response.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except DECODE_ERRORS as error:
             return error_result(f"HTTP {response.status}, but the body is not valid JSON: {error}", response)
     elif response.body:
         if output is not None:

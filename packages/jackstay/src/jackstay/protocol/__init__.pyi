@@ -2,8 +2,8 @@
 
 from jackstay.protocol._machine import Cell, Machine
 from jackstay.protocol._methods import LISTS, METHODS, Method, Sender, is_known
-from jackstay.protocol._settings import MIN_SECONDS, Setting, SettingsBase, keywords, refuse_unknown, settings_of, versions_setting
+from jackstay.protocol._settings import MIN_SECONDS, Setting, SettingsBase, keywords, refuse_unknown, settings_of, versions_setting, with_tuples
 from jackstay.protocol._timers import Timers
 from jackstay.protocol._versions import ASSUMED_VERSION, REVISIONS, VERSIONS, Era, Revision, newest
 
-__all__ = ["ASSUMED_VERSION", "Cell", "Era", "LISTS", "METHODS", "MIN_SECONDS", "Machine", "Method", "REVISIONS", "Revision", "Sender", "Setting", "SettingsBase", "Timers", "VERSIONS", "is_known", "keywords", "newest", "refuse_unknown", "settings_of", "versions_setting"]
+__all__ = ["ASSUMED_VERSION", "Cell", "Era", "LISTS", "METHODS", "MIN_SECONDS", "Machine", "Method", "REVISIONS", "Revision", "Sender", "Setting", "SettingsBase", "Timers", "VERSIONS", "is_known", "keywords", "newest", "refuse_unknown", "settings_of", "versions_setting", "with_tuples"]

@@ -92,7 +92,12 @@ class SettingsBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Raises: UnexpectedOptionError for an unknown name, UsageError for a bad value.
         """
         refuse_unknown(given, cls.__struct_fields__, where)
-        return cls(**given)
+        return cls(**with_tuples(given))
+
+
+def with_tuples(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings with tuples in place of lists, which users may pass as well."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
 
 @cache

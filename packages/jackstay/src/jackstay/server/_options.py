@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import jackstay.protocol.server as core
 from jackstay import types
 from jackstay.errors import Json
-from jackstay.protocol import METHODS, MIN_SECONDS, Setting, refuse_unknown
+from jackstay.protocol import METHODS, MIN_SECONDS, Setting, refuse_unknown, with_tuples
 from jackstay.server._entries import IconLike, read_icons
 from jackstay.server._pool import THREADS
 
@@ -97,4 +97,4 @@ def make_options(**given: Any) -> Options:
     Raises: UnexpectedOptionError for an unknown one; UsageError for a bad value.
     """
     refuse_unknown(sorted(given), (*Options.__struct_fields__, *_OTHER_PARAMETERS), "Server()")
-    return Options(**given)
+    return Options(**with_tuples(given))
