@@ -10,6 +10,7 @@ import argparse
 import ast
 import contextlib
 import copy
+import fcntl
 import hashlib
 import importlib
 import importlib.abc
@@ -207,6 +208,8 @@ class Finder:
 
     def _visit(self, node: ast.AST, scope: str) -> None:
         for name, value in ast.iter_fields(node):
+            if isinstance(node, ast.ClassDef) and name == "keywords":  # `frozen=True` only prevents mistakes
+                continue
             if name in ("annotation", "returns", "decorator_list", "bases", "type_params", "type_comment"):
                 continue
             if isinstance(value, list):
@@ -240,6 +243,9 @@ class Finder:
             shown = (first_line(removed) if removed else "**", "nothing")
         elif isinstance(before, ast.If | ast.While) and isinstance(after, ast.If | ast.While):
             shown = (first_line(before.test), first_line(after.test))
+        elif isinstance(before, ast.Tuple) and isinstance(after, ast.Tuple):
+            swapped = [pair for pair in zip(before.elts, after.elts, strict=True) if pair[0] is not pair[1]]
+            shown = (first_line([pair[0] for pair in swapped]), first_line([pair[1] for pair in swapped]))
         else:
             shown = (first_line(before), first_line(after))
         # The same change twice in one function has a number.
@@ -478,7 +484,15 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=3, help="1: tests of the module; 2: of its package; 3: searches")
     parser.add_argument("--list", action="store_true", help="print the mutants and run none")
     parser.add_argument("--again", action="store_true", help="run survivors of an earlier run again")
-    return run(BUILD / "tree", parser.parse_args())
+    options = parser.parse_args()
+    if options.list:
+        for mutant in draw(all_mutants(ROOT), options.count, options.seed):
+            print(f"{mutant.path}:{mutant.line}: {mutant.kind}: {mutant.before} -> {mutant.after}")
+        return 0
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # one run at a time: they share the tree and the results
+        return run(BUILD / "tree", options)
 
 
 def run(tree: Path, options: argparse.Namespace) -> int:
@@ -486,10 +500,6 @@ def run(tree: Path, options: argparse.Namespace) -> int:
     found = all_mutants(tree)
     drawn = [mutant for mutant in draw(found, options.count, options.seed) if re.search(options.only, mutant.key)]
     print(f"{len(found)} possible mutants, {len(drawn)} drawn with seed {options.seed}", flush=True)
-    if options.list:
-        for mutant in drawn:
-            print(f"{mutant.path}:{mutant.line}: {mutant.kind}: {mutant.before} -> {mutant.after}")
-        return 0
     results = load_results()
     # A result holds for the source that it was found with, and a survivor only for the tests of that time.
     digests = {

@@ -132,6 +132,7 @@ METAS = [
         {"version": 1, "client": "other", "a": 1},
     ),
     ({"on_behalf_of": b'"client":"other"'}, b"", None),
+    ({"on_behalf_of": b'"client":"other"', "wants_progress": True}, b"", {"progressToken": 1}),
 ]
 
 
