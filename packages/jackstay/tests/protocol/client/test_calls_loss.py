@@ -56,6 +56,14 @@ def test_the_outcome_of_each_call_after_a_loss(subtests):
             assert harness.calls.tombstones.contains(1, 1.0) is (where == "written")
 
 
+def test_a_refused_call_did_not_run_although_later_frames_were_written():
+    harness, _ = harness_with("busy")
+    harness.sent("other")
+    harness.turn().connection_lost(LOST)
+    outcomes = {effect.caller: effect.error.may_have_run for effect in harness.out if isinstance(effect, Fail)}
+    assert outcomes == {"me": False, "other": True}
+
+
 CAUSES = [
     (FrameTooLargeError(9, 8), FrameTooLargeError),
     (ProtocolError("bad", path="$", quote="q", code=-32600), ProtocolError),
