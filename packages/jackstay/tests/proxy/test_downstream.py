@@ -40,7 +40,7 @@ class Gated(Server):
         await self.gate.wait()
 
     def _make_connection(self, config: Any) -> DownstreamConnection:
-        return DownstreamConnection(config, self.prepare, self.after.current_config)
+        return DownstreamConnection(config, self.prepare, self.after._current_config)
 
 
 class Client:
