@@ -18,6 +18,7 @@ SOURCE = SOURCES["jackstay"] / "jackstay"
 
 # Files of the tour that are tables, or that other calls pass.
 ASIDE = {
+    "protocol/client/_actions.py",
     "protocol/client/_table.py",
     "protocol/client/_exchange.py",
     "protocol/server/_actions.py",

@@ -23,6 +23,7 @@ from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW
 from jackstay.protocol.client._states import ClientState
 from jackstay.protocol.client._transport import TransportStatus
 from model.client_world import Scenario, SentRequest, World, key, request_key
+from model.harness import compare_plain_call
 
 
 class Violation(AssertionError):
@@ -258,6 +259,8 @@ class Search:
         elif event is None:
             effects = core.receive(self._frame(world, move), core.epoch, world.clock)
         else:
+            if isinstance(event, e.Called):
+                compare_plain_call(core, event, world.clock)
             effects = core.step(event, world.clock)
         self._apply(world, effects)
         has_own_end = move[0] in (

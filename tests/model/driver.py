@@ -227,9 +227,7 @@ class World:
         settings = Settings(
             versions=HANDSHAKE, wait_for_ready=True, max_attempts=2, session_attempts=2, hang_timeout=None, name="model"
         )
-        telemetry = Telemetry("model")
-        telemetry.subscribe(self._on_event)
-        self.connection = Connection(self, settings, telemetry, random.Random(1))
+        self.connection = Connection(self, settings, Telemetry("model"), random.Random(1))
         self.connection.on_notice = self._on_notice
         self.connection.on_request = self._on_request
         self.wires: list[Wire] = []
@@ -283,7 +281,9 @@ class World:
         if len(self.calls) < MAX_CALLS:
             found.append("call")
         if any(not call.future.done() for call in self.calls):
-            found += ["cancel"] if self.interrupts else ["cancel", "interrupt"]
+            found.append("cancel")
+            if self.connection.telemetry.listeners and not self.interrupts:
+                found.append("interrupt")
         if len(self.stops) < 2:
             found.append("stop")
         if wire is not None and not wire.is_down:
@@ -316,6 +316,9 @@ class World:
 
     def do_stop(self) -> None:
         self.stops.append(self.loop.create_task(self.connection.stop()))
+
+    def do_listen(self) -> None:
+        self.connection.telemetry.subscribe(self._on_event)  # without a listener, calls take a shorter path
 
     def do_interrupt(self) -> None:
         self.interrupts = 1
@@ -476,7 +479,7 @@ class FakeWorld(World):
                 for wire in self.wires[-2:]
             ),
             tuple(stop.done() for stop in self.stops),
-            (self.interrupts, self.noticed, self.served),
+            (self.interrupts, self.noticed, self.served, bool(connection.telemetry.listeners)),
         )  # fmt: skip
 
 
@@ -490,9 +493,10 @@ OPENED = ("iterate", "iterate", "iterate", "iterate", "respond", "iterate", "ite
 BEGINNINGS = {
     "new": (),
     "ready": OPENED,
+    "listening": (*OPENED, "listen"),
     "one call": (*OPENED, "call", "iterate"),
-    "two calls": (*OPENED, "call", "call", "iterate"),
-    "reconnecting": (*OPENED, "call", "iterate", "die", "call"),
+    "two calls": (*OPENED, "listen", "call", "call", "iterate"),
+    "reconnecting": (*OPENED, "listen", "call", "iterate", "die", "call"),
 }
 
 

@@ -24,7 +24,14 @@ def _no_logs() -> Iterator[None]:
 
 
 # Beginning -> how many actions follow, and how many states are reached at least.
-DEPTHS = {"new": (6, 500), "ready": (4, 800), "one call": (4, 1500), "two calls": (4, 1500), "reconnecting": (5, 200)}
+DEPTHS = {
+    "new": (5, 200),
+    "ready": (4, 500),
+    "listening": (4, 500),
+    "one call": (4, 1000),
+    "two calls": (4, 1500),
+    "reconnecting": (5, 150),
+}
 
 
 @pytest.mark.parametrize("beginning", BEGINNINGS)
@@ -154,7 +161,7 @@ DEFECTS: dict[Callable[..., None], tuple[str | type[e.Effect], str]] = {
     process_without_rest: ("_process_pending", "two calls"),
     pull_without_rest: ("pull", "two calls"),
     perform_without_rest: ("_perform", "two calls"),
-    cancel_after_event: ("cancel_call", "ready"),
+    cancel_after_event: ("cancel_call", "listening"),
     close_and_flush: (e.Close, "ready"),
     forget_opening: ("_settle_opening", "new"),
     keep_serving: (e.StopServing, "ready"),

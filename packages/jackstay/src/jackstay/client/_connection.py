@@ -127,7 +127,17 @@ class Connection:
             self._running()
             raise UsageError(_OTHER_LOOP)
         call: Call[R] = Call(asyncio.Future(loop=loop), method, read, on_progress)
-        self.step(e.Called(caller=call, method=method, params=params, **fields))
+        if fields or self._is_stepping or self.telemetry.listeners:
+            self.step(e.Called(caller=call, method=method, params=params, **fields))
+        elif (send := self.core.call(call, method, params, loop.time())) is None:
+            self.step(e.Called(caller=call, method=method, params=params))
+        else:
+            call.id = send.id or 0
+            self._perform((send,))
+            if self._pending_events:
+                self._process_pending()
+            elif self._timers.earliest < self._wake_at:
+                self._arm()
         return call
 
     def cancel_call(self, call: Call[Any]) -> None:
@@ -421,8 +431,7 @@ class Connection:
             self._transport.abort(effect.id)
 
     def _leak(self, effect: e.Leak) -> None:
-        client, epoch = self.telemetry.client, effect.epoch
-        logger.error("%s: the transport of epoch %d did not close in time", client, epoch)
+        logger.error("%s: the transport of epoch %d did not close in time", self.telemetry.client, effect.epoch)
 
     # --- effects: calls -----------------------------------------------------------------------------------------------
 

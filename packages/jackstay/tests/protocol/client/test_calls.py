@@ -15,6 +15,7 @@ from jackstay.errors import (
 )
 from jackstay.protocol.client._exchange import CELLS, Exchange, ExchangeEvent, ExchangeState, Role
 from jackstay.protocol.client.events import Accept, Called, CloseResponse, Complete, Fail, RetryDue, Send, Withdraw
+from model.harness import HANDSHAKE, STATELESS, Harness, compare_plain_call
 from scripted.calls import RAW, CallsHarness, E, X, harness_with
 
 # --- making calls -----------------------------------------------------------------------------------------------------
@@ -569,3 +570,37 @@ def test_an_invalid_timeout_is_refused(subtests):
                 assert isinstance(error, UsageError)
                 assert error.message == f"{name} must be a positive number or None, not {seconds!r}"
                 assert harness.calls.pending == {}
+
+
+# --- calls without options --------------------------------------------------------------------------------------------
+
+
+def plain(harness: Harness, params: bytes = b"{}") -> bool:
+    """Return whether `call()` makes a call without options; it is compared with the event."""
+    return compare_plain_call(harness.core, Called(caller="c", method="m", params=params), harness.now)
+
+
+@pytest.mark.parametrize("versions", [HANDSHAKE, STATELESS])
+@pytest.mark.parametrize("is_http", [False, True])
+def test_a_plain_call_is_made_without_the_table_as_the_event_makes_it(versions: tuple[str, ...], is_http: bool) -> None:
+    for options in ({}, {"busy": "wait", "wait_for_ready": True}, {"request_timeout": None}, {"max_timeout": 1.0}):
+        harness = Harness(versions=versions, is_http=is_http, **options).ready()
+        assert plain(harness)
+        harness.call()
+        harness.wait(0.25)
+        assert plain(harness)
+
+
+def test_a_plain_call_that_cannot_be_sent_at_once_is_left_to_the_event() -> None:
+    assert not plain(Harness().connect()), "not ready"
+    harness = Harness(max_pending=1, max_frame_bytes=1024).ready()
+    assert not plain(harness, b'{"a":"%b"}' % (b"x" * 1024)), "too large"
+    assert not plain(Harness(versions=STATELESS).ready(), b"[]"), "not an object"
+    assert plain(harness)
+    harness.call()
+    assert not plain(harness), "max_pending"
+    for name, value in (("is_full", True), ("drain_at", 0.0), ("check", 1), ("queue", {1: None})):
+        harness = Harness().ready()
+        assert plain(harness)
+        setattr(harness.core.calls, name, value)
+        assert harness.core.call("c", "m", b"{}", harness.now) is None, name

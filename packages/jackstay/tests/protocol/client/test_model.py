@@ -553,6 +553,17 @@ def a_call_that_is_reported_as_not_sent_stays_in_the_queue(patch: Patch) -> None
     replace_function(patch, _exchange.withdraw, lambda calls, exchange, outcome: None)
 
 
+def a_plain_call_has_no_deadline(patch: Patch) -> None:
+    original = Calls.make_plain
+
+    def make_plain(self: Calls, caller: object, method: str, params: bytes, now: float) -> e.Send | None:
+        send = original(self, caller, method, params, now)
+        self.timers.disarm(self.last_id)
+        return send
+
+    patch.setattr(Calls, "make_plain", make_plain)
+
+
 DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (no_connect_deadline, "lifecycle"),
     (stop_in_starting_exits, "lifecycle"),
@@ -595,6 +606,7 @@ DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (closing_stops_writing_a_turn_later, "keepalive"),
     (closing_stops_writing_a_turn_later, "garbage"),
     (a_call_that_is_reported_as_not_sent_stays_in_the_queue, "calls"),
+    (a_plain_call_has_no_deadline, "calls"),
 ]
 
 

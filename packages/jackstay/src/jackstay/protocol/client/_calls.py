@@ -56,7 +56,7 @@ _UNSET = msgspec.UNSET
 
 # Used for every call. In Python 3.11 the lookup of a member in its enum takes as long as a function call.
 _SENT_EVENT = ExchangeEvent.SENT
-_ABANDONED, _DONE = ExchangeState.ABANDONED, ExchangeState.DONE
+_SENT, _ABANDONED, _DONE = ExchangeState.SENT, ExchangeState.ABANDONED, ExchangeState.DONE
 
 # How many queued calls are sent before the transport reports whether it accepted them. A frame that is refused was
 # encoded for nothing, and a queue of ten thousand calls may meet a transport that accepts five hundred frames.
@@ -203,6 +203,51 @@ class Calls:
             self.send_request(exchange)
         else:
             self.queue[exchange.id] = None
+
+    def make_plain(self, caller: object, method: str, params: bytes, now: float) -> Send | None:
+        """Make and send a call with the default options, as `make()` does; None if it could not be sent at once."""
+        settings = self.settings
+        if (
+            self.check
+            or self.is_full
+            or self.queue
+            or self.drain_at is not None
+            or len(self.pending) - self.internal >= settings.max_pending
+        ):
+            return None
+        id, number = self.last_id + 1, self.number + 1
+        try:
+            frame = encode_request(id, method, params, b"{%b}" % self.request_meta if self.request_meta else None)
+        except McpError:
+            return None
+        if len(frame) > settings.max_frame_bytes:
+            return None
+        self.now, self.last_id, self.number = now, id, number
+        timeout, limit = self.default_deadlines
+        at = soft_at = None if timeout is None else now + timeout
+        hard_at = None if limit is None else now + limit
+        if at is None or (hard_at is not None and hard_at < at):
+            at = hard_at
+        if at is not None:
+            self.timers.arm(id, at)
+        self.pending[id] = Exchange(
+            id,
+            method,
+            params,
+            caller,
+            state=_SENT,
+            order=id,
+            number=number,
+            timeout=timeout,
+            max_timeout=limit,
+            soft_at=soft_at,
+            hard_at=hard_at,
+            made_at=now,
+            attempts=1,
+            waits_for_ready=settings.wait_for_ready,
+            waits_if_busy=settings.busy == "wait",
+        )
+        return Send(frame, number, id)
 
     def _open(self, event: Called, waits_for_ready: bool, waits_if_busy: bool) -> Exchange:
         now = self.now

@@ -142,6 +142,14 @@ class ClientConnection:
         self.fire(event)
         return out
 
+    def call(self, caller: e.Caller, method: str, params: bytes, now: float) -> e.Send | None:
+        """Make a call as the event `Called` without options does in its common case: ready, and nothing waits.
+
+        Returns the only effect besides `Accept`, or None if nothing was done: then step the event. The search compares
+        the two in every state.
+        """
+        return self.calls.make_plain(caller, method, params, now) if self.state is _READY else None
+
     def receive(self, frame: bytes, epoch: int, now: float, jitter: float = 0.5) -> e.Effects:
         """Process a frame from the transport of `epoch` and return the effects, in order.
 
