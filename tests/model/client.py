@@ -498,6 +498,8 @@ class Search:
                 raise Violation("an id was used twice")
             exchange = world.core.calls.pending.get(effect.id)
             caller = exchange.caller if exchange is not None and exchange.role is Role.CALL else None
+            if caller is not None and world.core.state is not ClientState.READY:
+                raise Violation(f"a call was sent while {world.core.state.value}")
             world.known[effect.id] = SentRequest(caller, message["method"], world.core.epoch)
             self._check_repeat(world, caller)
         is_call = effect.id is not None and world.known[effect.id].caller is not None
