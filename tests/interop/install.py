@@ -4,6 +4,7 @@ An environment that is up to date is kept; a stamp file contains its versions. I
 fails with the output of the installer. Two peers are installed at a time.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -114,6 +115,14 @@ def make_npm(peer: Peer) -> None:
 
 def make(peer: Peer) -> str:
     """Create an environment unless it is up to date. Returns a status line. Raises: NotInstalledError."""
+    # `make interop` and `make conformance` may run at the same time and need the same node.
+    HOME.mkdir(exist_ok=True)
+    with (HOME / f"{peer.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _make(peer)
+
+
+def _make(peer: Peer) -> str:
     stamp = peer.home / ".installed"
     wanted = stamp_of(peer)
     if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
