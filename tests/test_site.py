@@ -3,6 +3,7 @@
 `make docs-check` builds the whole site. These tests build a few pages only and show what fails a build.
 """
 
+import html
 import itertools
 import re
 import subprocess
@@ -138,7 +139,7 @@ def test_a_drawn_machine_has_every_state_and_every_event_of_its_arrows(name: str
     picture = draw_states.draw(draw_states.in_order(diagram, states), name)
     assert [picture.count(f'class="name" x="{x}"') for x in columns(picture)] == [2] * len(states)
     assert picture.count('class="way"') == len(diagram.arrows)
-    shown = " ".join(re.findall(r'class="event"[^>]*>([^<]*)<', picture)).replace("&quot;", '"')
+    shown = html.unescape(" ".join(re.findall(r'class="event"[^>]*>([^<]*)<', picture)))
     assert [event for arrow in diagram.arrows for event in arrow.events if event not in shown] == []
     assert "\n\n" not in picture  # an empty line would end the piece of HTML in a page
 
