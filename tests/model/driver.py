@@ -298,9 +298,25 @@ class World:
 
     def act(self, action: str) -> None:
         try:
-            getattr(self, f"do_{action}")()
+            self.named_actions()[action]()
         except KeyboardInterrupt:
             pass  # by a listener, in a callback that the model calls itself
+
+    def named_actions(self) -> dict[str, Callable[[], None]]:
+        """Return what each action does."""
+        return {
+            "call": self.do_call,
+            "cancel": self.do_cancel,
+            "stop": self.do_stop,
+            "listen": self.do_listen,
+            "interrupt": self.do_interrupt,
+            "stall": self.do_stall,
+            "resume": self.do_resume,
+            "die": self.do_die,
+            "respond": self.do_respond,
+            "notify": self.do_notify,
+            "request": self.do_request,
+        }
 
     def do_call(self) -> None:
         params = msgspec.json.encode({"number": len(self.calls)})
@@ -395,6 +411,10 @@ class FakeWorld(World):
 
     def __init__(self) -> None:
         super().__init__(FakeLoop())
+
+    def named_actions(self) -> dict[str, Callable[[], None]]:
+        """Return what each action does."""
+        return {**super().named_actions(), "iterate": self.do_iterate, "tick": self.do_tick}
 
     def do_iterate(self) -> None:
         self.loop.iterate()

@@ -129,6 +129,31 @@ async def test_cancelling_leave_cancels_the_context_manager() -> None:
     await lifespan.leave()  # nothing is left to do
 
 
+async def test_a_lifespan_that_fails_while_the_server_runs_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    must_fail, has_failed = asyncio.Event(), asyncio.Event()
+
+    async def watch() -> None:
+        await must_fail.wait()
+        raise ValueError("the pool died")
+
+    @asynccontextmanager
+    async def manager() -> AsyncIterator[None]:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(watch())
+                yield
+        finally:
+            has_failed.set()
+
+    lifespan = Lifespan(manager)
+    await lifespan.enter()
+    must_fail.set()
+    await has_failed.wait()
+    await lifespan.leave()
+    assert "the lifespan ended while the server runs" in caplog.text
+    assert "the pool died" in caplog.text
+
+
 async def test_it_can_be_left_from_another_event_loop() -> None:
     log: list[str] = []
     lifespan = Lifespan(lambda: manager_of(log))

@@ -79,7 +79,7 @@ class Dependencies:
 
     def __init__(self) -> None:
         self._replacements: dict[Provider, Provider] = {}
-        self._plans: dict[Provider, _Plan] = {}
+        self._plans: dict[tuple[Provider, str], _Plan] = {}
         self._values: dict[Provider, Any] = {}
         self._stack: AsyncExitStack | None = None
         self._lock: asyncio.Lock | None = None
@@ -147,9 +147,10 @@ class Dependencies:
         replacement = self._replacements.get(plan.provider) if self._replacements else None
         if replacement is None:
             return plan
-        if replacement not in self._plans:
-            self._plans[replacement] = _Plan(Dependency(replacement, plan.scope))
-        return self._plans[replacement]
+        key = replacement, plan.scope
+        if key not in self._plans:
+            self._plans[key] = _Plan(Dependency(replacement, plan.scope))
+        return self._plans[key]
 
     async def close(self) -> None:
         """End the dependencies of the server, in reverse order."""

@@ -1,12 +1,15 @@
 """The lifespan of a server: a context manager that is open while the server runs, and the state that it yields."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from jackstay.errors import UsageError
+
+logger = logging.getLogger("jackstay.server")
 
 
 class Lifespan:
@@ -67,7 +70,9 @@ class Lifespan:
         except BaseException as error:
             if not entered.done():
                 entered.set_exception(error)
-            elif not ended.done() and not ended.cancelled():
+            elif not leaving.is_set() and isinstance(error, Exception):
+                logger.error("the lifespan ended while the server runs, and its state is closed", exc_info=error)
+            elif not ended.done():
                 ended.set_exception(error)
             if not isinstance(error, Exception):
                 raise
