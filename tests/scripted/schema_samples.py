@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from jackstay.openapi import max_match_length
+
 FORMATS = {
     "date-time": "2026-01-02T03:04:05Z",
     "date": "2026-01-02",
@@ -81,7 +83,8 @@ def _object(schema: dict[str, Any], root: Any, variant: int, depth: int) -> dict
     if {"text", "base64"} <= properties.keys():  # a file, which has one of the two
         return {"base64": "AAH/"} if variant % 2 else {"text": "line\r\né", "filename": 'a "b".txt'}
     if depth > 5:
-        properties = {name: properties[name] for name in required}
+        # Deeper than this, a required member that contains itself has no value.
+        properties = {name: properties[name] for name in required if name in properties and depth < 20}
     found = {name: _sample(part, root, variant, depth + 1) for name, part in properties.items()}
     if not found and isinstance(schema.get("additionalProperties"), dict):
         found = {"key": _sample(schema["additionalProperties"], root, variant, depth + 1)}
@@ -101,6 +104,10 @@ def _string(schema: dict[str, Any], variant: int) -> str:
     start = variant % 4
     for text in STRINGS[start:] + STRINGS[:start]:
         fitted = text[: schema.get("maxLength", 1000)].ljust(schema.get("minLength", 0), "x")
-        if "pattern" not in schema or re.search(schema["pattern"], fitted):
+        if "pattern" not in schema or _matches(schema["pattern"], fitted):
             return fitted
     return STRINGS[0]
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return len(text) > max_match_length(pattern) or re.search(pattern, text) is not None

@@ -15,6 +15,7 @@ __all__, __getattr__, __dir__ = attach(
         "._keywords": "ApiKeywords",
         "._load": "Source load_document",
         "._operations": "Operation Reader Request build_request",
+        "._patterns": "max_match_length",
         "._problems": "OpenApiError",
         "._responses": "Output Response resource_contents",
         "._routes": "Route",

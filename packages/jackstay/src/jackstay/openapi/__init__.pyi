@@ -7,10 +7,11 @@ from jackstay.openapi._http import HttpSender
 from jackstay.openapi._keywords import ApiKeywords
 from jackstay.openapi._load import Source, load_document
 from jackstay.openapi._operations import Operation, Reader, Request, build_request
+from jackstay.openapi._patterns import max_match_length
 from jackstay.openapi._problems import OpenApiError
 from jackstay.openapi._responses import Output, Response, resource_contents
 from jackstay.openapi._routes import Route
 from jackstay.openapi._security import Credential, Secret
 from jackstay.openapi._sender import SendError, Sender
 
-__all__ = ["Api", "ApiKeywords", "ApiSettings", "Application", "AsgiSender", "CallFailedError", "Credential", "Document", "Endpoint", "HttpSender", "OpenApiError", "OpenApiWarning", "Operation", "Output", "Reader", "Request", "Response", "Route", "Secret", "SendError", "Sender", "Source", "build_request", "load_document", "resource_contents"]
+__all__ = ["Api", "ApiKeywords", "ApiSettings", "Application", "AsgiSender", "CallFailedError", "Credential", "Document", "Endpoint", "HttpSender", "OpenApiError", "OpenApiWarning", "Operation", "Output", "Reader", "Request", "Response", "Route", "Secret", "SendError", "Sender", "Source", "build_request", "load_document", "max_match_length", "resource_contents"]

@@ -11,6 +11,7 @@ import msgspec
 
 from jackstay.errors import Json
 from jackstay.openapi._document import Document, Node, Object
+from jackstay.openapi._patterns import is_linear
 from jackstay.openapi._problems import OpenApiError, join
 from jackstay.openapi._vocabulary import CHECKS, SCHEMA, SCHEMA_LIST, SCHEMA_MAP, is_pattern, types_of
 
@@ -172,16 +173,16 @@ class Translator:
                 if keyword not in ("default", "examples") or _is_note(item):
                     found[keyword] = list(dict.fromkeys(item)) if keyword == "required" else item  # type: ignore[arg-type]
         self._hide(found, value)
+        patterns = found.get("patternProperties")
+        if isinstance(patterns, dict) and not all(is_pattern(name) and is_linear(name) for name in patterns):
+            for keyword in ("patternProperties", "additionalProperties", "unevaluatedProperties"):
+                found.pop(keyword, None)
         return _tidy(found, is_nullable=self._document.is_30 and value.get("nullable") is True)
 
     def _map(self, keyword: str, item: Json, place: str) -> Object:
         if not isinstance(item, dict):
             raise OpenApiError(f"{keyword} must be an object with schemas", pointer=place)
-        return {
-            name: self.schema(part, join(place, name))
-            for name, part in item.items()
-            if keyword != "patternProperties" or is_pattern(name)
-        }
+        return {name: self.schema(part, join(place, name)) for name, part in item.items()}
 
     def _hide(self, found: Object, value: Object) -> None:
         """Remove properties that are absent in this direction."""

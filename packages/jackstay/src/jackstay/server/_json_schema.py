@@ -5,7 +5,7 @@ limited, because bridges register schemas of third parties.
 """
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -46,8 +46,11 @@ def check_schema(schema: Json, where: str, *, must_be_object: bool) -> Schema:
     return copy
 
 
-def compile_validator(schema: Schema, where: str) -> Validate:
+def compile_validator(schema: Schema, where: str, max_match_length: Callable[[str], int] | None = None) -> Validate:
     """Compile a validator for a schema that `check_schema` returned.
+
+    `max_match_length` returns for a pattern the length of the longest string that is matched with it; longer strings
+    are accepted. Without it, every string is matched.
 
     Raises:
         UsageError: for an invalid schema, an external reference, or a missing extra.
@@ -58,6 +61,7 @@ def compile_validator(schema: Schema, where: str) -> Validate:
         from jsonschema.validators import (  # type: ignore[import-untyped]  # noqa: PLC0415
             SPECIFICATIONS,
             Draft202012Validator,
+            extend,
             validator_for,
         )
         from referencing import Resource  # noqa: PLC0415
@@ -82,6 +86,8 @@ def compile_validator(schema: Schema, where: str) -> Validate:
         resolver = SPECIFICATIONS.with_resource(uri, root).crawl().resolver(uri)
     except Exception as error:  # such as ValueError for an `$id` that is not a URI
         raise UsageError(f"{where} is not supported ({type(error).__name__})", path=where) from error
+    if max_match_length is not None:
+        dialect = extend(dialect, {"pattern": _bounded(dialect.VALIDATORS["pattern"], max_match_length)})
     validator = dialect(schema, _resolver=resolver)
 
     def problems(value: Json) -> Iterator[tuple[JsonPath, str]]:
@@ -96,6 +102,16 @@ def compile_validator(schema: Schema, where: str) -> Validate:
         return found if found.problems else None
 
     return validate
+
+
+def _bounded(check: Callable[..., Iterator[Any]], max_match_length: Callable[[str], int]) -> Callable[..., Any]:
+    """Return the check of the keyword `pattern` without matches that could take too long."""
+
+    def pattern(validator: object, value: str, instance: object, schema: object) -> Iterator[Any]:
+        if isinstance(instance, str) and len(instance) <= max_match_length(value):
+            yield from check(validator, value, instance, schema)
+
+    return pattern
 
 
 def _depth(value: Json) -> int:

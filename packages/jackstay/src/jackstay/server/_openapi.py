@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from jackstay.errors import Json, UsageError
-from jackstay.openapi import Api, ApiSettings, AsgiSender, CallFailedError, HttpSender, load_document, resource_contents
+from jackstay.openapi import (
+    Api,
+    ApiSettings,
+    AsgiSender,
+    CallFailedError,
+    HttpSender,
+    load_document,
+    max_match_length,
+    resource_contents,
+)
 from jackstay.protocol import refuse_unknown
 from jackstay.server._context import Context
 from jackstay.server._failures import ResourceNotFoundError, ToolError
@@ -162,12 +171,15 @@ def _validating(
 
 
 def _lazy_validator(schema: Schema, where: str) -> Validate:
-    """Return a validator that is compiled on first use: a document may have thousands of schemas."""
+    """Return a validator that is compiled on first use: a document may have thousands of schemas.
+
+    A match that could take too long is left to the API: callers choose the strings, and others the patterns.
+    """
     compiled: list[Validate] = []
 
     def validate(value: Json) -> InvalidArguments | None:
         if not compiled:
-            compiled.append(compile_validator(schema, where))
+            compiled.append(compile_validator(schema, where, max_match_length))
         return compiled[0](value)
 
     return validate
