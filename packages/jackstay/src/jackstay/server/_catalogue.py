@@ -114,16 +114,20 @@ class Entries(Generic[E]):
     The methods that change it are called under the lock.
     """
 
-    __slots__ = ("_listing", "_lock", "_next_number", "_options", "kind", "rows", "version")
+    __slots__ = ("_listing", "_lock", "_next_number", "_options", "disabled", "kind", "rows", "version")
 
     def __init__(self, kind: Kind, options: ListOptions, lock: threading.Lock) -> None:
         self.kind = kind
         self.version = 0
         self.rows: dict[str, tuple[int, E]] = {}  # by key, with a number that increases in the order of registration
+        self.disabled: dict[str, tuple[int, E]] = {}  # the same for entries that are neither listed nor found
         self._options = options
         self._lock = lock
         self._next_number = 0
         self._listing: Listing[E] | None = None
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.rows or key in self.disabled
 
     @property
     def listing(self) -> Listing[E]:
@@ -143,7 +147,7 @@ class Entries(Generic[E]):
         rows: dict[str, tuple[int, E]] = {}
         number = self._next_number
         for entry in entries:
-            before = rows.get(entry.key) or self.rows.get(entry.key)
+            before = rows.get(entry.key) or self.rows.get(entry.key) or self.disabled.get(entry.key)
             if before is not None and not replace:
                 # The message does not suggest `replace`, because the decorators have no such option.
                 message = f"duplicate entry in {self.kind}: {entry.key!r}; use another name, or remove the other first"
@@ -153,18 +157,29 @@ class Entries(Generic[E]):
         return rows
 
     def add(self, rows: dict[str, tuple[int, E]]) -> None:
-        self.rows.update(rows)
+        for key, row in rows.items():
+            if not row[1].enabled:
+                self.rows.pop(key, None)
+                self.disabled[key] = row
+            elif self.disabled.pop(key, None) is None:
+                self.rows[key] = row
+            else:
+                self.rows = dict(sorted([*self.rows.items(), (key, row)], key=_number))
         self._next_number = max([self._next_number, *(number + 1 for number, _ in rows.values())])
         self._change()
 
     def remove(self, keys: tuple[str, ...]) -> None:
         for key in set(keys):
-            del self.rows[key]
+            del (self.rows if key in self.rows else self.disabled)[key]
         self._change()
 
     def _change(self) -> None:
         self.version += 1
         self._listing = None
+
+
+def _number(item: tuple[str, tuple[int, object]]) -> int:
+    return item[1][0]
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -226,9 +241,10 @@ class Catalogue:
 
     @property
     def registered(self) -> tuple[bool, bool, bool, bool]:
-        """Whether there are tools, resources or templates, prompts, and completions."""
-        has_resources = bool(self._resources.rows or self._templates.rows)
-        return bool(self._tools.rows), has_resources, bool(self._prompts.rows), bool(self._completions)
+        """Whether there are tools, resources or templates, prompts, and completions. Disabled ones count."""
+        has_resources = any(entries.rows or entries.disabled for entries in (self._resources, self._templates))
+        has_tools, has_prompts = (bool(entries.rows or entries.disabled) for entries in (self._tools, self._prompts))
+        return has_tools, has_resources, has_prompts, bool(self._completions)
 
     def find_tool(self, name: str) -> ToolEntry | None:
         """Return the tool of this name, or the one that `listed_name` maps it to; None if there is none."""
@@ -322,15 +338,15 @@ class Catalogue:
             UsageError: for an unknown name.
         """
         with self._lock:
-            _require_known(self._tools.rows, names, Kind.TOOLS)
+            _require_known(names, self._tools)
             self._tools.remove(names)
         self._notify_changed(Kind.TOOLS)
 
     def remove_resources(self, *uris: str) -> None:
         """Remove resources by URI and templates by URI template; as `remove_tools`."""
         with self._lock:
-            _require_known({**self._resources.rows, **self._templates.rows}, uris, Kind.RESOURCES)
-            static = tuple(uri for uri in uris if uri in self._resources.rows)
+            _require_known(uris, self._resources, self._templates)
+            static = tuple(uri for uri in uris if uri in self._resources)
             templates = tuple(uri for uri in uris if uri not in static)
             if static:
                 self._resources.remove(static)
@@ -344,7 +360,7 @@ class Catalogue:
     def remove_prompts(self, *names: str) -> None:
         """Remove these prompts; as `remove_tools`."""
         with self._lock:
-            _require_known(self._prompts.rows, names, Kind.PROMPTS)
+            _require_known(names, self._prompts)
             self._prompts.remove(names)
         self._notify_changed(Kind.PROMPTS)
 
@@ -354,7 +370,8 @@ class Catalogue:
             self.changed(kind)
 
 
-def _require_known(entries: Mapping[str, object], keys: tuple[str, ...], kind: Kind) -> None:
+def _require_known(keys: tuple[str, ...], *lists: Entries[E]) -> None:
     for key in keys:
-        if key not in entries:
-            raise UsageError(f"no such entry in {kind}: {key!r}{did_you_mean(key, entries)}", path=key)
+        if not any(key in entries for entries in lists):
+            known = [name for entries in lists for name in (*entries.rows, *entries.disabled)]
+            raise UsageError(f"no such entry in {lists[0].kind}: {key!r}{did_you_mean(key, known)}", path=key)

@@ -264,6 +264,8 @@ class Dispatch:
         if isinstance(call, InvalidArguments):
             return _finalize(connection, request, self._refuse_arguments(entry.key, call, request.version))
         job = Job(connection, request, entry, call, entry.encode_result, context, "tool", entry.key)
+        if entry.timeout is not None:
+            return self._run_with_timeout(job, entry.timeout)
         return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _refuse_arguments(self, tool: str, invalid: InvalidArguments, version: str) -> bytes:
@@ -399,6 +401,16 @@ class Dispatch:
             if job.context is not None:
                 job.context.end()
         return result if job.request.meta is None else job.connection.server_config.finalize(result)
+
+    async def _run_with_timeout(self, job: Job, timeout: float) -> bytes:
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._run(job)
+        except TimeoutError:  # not of the function: `_run` has turned that into a result
+            if job.context is not None:
+                job.context.cancel()  # a blocking function continues in its thread
+            result = error_result(f"{job.name} was cancelled after its timeout of {timeout:g} s")
+            return _finalize(job.connection, job.request, result)
 
     def _failed(self, job: Job, error: BaseException) -> bytes:
         """Return the error result for an exception. Raises: McpError with a code, if it is a protocol error."""

@@ -30,7 +30,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered tool, resource or prompt. `call` is its function, called with the arguments that `bind` returned.
 
     If `is_async`, the function is awaited in a task; if `is_blocking`, it is called in the thread pool; otherwise it is
-    called directly. `takes_context`: the function has a parameter for the `Context`.
+    called directly. `takes_context`: the function has a parameter for the `Context`. An entry that is not `enabled` is
+    neither listed nor found.
     """
 
     key: str
@@ -40,6 +41,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     is_async: bool
     is_blocking: bool
     takes_context: bool = True
+    tags: frozenset[str] = frozenset()
+    enabled: bool = True
 
 
 def check_name(name: str, what: str) -> str:
@@ -101,12 +104,34 @@ def check_scopes(scopes: Iterable[str]) -> frozenset[str]:
     Raises:
         UsageError: for an invalid scope.
     """
-    rows = (scopes,) if isinstance(scopes, str) else scopes
+    rows = (scopes,) if isinstance(scopes, str) else _strings(scopes, "scopes")
     found = frozenset(word for row in rows for word in row.split())
     for scope in found:
         if re.fullmatch(_SCOPE, scope) is None:
             raise UsageError(f"invalid scope: {scope!r}; see RFC 6749, section 3.3", path="scopes")
     return found
+
+
+def check_tags(tags: Iterable[str]) -> frozenset[str]:
+    """Return the tags as a set. Raises: UsageError for something else than strings."""
+    found = frozenset(_strings(tags, "tags"))
+    if "" in found:
+        raise UsageError("tags must not contain an empty string", path="tags")
+    return found
+
+
+def _strings(given: object, name: str) -> tuple[str, ...]:
+    rows = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping) else (None,)
+    if any(not isinstance(row, str) for row in rows):
+        raise UsageError(f"{name} must be a set of strings such as {{'orders'}}, not {given!r}", path=name)
+    return rows
+
+
+def check_enabled(enabled: bool) -> bool:
+    """Return the option. Raises: UsageError unless it is a bool."""
+    if type(enabled) is not bool:
+        raise UsageError(f"enabled must be a bool, not {enabled!r}", path="enabled")
+    return enabled
 
 
 def check_function(given: object, name: str) -> None:

@@ -67,7 +67,7 @@ def compile_validator(schema: Schema, where: str, max_match_length: Callable[[st
         from referencing import Resource  # noqa: PLC0415
         from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
     except ImportError as missing:
-        advice = f"{install_command('schema')}, or pass validate=False and validate in the handler"
+        advice = f"{install_command('schema')}, or pass validate=False to add_tool() and validate in the handler"
         raise UsageError(f"validation of {where} needs the extra 'schema': {advice}", path=where) from missing
     _refuse_references(schema, where)
     # 2020-12 unless the document names another dialect (2025-11-25 basic/index).

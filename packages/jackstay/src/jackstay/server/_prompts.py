@@ -4,7 +4,7 @@ MCP sends every argument as a string. Parameters may also be numbers, booleans, 
 are converted; lists and objects are rejected at registration.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -13,8 +13,10 @@ from jackstay.server._content import encode_blocks, to_block
 from jackstay.server._entries import (
     Entry,
     IconLike,
+    check_enabled,
     check_meta,
     check_name,
+    check_tags,
     encode_listed,
     read_icons,
     runs_blocking,
@@ -36,6 +38,8 @@ class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
     icons: Sequence[IconLike] | None = None
     meta: Mapping[str, Json] | None = None
     blocking: bool | None = None
+    tags: Iterable[str] = ()
+    enabled: bool = True
 
 
 class PromptEntry(Entry, frozen=True, kw_only=True):
@@ -115,6 +119,8 @@ def prompt_from_function(
         is_async=function.is_async,
         is_blocking=runs_blocking(function, options.blocking),
         takes_context=function.takes_context,
+        tags=check_tags(options.tags),
+        enabled=check_enabled(options.enabled),
         body=body,
         function=function,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, TypedDict, TypeVar
 
     import msgspec
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jackstay.server._prompts import PromptEntry
     from jackstay.server._resources import ResourceEntry
     from jackstay.server._tools import ToolEntry
-    from jackstay.types import Annotations, PromptReference, ResourceTemplateReference
+    from jackstay.types import Annotations, PromptReference, ResourceTemplateReference, ToolAnnotations
 
     S = TypeVar("S", bound=msgspec.Struct)
 
@@ -39,13 +39,18 @@ if TYPE_CHECKING:
         icons: Sequence[IconLike]
         meta: Mapping[str, Json]
         blocking: bool
-        scopes: Sequence[str]
+        scopes: Iterable[str]
+        tags: Iterable[str]
+        timeout: float
+        annotations: ToolAnnotations | Mapping[str, Json]
+        enabled: bool
 
     class ToolKeywords(AddedToolKeywords, total=False):
         """The options of a tool; see `ToolOptions`."""
 
         name: str
         structured: bool
+        output_schema: Mapping[str, Json]
 
     class ResourceKeywords(TypedDict, total=False):
         """The options of a resource; see `ResourceOptions`."""
@@ -62,6 +67,8 @@ if TYPE_CHECKING:
         cache_scope: str
         blocking: bool
         allow_traversal: bool
+        tags: Iterable[str]
+        enabled: bool
 
     class PromptKeywords(TypedDict, total=False):
         """The options of a prompt; see `PromptOptions`."""
@@ -72,6 +79,8 @@ if TYPE_CHECKING:
         icons: Sequence[IconLike]
         meta: Mapping[str, Json]
         blocking: bool
+        tags: Iterable[str]
+        enabled: bool
 
 
 def _make_options(where: str, cls: type[S], options: Mapping[str, Any]) -> S:

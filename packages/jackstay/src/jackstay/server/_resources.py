@@ -3,7 +3,7 @@
 Strings are returned as text, bytes and media as base64, `ResourceContents` unchanged, and everything else as JSON.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -14,7 +14,9 @@ from jackstay.server._entries import (
     Entry,
     IconLike,
     check_cache_hints,
+    check_enabled,
     check_meta,
+    check_tags,
     encode_listed,
     read_icons,
     runs_blocking,
@@ -53,6 +55,8 @@ class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     cache_scope: str = "private"
     blocking: bool | None = None
     allow_traversal: bool = False
+    tags: Iterable[str] = ()
+    enabled: bool = True
 
     def __post_init__(self) -> None:
         check_cache_hints(self.ttl_ms, self.cache_scope)
@@ -136,6 +140,8 @@ def resource_from_function(
         is_async=function.is_async,
         is_blocking=runs_blocking(function, options.blocking),
         takes_context=function.takes_context,
+        tags=check_tags(options.tags),
+        enabled=check_enabled(options.enabled),
         body=body,
         function=function,
         template=template,

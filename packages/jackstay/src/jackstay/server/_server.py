@@ -611,14 +611,9 @@ class Server:
         return server_config
 
     def _capabilities(self) -> frozenset[str]:
-        catalogue = self.catalogue
-        registered = {
-            "tools": catalogue.tools,
-            "resources": catalogue.resources or catalogue.templates,
-            "prompts": catalogue.prompts,
-            "completions": catalogue.completions,
-        }
-        return frozenset(self.options.capabilities).union(name for name, found in registered.items() if found)
+        names = ("tools", "resources", "prompts", "completions")
+        registered = zip(names, self.catalogue.registered, strict=True)
+        return frozenset(self.options.capabilities).union(name for name, found in registered if found)
 
     def _key_ring(self) -> KeyRing:
         if self._state_keys is None:

@@ -5,19 +5,22 @@ dict, which is validated against the schema unless `validate=False`.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from jackstay.errors import Json, UsageError
+from jackstay.errors import Json, ProtocolError, UsageError, did_you_mean
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._entries import (
     Entry,
     IconLike,
+    check_enabled,
     check_meta,
     check_name,
     check_scopes,
+    check_tags,
     encode_listed,
     read_icons,
     runs_blocking,
@@ -26,7 +29,7 @@ from jackstay.server._functions import Call, Function, RawArguments
 from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
 from jackstay.server._problems import InvalidArguments, collect, find_problems
 from jackstay.server._schema import Schema
-from jackstay.types import DECODE_ERRORS, Tool, ToolAnnotations
+from jackstay.types import DECODE_ERRORS, Tool, ToolAnnotations, decode, encode_json
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
@@ -41,8 +44,10 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a tool. The name and the description default to those of the function.
 
     `read_only`, `destructive`, `idempotent` and `open_world` are the annotations of MCP. `structured`: see `_output`.
-    `blocking=False` declares that a plain function never blocks, so that it is called on the event loop. `scopes` are
-    required of callers over HTTP; other transports have no scopes.
+    `annotations` has them too, as an object. `blocking=False` declares that a plain function never blocks, so that it
+    is called on the event loop. `scopes` are required of callers over HTTP; other transports have no scopes. `timeout`
+    is in seconds, from the arrival of the call. `output_schema` replaces the one of the return annotation. `tags` are
+    for the server itself: clients do not see them. A tool that is not `enabled` is neither listed nor called.
     """
 
     name: str | None = None
@@ -56,7 +61,12 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     meta: Mapping[str, Json] | None = None
     structured: bool | None = None
     blocking: bool | None = None
-    scopes: Sequence[str] = ()
+    scopes: Iterable[str] = ()
+    tags: Iterable[str] = ()
+    timeout: float | None = None
+    annotations: ToolAnnotations | Mapping[str, Json] | None = None
+    output_schema: Mapping[str, Json] | None = None
+    enabled: bool = True
 
 
 class ToolSchemas(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +81,8 @@ class ToolEntry(Entry, frozen=True, kw_only=True):
     """A registered tool.
 
     `bind(arguments, context)` returns the arguments of the call, or what is wrong with them. `encode_result(value,
-    version)` encodes what it returned. `param_headers` are the arguments that HTTP clients repeat in headers.
+    version)` encodes what it returned. `param_headers` are the arguments that HTTP clients repeat in headers. `timeout`
+    is None if a call may take any time.
     """
 
     body: Tool
@@ -79,6 +90,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True):
     encode_result: EncodeResult
     param_headers: "tuple[ParamHeader, ...]"
     scopes: frozenset[str] = frozenset()
+    timeout: float | None = None
 
     @property
     def name(self) -> str:
@@ -96,7 +108,13 @@ def tool_from_function(
     """
     options = options or ToolOptions()
     function = Function(call, context_type)
-    output = read_output(function.returns, function.name, options.structured)
+    if options.output_schema is None:
+        output = read_output(function.returns, function.name, options.structured)
+    elif options.structured is False:
+        message = f"{function.name}: structured=False contradicts output_schema: remove one of them"
+        raise UsageError(message, path="structured")
+    else:
+        output = _read_output_schema(options.output_schema, options.name or function.name, validate=True)
     return _make(function, function.input_schema, output, function.bind, options)
 
 
@@ -114,16 +132,20 @@ def tool_from_schema(
     handler = _Handler(call)
     name = options.name or handler.name
     schema = check_schema(dict(schemas.input_schema), f"{name}(input_schema)", must_be_object=True)
-    output_schema = None
+    validate = compile_validator(schema, f"{name}(input_schema)") if schemas.validate else None
+    output = output_from_schema(None, name, None)
     if schemas.output_schema is not None:
-        output_schema = check_schema(dict(schemas.output_schema), f"{name}(output_schema)", must_be_object=True)
-    validate, check = None, None
-    if schemas.validate:
-        validate = compile_validator(schema, f"{name}(input_schema)")
-        if output_schema is not None:
-            check = _check_of(compile_validator(output_schema, f"{name}(output_schema)"))
-    output = output_from_schema(output_schema, name, check)
+        output = _read_output_schema(schemas.output_schema, name, validate=schemas.validate)
     return _make(handler, schema, output, handler.binder(validate), options)
+
+
+def _read_output_schema(schema: object, name: str, *, validate: bool) -> Output:
+    from jackstay.server._json_schema import check_schema, compile_validator  # noqa: PLC0415  # few servers need it
+
+    where = f"{name}(output_schema)"
+    plain: Any = dict(schema) if isinstance(schema, Mapping) else schema
+    checked = check_schema(plain, where, must_be_object=True)
+    return output_from_schema(checked, name, _check_of(compile_validator(checked, where)) if validate else None)
 
 
 class _Handler:
@@ -182,13 +204,14 @@ def _check_of(validate: "Validate") -> Check:
 def _make(function: Function | _Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions) -> ToolEntry:
     name = check_name(options.name or function.name, "name")
     headers = _read_headers(name, schema)
+    is_blocking = runs_blocking(function, options.blocking)
     body = Tool(
         name=name,
         input_schema=schema,
         title=options.title,
         description=options.description or function.description or None,
         output_schema=output.schema,
-        annotations=_hints(options),
+        annotations=_hints(options, name),
         icons=read_icons(options.icons),
         meta=check_meta(options.meta),
     )
@@ -200,14 +223,28 @@ def _make(function: Function | _Handler, schema: Schema, output: Output, bind: B
         listed_plain=plain,
         call=function.call,
         is_async=function.is_async,
-        is_blocking=runs_blocking(function, options.blocking),
+        is_blocking=is_blocking,
         takes_context=function.takes_context,
         body=body,
         bind=bind,
         encode_result=output.encode_result,
         param_headers=headers,
         scopes=check_scopes(options.scopes),
+        tags=check_tags(options.tags),
+        enabled=check_enabled(options.enabled),
+        timeout=_check_timeout(options.timeout, name, can_wait=function.is_async or is_blocking),
     )
+
+
+def _check_timeout(timeout: object, name: str, *, can_wait: bool) -> float | None:
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise UsageError(f"{name}: timeout must be a number of seconds above 0, not {timeout!r}", path="timeout")
+    if not can_wait:
+        reason = "a plain function with blocking=False cannot be interrupted"
+        raise UsageError(f"{name}: timeout is not possible: {reason}", path="timeout")
+    return timeout
 
 
 def _read_headers(name: str, schema: Schema) -> "tuple[ParamHeader, ...]":
@@ -227,14 +264,39 @@ def _without_output(body: Tool) -> Tool:
     return plain
 
 
-def _hints(options: ToolOptions) -> ToolAnnotations | None:
+def _hints(options: ToolOptions, name: str) -> ToolAnnotations | None:
     """Return the tool annotations. Those that are not set have defaults at the client."""
-    given = (options.read_only, options.destructive, options.idempotent, options.open_world)
-    if all(hint is None for hint in given):
-        return None
-    return ToolAnnotations(
-        read_only_hint=options.read_only,
-        destructive_hint=options.destructive,
-        idempotent_hint=options.idempotent,
-        open_world_hint=options.open_world,
-    )
+    keywords = {
+        "read_only_hint": options.read_only,
+        "destructive_hint": options.destructive,
+        "idempotent_hint": options.idempotent,
+        "open_world_hint": options.open_world,
+    }
+    given = {field: value for field, value in keywords.items() if value is not None}
+    annotations: object = options.annotations
+    if annotations is None:
+        return msgspec.structs.replace(ToolAnnotations(), **given) if given else None
+    if isinstance(annotations, Mapping):
+        annotations = _decode_annotations(annotations, name)
+    elif not isinstance(annotations, ToolAnnotations):
+        message = f"{name}: annotations must be a ToolAnnotations or a mapping, not {annotations!r}"
+        raise UsageError(message, path="annotations")
+    for field, value in given.items():
+        if getattr(annotations, field) not in (None, value):
+            keyword = field.removesuffix("_hint")
+            raise UsageError(f"{name}: {keyword}={value} contradicts annotations={options.annotations!r}", path=keyword)
+    merged: ToolAnnotations = msgspec.structs.replace(annotations, **given)
+    return merged
+
+
+def _decode_annotations(annotations: Mapping[str, Json], name: str) -> ToolAnnotations:
+    known = ToolAnnotations.__struct_encode_fields__
+    for key in annotations:
+        if key not in known:
+            hint = did_you_mean(str(key), [field for field in known if field.isalpha()])
+            raise UsageError(f"{name}: unknown annotation {key!r}{hint}", path="annotations")
+    try:
+        return decode(ToolAnnotations, encode_json(dict(annotations)))
+    except ProtocolError as error:
+        where = f" at {error.path}" if error.path else ""
+        raise UsageError(f"{name}: invalid annotations: {error.message}{where}", path="annotations") from error

@@ -1,0 +1,51 @@
+"""A server that uses the options of tools and the context, for tests over every transport. As a program: stdio."""
+
+import asyncio
+import sys
+import threading
+
+from jackstay.server import Context, Server
+
+# Set when the blocking tool saw its timeout.
+SAW_TIMEOUT = threading.Event()
+
+
+def make() -> Server:
+    server = Server("authored", version="1")
+
+    @server.tool(timeout=0.05, tags={"slow"}, annotations={"title": "Waits", "readOnlyHint": True})
+    async def wait() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    @server.tool(timeout=0.05)
+    def block(ctx: Context) -> str:
+        ctx.cancelled.wait()
+        SAW_TIMEOUT.set()
+        return "too late"
+
+    @server.tool(timeout=60)
+    async def quick() -> str:
+        return "in time"
+
+    @server.tool(output_schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+    async def described(n: str) -> dict[str, object]:
+        return {"n": int(n) if n.isdigit() else n}
+
+    @server.tool(enabled=False)
+    async def hidden() -> str:
+        return "hidden"
+
+    @server.resource("x://hidden", enabled=False)
+    async def hidden_resource() -> str:
+        return "hidden"
+
+    @server.prompt(enabled=False)
+    async def hidden_prompt() -> str:
+        return "hidden"
+
+    return server
+
+
+if __name__ == "__main__":
+    sys.exit(make().run())
