@@ -14,6 +14,7 @@ __all__, __getattr__, __dir__ = attach(
         "._dispatch": "Middleware Next OnInvalidArguments",
         "._driver": "Driver Handlers Outcome",
         "._failures": "InsufficientScopeError ResourceNotFoundError ToolError",
+        "._hooks": "CallNext Hooks",
         "._options": "Options",
         "._problems": "InvalidArguments Problem",
         "._server": "Server find_server",

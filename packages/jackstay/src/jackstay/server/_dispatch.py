@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
 
 from jackstay.errors import CapabilityError, Json, JsonRpcError, McpError, ProtocolError, ShutdownError
 from jackstay.protocol import METHODS, REVISIONS
@@ -193,10 +194,13 @@ class Dispatch:
         self, connection: Driver, request: e.Serve, caller: Caller, context: Context
     ) -> bytes:
         stays_open = False
+        params = context._params
 
         async def innermost() -> bytes:
             nonlocal stays_open
-            outcome = self.serve(connection, request, caller)
+            # Middleware may have replaced the params.
+            current = request if context._params is params else replace(request, params=Raw(context._params))
+            outcome = self.serve(connection, current, caller)
             if outcome is None:
                 stays_open = True
                 return b""
@@ -518,11 +522,16 @@ def _invalid_params(request: e.Serve, error: Exception) -> JsonRpcError:
 
 
 def _body(cls: type[B], request: e.Serve) -> B:
+    return read_params(cls, request.method.name, _EMPTY if request.params is None else request.params)
+
+
+def read_params(cls: type[B], method: str, params: bytes | Raw) -> B:
+    """Decode the params of a request. Raises: JsonRpcError (-32602)."""
     try:
-        return decode(cls, _EMPTY if request.params is None else request.params)
+        return decode(cls, params)
     except ProtocolError as error:
         where = f" at {error.path}" if error.path else ""
-        message = f"invalid params for {request.method.name}: {error.message}{where}"
+        message = f"invalid params for {method}: {error.message}{where}"
         raise JsonRpcError(ErrorCode.INVALID_PARAMS, message) from error
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jackstay.server._connection import Connection
     from jackstay.server._dispatch import Dispatch, Middleware, OnInvalidArguments
     from jackstay.server._driver import ConnectionConfig, Driver, Handlers
+    from jackstay.server._hooks import Hooks
     from jackstay.server._input_required import KeyRing
     from jackstay.server._keywords import ServerKeywords
     from jackstay.server._lifespan import Lifespan
@@ -76,7 +77,7 @@ class Server:
         *,
         version: str = "0",
         instructions: str = "",
-        middleware: Sequence[Middleware] = (),
+        middleware: Sequence[Middleware | Hooks] | Middleware | Hooks = (),
         on_invalid_arguments: OnInvalidArguments | None = None,
         changes: ChangeBus | None = None,
         lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
@@ -91,8 +92,8 @@ class Server:
         self._state_keys: KeyRing | None = None
         self._middleware: tuple[Middleware, ...] = ()
         self._on_invalid_arguments = on_invalid_arguments
-        for function in (middleware,) if callable(middleware) else middleware:
-            self.add_middleware(function)
+        for item in middleware if isinstance(middleware, Sequence) else (middleware,):
+            self.add_middleware(item)
         if on_invalid_arguments is not None:
             check_function(on_invalid_arguments, "on_invalid_arguments")
             if inspect.iscoroutinefunction(on_invalid_arguments):
@@ -315,8 +316,12 @@ class Server:
         """Remove prompts by name. Raises: UsageError for an unknown name."""
         self.catalogue.remove_prompts(*names)
 
-    def add_middleware(self, middleware: Middleware) -> None:
+    def add_middleware(self, middleware: Middleware | Hooks) -> None:
         """Run this around every request, inside the middleware that was added before. Raises: UsageError."""
+        if hasattr(middleware, "on_request"):
+            from jackstay.server._hooks import make_middleware  # noqa: PLC0415  # few servers need it
+
+            middleware = make_middleware(middleware)  # type: ignore[arg-type]  # a function has no hooks
         check_function(middleware, "middleware")
         self._middleware = (*self._middleware, middleware)
         if "_dispatch" in self.__dict__:
