@@ -210,10 +210,10 @@ def port() -> int:
 
 @pytest.fixture
 def listening() -> Callable[[int], bool]:
-    """Return a function that waits until a local port accepts connections; False after twenty seconds."""
+    """Return a function that waits until a local port accepts connections; False after two minutes."""
 
     def wait(at: int) -> bool:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while time.monotonic() < end:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", at)) == 0:

@@ -9,8 +9,11 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Unpack
 
+import msgspec
+
 from apcore_mcp.bridge import Bridge, to_executor
-from apcore_mcp.options import ServeKeywords, ServeOptions, make_options
+from apcore_mcp.config import with_settings
+from apcore_mcp.options import EXECUTOR_DEFAULTS, ServeKeywords, ServeOptions, make_options
 from apcore_mcp.serving import open_bridge
 
 if TYPE_CHECKING:
@@ -26,8 +29,11 @@ class MCPServer:
     """
 
     def __init__(self, registry_or_executor: "Registry | Executor", **serve_kwargs: Unpack[ServeKeywords]) -> None:
-        self._executor = to_executor(registry_or_executor)
-        self._options: ServeOptions = make_options(**serve_kwargs)
+        to_executor(registry_or_executor)
+        options = make_options(**with_settings(serve_kwargs))
+        self._executor = to_executor(registry_or_executor, options)
+        # The executor has them now; it serves every run.
+        self._options = msgspec.structs.replace(options, **EXECUTOR_DEFAULTS)
         self._lock = threading.Lock()
         self._run: _Run | None = None
 

@@ -9,7 +9,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from apcore import Executor, Registry  # type: ignore[import-untyped]  # apcore ships no types
+from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
+    Executor,
+    Registry,
+    build_strategy_from_config,
+)
 
 from apcore_mcp._version import __version__
 from apcore_mcp.containment import contain
@@ -37,7 +41,7 @@ class Bridge:
         self, registry_or_executor: "Registry | Executor", options: ServeOptions, *, owns_loop: bool = False
     ) -> None:
         self.options = options
-        self.executor = to_executor(registry_or_executor)
+        self.executor = to_executor(registry_or_executor, options)
         self.registry: Registry = self.executor.registry
         self.factory = MCPServerFactory()
         self.catalogue = self.factory.build_catalogue(self.registry, options.tags, options.prefix)
@@ -47,6 +51,7 @@ class Bridge:
             validate_inputs=options.validate_inputs,
             fill_defaults=options.fill_defaults,
             approval=options.approval,
+            redact_output=options.redact_output,
             owns_loop=owns_loop,
         )
         self.server = self.factory.create_server(options.name, options.version or __version__)
@@ -100,16 +105,30 @@ class Bridge:
         return wrap_app(self, app)
 
 
-def to_executor(given: object) -> Executor:
-    """Return an executor: the argument itself, or a new one for a registry.
+def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
+    """Return an executor: the argument itself, or a new one for a registry; with the ACL and so on of the options.
 
-    Raises: TypeError for anything else.
+    Raises: TypeError for anything else; ValueError for a strategy and an executor, which has its own.
     """
+    strategy = None if options is None else options.strategy
+    handler = None if options is None else options.approval_handler
     if isinstance(given, Executor):
-        return given
-    if isinstance(given, Registry):
-        return contain(Executor(given))
-    raise TypeError(f"expected an apcore Registry or Executor, not {type(given).__name__}")
+        if strategy is not None:
+            raise ValueError("strategy (mcp.pipeline) cannot replace the strategy of an Executor; pass its registry")
+        executor = given
+        if handler is not None:
+            executor.set_approval_handler(handler)
+    elif isinstance(given, Registry):
+        if isinstance(strategy, dict):
+            strategy = build_strategy_from_config(strategy, registry=given)
+        executor = contain(Executor(given, strategy=strategy, approval_handler=handler))
+    else:
+        raise TypeError(f"expected an apcore Registry or Executor, not {type(given).__name__}")
+    if options is not None and options.acl is not None:
+        executor.set_acl(options.acl)
+    for middleware in () if options is None else options.middleware or ():
+        executor.use(middleware)
+    return executor
 
 
 __all__ = ["Bridge", "to_executor"]

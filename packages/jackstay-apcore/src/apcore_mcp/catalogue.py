@@ -17,7 +17,7 @@ import msgspec
 from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.id_normalizer import MCP_LIMIT, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
-from apcore_mcp.redaction import redact, sensitive_paths
+from apcore_mcp.redaction import OUTPUT_KEYS, redact, sensitive_paths
 from apcore_mcp.text import escape_unprintable, to_utf8
 from jackstay.types import ToolAnnotations
 
@@ -59,7 +59,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     def redact_output(self, output: Mapping[str, Any]) -> dict[str, Any]:
         """Return a copy of an output with the sensitive values replaced."""
-        return redact(output, self.output_schema)
+        return redact(output, self.output_schema, OUTPUT_KEYS)
 
 
 class Change(msgspec.Struct, frozen=True):

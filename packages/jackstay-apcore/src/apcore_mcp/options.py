@@ -24,6 +24,9 @@ _OWN_PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+)+")
 
 MAX_NAME: Final = 255
 
+# The options for the executor of apcore, with their defaults.
+EXECUTOR_DEFAULTS: Final[dict[str, Any]] = dict.fromkeys(("acl", "middleware", "strategy", "approval_handler"))
+
 
 class ServeKeywords(TypedDict, total=False):
     """The keywords of `serve()`; `docs/apcore.md` explains each."""
@@ -46,6 +49,11 @@ class ServeKeywords(TypedDict, total=False):
     inspector_prefix: str
     approval: str
     fill_defaults: bool
+    redact_output: bool
+    acl: Any
+    middleware: Sequence[Any] | None
+    strategy: Any
+    approval_handler: Any
     auth: "AuthLike | None"
     hosts: Sequence[str] | None
     cors: Sequence[str]
@@ -96,6 +104,13 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     approval: str = "elicit"
     # Fill in the defaults of the schema for missing arguments.
     fill_defaults: bool = True
+    # Replace values with `x-sensitive` in the output schema, and keys that apcore treats as secret, in results.
+    redact_output: bool = True
+    # An ACL, middleware, execution strategy and approval handler of apcore for the executor.
+    acl: Any = None
+    middleware: Sequence[Any] | None = None
+    strategy: Any = None
+    approval_handler: Any = None
     # Authentication, allowed hosts and allowed origins for HTTP; see `jackstay.Server.asgi()`.
     auth: Any = None
     hosts: Sequence[str] | None = None
@@ -188,6 +203,7 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 __all__ = [
     "APPROVALS",
+    "EXECUTOR_DEFAULTS",
     "LOG_LEVELS",
     "MAX_NAME",
     "TAKEN_PATHS",

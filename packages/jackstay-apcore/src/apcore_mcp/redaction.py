@@ -5,8 +5,8 @@ redaction fails, all values are hidden.
 """
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from apcore_mcp.adapters.schema import Json, Schema
 from apcore_mcp.secrets import REDACTED
@@ -15,17 +15,35 @@ from jackstay.models import resolve_reference
 logger = logging.getLogger("apcore_mcp.redaction")
 
 
-def redact(value: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """Return a copy of `value` with the sensitive values replaced."""
+# The names of keys in outputs that are secret without `x-sensitive`. apcore's longer list is for logs: it matches parts
+# of names, so that `author` and `token_count` would be hidden from the caller.
+OUTPUT_KEYS: Final = ("_secret_*",)
+
+
+def redact(value: Mapping[str, Any], schema: Schema, keys: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return a copy of `value` with the sensitive values replaced. `keys`: names of secrets, by default apcore's."""
     # apcore is imported on first use, and ships no types.
     from apcore import redact_sensitive  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:
-        redacted: dict[str, Any] = redact_sensitive(dict(value), schema)
+        redacted: dict[str, Any] = redact_sensitive(
+            dict(value), schema, sensitive_keys=None if keys is None else list(keys)
+        )
         return redacted
     except Exception:
         logger.exception("redaction failed; all values are hidden")
         return dict.fromkeys(value, REDACTED)
+
+
+def allow_redacted(schema: Json) -> Any:
+    """Return a copy of an output schema that accepts any value where a sensitive one is replaced by a string."""
+    if isinstance(schema, list):
+        return [allow_redacted(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("x-sensitive") is True and "properties" not in schema:
+        return {key: schema[key] for key in ("title", "description", "x-sensitive") if key in schema}
+    return {key: allow_redacted(part) for key, part in schema.items()}
 
 
 def sensitive_paths(schema: Schema) -> tuple[tuple[str, ...], ...]:
@@ -63,4 +81,4 @@ def _collect(
             _collect(root, part, path, seen, found)
 
 
-__all__ = ["REDACTED", "redact", "sensitive_paths"]
+__all__ = ["OUTPUT_KEYS", "REDACTED", "allow_redacted", "redact", "sensitive_paths"]

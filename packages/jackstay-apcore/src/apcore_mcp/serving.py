@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
 from apcore_mcp.bridge import Bridge, to_executor
+from apcore_mcp.config import with_settings
 from apcore_mcp.converters.openai import OpenAIConverter
 from apcore_mcp.options import ExportKeywords, ServeKeywords, ServeOptions, make_options
 from apcore_mcp.server.transport import MCP_PATH
@@ -26,14 +27,14 @@ def serve(registry_or_executor: "Registry | Executor", **options: Unpack[ServeKe
     Raises: TypeError for anything but a Registry or an Executor, or an unknown option; ValueError for a bad option;
     OSError if the port is in use.
     """
-    settings = make_options(**options)
+    settings = make_options(**with_settings(options))
     with open_bridge(registry_or_executor, settings) as bridge:
         bridge.transport().run(bridge.server, settings.transport, settings.host, settings.port)
 
 
 async def async_serve(registry_or_executor: "Registry | Executor", **options: Unpack[ServeKeywords]) -> None:
     """As `serve`, in a running event loop. Cancel it to shut down gracefully. Handles no signals."""
-    settings = make_options(**options)
+    settings = make_options(**with_settings(options))
     # HTTP runs on its own thread and event loop.
     with open_bridge(registry_or_executor, settings, owns_loop=settings.transport != "stdio") as bridge:
         transport = bridge.transport()
@@ -50,7 +51,7 @@ async def asgi_app(
     registry_or_executor: "Registry | Executor", **options: Unpack[ServeKeywords]
 ) -> AsyncIterator["Asgi"]:
     """Return an ASGI app to mount: `async with asgi_app(registry) as app`. MCP is at /mcp below the mount."""
-    settings = make_options(**{"transport": "streamable-http", **options})
+    settings = make_options(**with_settings({"transport": "streamable-http", **options}))
     with open_bridge(registry_or_executor, settings, owns_loop=False) as bridge:
         app = bridge.server.asgi(path=MCP_PATH, sessions=True, **bridge.http_options())
         async with app.lifespan():

@@ -111,7 +111,7 @@ def test_flags_become_options(modules: Path, monkeypatch: pytest.MonkeyPatch, po
     assert (options.name, options.version, options.tags, options.prefix) == ("n", "3", ["a", "b"], "p.")
     assert (options.dynamic, options.validate_inputs, options.approval) == (True, True, "allow")
     assert (options.explorer, options.inspector_prefix, options.metrics) == (True, "/scan", True)
-    assert options.cors == ("https://a.b",)
+    assert list(options.cors) == ["https://a.b"]
     assert "example.org" in options.hosts
     assert "localhost" in options.hosts
     assert options.auth is not None

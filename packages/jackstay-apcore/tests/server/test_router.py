@@ -5,21 +5,23 @@ import json
 import logging
 import uuid
 from collections import deque
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
 from pathlib import PurePosixPath
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from apcore import ACL, ACLRule, Executor, ModuleError, ModuleTimeoutError, Registry
+from apcore import ACL, ACLRule, Context, Executor, ModuleError, ModuleTimeoutError, Registry
 from pydantic import BaseModel
 
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.server import ExecutionRouter
+from apcore_mcp.server.factory import to_tool
 from apcore_mcp.server.router import to_json
 from apcore_mcp.validation import ArgumentRules
 from jackstay.types import CallToolResult
@@ -263,10 +265,47 @@ class Secret(BaseModel):
     pin: int
 
 
-async def test_sensitive_outputs_are_returned(registry: Registry, kinds: SimpleNamespace) -> None:
-    schema = {"type": "object", "properties": {"pin": {"type": "integer", "x-sensitive": True}}}
-    registry.register("x.y", kinds.Plain(lambda i, c: {"pin": 1234}, output_schema=schema))
-    assert (await call(router_of(registry), "x.y")).structured_content == {"pin": 1234}
+async def test_sensitive_outputs_are_redacted(registry: Registry, kinds: SimpleNamespace) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"pin": {"type": "integer", "x-sensitive": True}, "author": {"type": "string"}},
+    }
+    output = {"pin": 1234, "author": "Ann", "_secret_note": "x"}
+    registry.register("x.y", kinds.Plain(lambda i, c: output, output_schema=schema))
+    result = await call(router_of(registry), "x.y")
+    redacted = {"pin": "***REDACTED***", "author": "Ann", "_secret_note": "***REDACTED***"}
+    assert (result.structured_content, json.loads(result.text)) == (redacted, redacted)
+    router = ExecutionRouter(Executor(registry), redact_output=False)
+    assert (await call(router, "x.y")).structured_content == output
+    # A redacted result matches the published schema.
+    entry = router.catalogue.find("x.y")
+    assert entry is not None
+    published = to_tool(entry).output_schema
+    assert published is not None
+    assert not ArgumentRules(published).problems(redacted)
+    assert to_tool(entry, redacts=False).output_schema == entry.output_schema
+
+
+async def test_sensitive_chunks_are_redacted(registry: Registry, kinds: SimpleNamespace) -> None:
+    class Streaming:
+        input_schema: ClassVar[dict[str, Any]] = {}
+        output_schema: ClassVar[dict[str, Any]] = {
+            "type": "object",
+            "properties": {"pin": {"type": "integer", "x-sensitive": True}},
+        }
+        description = "Streams"
+
+        async def stream(self, inputs: dict[str, Any], context: Context) -> AsyncIterator[dict[str, Any]]:
+            yield {"pin": 1234}
+
+        def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
+            return {"pin": 1234}
+
+    registry.register("x.stream", Streaming())
+    caller = kinds.Caller(meta={"progressToken": 1})
+    result = await router_of(registry).handle_call("x.stream", {}, caller)
+    assert "1234" not in repr(caller.progress_updates) + repr(result)
+    assert "REDACTED" in repr(caller.progress_updates)
 
 
 async def test_circular_output_is_an_error(registry: Registry, kinds: SimpleNamespace) -> None:

@@ -5,10 +5,17 @@ import re
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from apcore_mcp.cli._flags import UNLISTED
 from apcore_mcp.options import ServeOptions, check_host_port, check_name, make_options
 from jackstay.errors import UsageError
+
+# The flags that are options of `serve()` by the same name.
+_OPTIONS: Final = (
+    "transport", "host", "port", "name", "version", "tags", "prefix", "dynamic", "validate_inputs", "approval",
+    "explorer", "inspector_prefix", "metrics", "cors",
+)  # fmt: skip
 
 
 class BadValueError(Exception):
@@ -80,32 +87,48 @@ def _directory(args: Namespace, dest: str, given: str) -> Path:
 
 def options_of(args: Namespace) -> ServeOptions:
     """Return the arguments as the options of a server. Raises: BadValueError."""
-    given: dict[str, Any] = {
-        "transport": args.transport,
-        "host": args.host,
-        "port": args.port,
-        "name": args.name,
-        "version": args.version,
-        "tags": args.tags or None,
-        "prefix": args.prefix,
-        "dynamic": args.dynamic,
-        "validate_inputs": args.validate_inputs,
-        "approval": args.approval,
-        "explorer": args.explorer,
-        "inspector_prefix": args.inspector_prefix,
-        "metrics": args.metrics,
-        "cors": tuple(args.cors),
-    }
+    from apcore_mcp.config import with_settings  # noqa: PLC0415  # imports apcore
+
+    given: dict[str, Any] = {name: getattr(args, name) for name in _OPTIONS if name in args.given}
     if args.allow_host:
         from jackstay.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # needed only for HTTP
 
         given["hosts"] = (*LOCAL_HOSTS, *args.allow_host)
     if args.auth_key_env:
         given["auth"] = _keys(args.auth_key_env)
+    tokens = _tokens(args)
+    if tokens is not None:
+        given["auth"] = (given["auth"], tokens) if "auth" in given else tokens
     try:
-        return make_options(**given)
+        return make_options(**with_settings(given))
     except ValueError as error:
         raise BadValueError(with_flag_name(str(error), args)) from error
+
+
+def _tokens(args: Namespace) -> Any:
+    """Return what verifies tokens, by the flags `--jwt-*` or `APCORE_JWT_SECRET`; None without them."""
+    if args.no_jwt_require_auth:
+        raise BadValueError("--no-jwt-require-auth is not supported: with tokens, every request needs one")
+    if args.jwt_key_file:
+        try:
+            key = Path(args.jwt_key_file).read_text().strip()
+        except (OSError, ValueError) as error:
+            raise BadValueError(f"--jwt-key-file: cannot read {args.jwt_key_file!r}: {error}") from error
+    else:
+        key = args.jwt_secret or os.environ.get("APCORE_JWT_SECRET", "")
+    if not key:
+        unused = [flag.flag for flag in UNLISTED if flag.metavar and flag.dest in args.given]
+        if unused:
+            raise BadValueError(f"{unused[0]} needs --jwt-secret, --jwt-key-file or APCORE_JWT_SECRET")
+        return None
+    from apcore_mcp.auth import JWTAuthenticator  # noqa: PLC0415  # only with tokens
+
+    try:
+        return JWTAuthenticator(
+            key, algorithms=[args.jwt_algorithm], audience=args.jwt_audience, issuer=args.jwt_issuer
+        )
+    except ValueError as error:
+        raise BadValueError(f"--jwt-*: {error}") from error
 
 
 def _keys(names: Sequence[str]) -> Any:

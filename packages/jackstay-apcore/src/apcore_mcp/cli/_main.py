@@ -71,7 +71,7 @@ def _run(args: Namespace, directories: list[Path], bindings: list[Path]) -> int:
             return _print_check(loaded, options)
         if args.export:
             return _print_export(loaded, args)
-        for flag in HTTP_ONLY if args.transport == "stdio" else ():
+        for flag in HTTP_ONLY if options.transport == "stdio" else ():
             if getattr(args, flag.dest):
                 logger.warning("%s has no effect with stdio; add --transport streamable-http", flag.flag)
         _serve(loaded, options, is_loaded)

@@ -14,6 +14,7 @@ from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.catalogue import Catalogue, Change, Entry
 from apcore_mcp.options import check_name
+from apcore_mcp.redaction import allow_redacted
 from jackstay.errors import JsonRpcError, UsageError
 from jackstay.server import Context, Server
 from jackstay.types import CallToolResult, Tool
@@ -136,7 +137,11 @@ class CatalogueSync:
             added = []
             for entry in change.added:
                 try:
-                    added.append(_make(self._server, to_tool(entry), _by_entry(self._router, entry)))
+                    added.append(
+                        _make(
+                            self._server, to_tool(entry, redacts=self._router.redacts), _by_entry(self._router, entry)
+                        )
+                    )
                     self._document(entry)
                 except UsageError as error:
                     failed.append((entry, error.message))
@@ -165,14 +170,15 @@ class CatalogueSync:
             self._documents.discard(uri)
 
 
-def to_tool(entry: Entry) -> Tool:
-    """Return the MCP tool of an entry."""
+def to_tool(entry: Entry, *, redacts: bool = True) -> Tool:
+    """Return the MCP tool of an entry. `redacts`: sensitive values of its output are replaced by a string."""
+    output_schema = entry.output_schema or None
     return Tool(
         name=entry.name,
         title=entry.title,
         description=entry.description,
         input_schema=entry.input_schema,
-        output_schema=entry.output_schema or None,
+        output_schema=allow_redacted(output_schema) if redacts else output_schema,
         annotations=entry.annotations,
     )
 

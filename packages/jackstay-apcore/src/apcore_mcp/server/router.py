@@ -26,13 +26,13 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     CancelToken,
     Context,
     Executor,
-    Identity,
     ModuleNotFoundError,
     SchemaValidationError,
 )
 
 from apcore_mcp.adapters.errors import ErrorMapper, format_field_errors
 from apcore_mcp.approval import CONSENT, Consent, ElicitationAnswer, attach_client_approval, request_approval
+from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.catalogue import Catalogue, Entry
 from apcore_mcp.containment import contained
 from apcore_mcp.secrets import SECRETS, Secrets
@@ -113,6 +113,7 @@ class ExecutionRouter:
         validate_inputs: bool = False,
         fill_defaults: bool = True,
         approval: str = "elicit",
+        redact_output: bool = True,
         error_mapper: ErrorMapper | None = None,
         owns_loop: bool = False,
     ) -> None:
@@ -122,6 +123,7 @@ class ExecutionRouter:
         self._catalogue = catalogue
         self._validates = validate_inputs
         self._fills = fill_defaults
+        self.redacts = redact_output
         self._uses_client_approval = approval == "elicit" and attach_client_approval(executor)
         # A strategy may lack the approval gate of apcore; then the annotation of the module is enforced here.
         self._is_gated = executor.governance_state().builtin_approval_gate_wired
@@ -239,15 +241,15 @@ class ExecutionRouter:
         has_message = getattr(caller, "version", "") != "2024-11-05"
         async for chunk in self._executor.stream(call.entry.id, call.arguments, context=call.context):
             count += 1
-            caller.progress(count, message=to_json(chunk)[0] if has_message else "")
+            shown = self._redacted(call.entry, chunk)
+            caller.progress(count, message=to_json(shown)[0] if has_message else "")
             _merge(merged, chunk)
         return merged
 
     # --- results ------------------------------------------------------------------------------------------------------
 
     def _result(self, entry: Entry, output: Any) -> CallToolResult:
-        if output is None:
-            output = {}
+        output = {} if output is None else self._redacted(entry, output)
         text, invalid = to_json(output)
         content = [TextContent(text=text)]
         if not entry.output_schema or text[:1] != "{":
@@ -264,6 +266,10 @@ class ExecutionRouter:
             content = [TextContent(text=f"{len(text)} characters of JSON: see structuredContent")]
         return CallToolResult(content=content, structured_content=structured)
 
+    def _redacted(self, entry: Entry, output: Any) -> Any:
+        """Return the output, or a copy without its sensitive values."""
+        return entry.redact_output(output) if self.redacts and isinstance(output, Mapping) else output
+
     def _describe_invalid(self, error: SchemaValidationError, rules: ArgumentRules, arguments: dict[str, Any]) -> str:
         """Describe invalid input by its fields. Other validation failures are errors of the module."""
         step = getattr(error.__context__, "step_name", "input_validation")
@@ -278,8 +284,8 @@ class ExecutionRouter:
 
     def _context(self, caller: Caller | None, token: CancelToken) -> "Context[Any]":
         identity = None
-        if caller is not None and caller.principal:
-            identity = Identity(id=caller.principal, roles=tuple(sorted(caller.scopes)))
+        if caller is not None:
+            identity = to_identity(caller.principal, caller.scopes, getattr(caller, "claims", {}))
         parent = None if caller is None else read_parent(caller.meta)
         return Context.create(identity=identity, trace_parent=parent, cancel_token=token)
 

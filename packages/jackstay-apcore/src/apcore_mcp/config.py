@@ -1,0 +1,239 @@
+"""The section `mcp` of apcore's configuration file and its variables `APCORE_MCP_*`.
+
+apcore finds the file: `$APCORE_CONFIG_FILE`, `project.yaml`, `apcore.yaml`, then the user's own. Every key of the
+section takes effect or is refused; none is ignored, because some of them protect modules.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from apcore import ACL, ACLRule, Config  # type: ignore[import-untyped]  # apcore ships no types
+from apcore.errors import ModuleError  # type: ignore[import-untyped]
+
+from apcore_mcp.options import make_options
+
+logger = logging.getLogger("apcore_mcp.config")
+
+# The section.
+MCP_NAMESPACE: Final = "mcp"
+# The prefix of the variables.
+MCP_ENV_PREFIX: Final = "APCORE_MCP"
+# The values without a setting.
+MCP_DEFAULTS: Final[dict[str, object]] = {
+    "transport": "stdio",
+    "host": "127.0.0.1",
+    "port": 8000,
+    "name": "apcore-mcp",
+    "log_level": None,
+    "validate_inputs": False,
+    "explorer": False,
+    "explorer_prefix": "/explorer",
+    "require_auth": True,
+    "middleware": [],
+    "acl": None,
+    "openapi": None,
+}
+
+_EFFECTS: Final = ("allow", "deny")
+_RULE_KEYS: Final = ("callers", "targets", "effect", "description", "conditions", "approval")
+
+# Keys that are options of `serve()`, and the option.
+_OPTIONS: Final = {
+    **{key: key for key in ("transport", "host", "port", "name", "log_level", "validate_inputs", "explorer")},
+    "explorer_prefix": "inspector_prefix",
+}
+
+
+def register_mcp_namespace() -> None:
+    """Make apcore accept the section `mcp`. Further calls do nothing."""
+    try:
+        # Without the defaults, so that only what was set is read.
+        Config.register_namespace(MCP_NAMESPACE, env_prefix=MCP_ENV_PREFIX)
+    except ModuleError as error:
+        logger.debug("the section mcp is registered already: %s", error)
+
+
+def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of `serve()`: those given, completed by the settings.
+
+    Raises: ValueError for a setting that is wrong or cannot take effect; apcore's ConfigError for a file that cannot be
+    read.
+    """
+    register_mcp_namespace()
+    section = Config.load(validate=False).get(MCP_NAMESPACE)
+    if section is None:
+        return dict(given)
+    if not isinstance(section, dict):
+        raise ValueError(f"the section mcp of apcore's configuration must be a mapping, not {type(section).__name__}")
+    options = dict(given)
+    for key, value in section.items():
+        if value is None:
+            continue
+        if key in _OPTIONS:
+            if _OPTIONS[key] not in options:
+                options[_OPTIONS[key]] = _check(key, value)
+        elif key in _READERS:
+            _READERS[key](value, options)
+        elif not any(name.startswith(f"{MCP_ENV_PREFIX}_{key.upper()}") for name in os.environ):
+            # A variable of the command is in the section too.
+            raise ValueError(f"mcp.{key} is not a setting; the settings are {', '.join([*_OPTIONS, *_READERS])}")
+    return options
+
+
+def _check(key: str, value: Any) -> Any:
+    option = _OPTIONS[key]
+    if option == "name" and type(value) in (int, float):
+        value = str(value)  # apcore reads a variable such as APCORE_MCP_NAME=42 as a number
+    try:
+        return getattr(make_options(**{option: value}), option)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"mcp.{key}: {error}") from None
+
+
+def _read_acl(value: Any, options: dict[str, Any]) -> None:
+    if options.get("acl") is not None:
+        logger.info("acl= replaces mcp.acl")
+        return
+    options["acl"] = build_acl_from_config(value)
+
+
+def _read_middleware(value: Any, options: dict[str, Any]) -> None:
+    options["middleware"] = [*build_middleware_from_config(value), *(options.get("middleware") or ())]
+
+
+def _read_pipeline(value: Any, options: dict[str, Any]) -> None:
+    if not isinstance(value, dict):
+        raise ValueError(f"mcp.pipeline must be a mapping, not {type(value).__name__}")
+    if options.get("strategy") is not None:
+        logger.warning("mcp.pipeline replaces strategy=")
+    options["strategy"] = value
+
+
+def _read_require_auth(value: Any, options: dict[str, Any]) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"mcp.require_auth must be true or false, not {value!r}")
+    if value and options.get("auth") is None and options.get("transport", "stdio") != "stdio":
+        raise ValueError(
+            "mcp.require_auth is true, but there is no authentication: pass auth=, or set APCORE_JWT_SECRET or"
+            " --auth-key-env for the command"
+        )
+    if not value and options.get("auth") is not None:
+        raise ValueError("mcp.require_auth is false, but every request is authenticated here: remove one of the two")
+
+
+def _refuse_openapi(value: Any, options: dict[str, Any]) -> None:  # noqa: ARG001  # one signature for all readers
+    raise ValueError("mcp.openapi is not supported: serve the document with jackstay.Server.from_openapi()")
+
+
+# The other keys, in the order in which they are applied to the options.
+_READERS: Final[Mapping[str, Callable[[Any, dict[str, Any]], None]]] = {
+    "acl": _read_acl,
+    "middleware": _read_middleware,
+    "pipeline": _read_pipeline,
+    "require_auth": _read_require_auth,
+    "openapi": _refuse_openapi,
+}
+
+
+def build_acl_from_config(acl_config: Any) -> Any:
+    """Return an ACL for `mcp.acl`: `{default_effect: deny, rules: [{callers, targets, effect, ...}]}`, or None.
+
+    Raises: ValueError that names the rule.
+    """
+    if acl_config is None:
+        return None
+    section = _mapping("mcp.acl", acl_config, ("default_effect", "rules"))
+    rules = section.get("rules", [])
+    if not isinstance(rules, list):
+        raise ValueError(f"mcp.acl.rules must be a list, not {type(rules).__name__}")
+    effect = section.get("default_effect", "deny")
+    if effect not in _EFFECTS:
+        raise ValueError(f"mcp.acl.default_effect must be 'allow' or 'deny', not {effect!r}")
+    built = [_read_rule(f"mcp.acl.rules[{index}]", rule) for index, rule in enumerate(rules)]
+    return ACL(rules=built, default_effect=effect)
+
+
+def _read_rule(place: str, rule: Any) -> Any:
+    _mapping(place, rule, _RULE_KEYS)
+    if rule.get("effect") not in _EFFECTS:
+        raise ValueError(f"{place}.effect must be 'allow' or 'deny', not {rule.get('effect')!r}")
+    for key in ("callers", "targets"):
+        if not isinstance(rule.get(key), list) or not rule[key]:
+            raise ValueError(f"{place}.{key} must be a list with at least one pattern, not {rule.get(key)!r}")
+    try:
+        return ACLRule(**{key: value for key, value in rule.items() if value is not None})
+    except (ModuleError, TypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}") from error
+
+
+def build_middleware_from_config(entries: Any) -> list[Any]:
+    """Return the middleware for `mcp.middleware`: a list of `{type: retry | logging | error_history, ...}`.
+
+    Raises: ValueError that names the entry.
+    """
+    if not isinstance(entries, list):
+        raise ValueError(f"mcp.middleware must be a list, not {type(entries).__name__}")
+    return [_read_entry(f"mcp.middleware[{index}]", entry) for index, entry in enumerate(entries)]
+
+
+def _read_entry(place: str, entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        raise ValueError(f"{place} must be a mapping, not {type(entry).__name__}")
+    options = dict(entry)
+    make = _MIDDLEWARE.get(options.pop("type", None))
+    if make is None:
+        raise ValueError(f"{place}.type must be one of {', '.join(_MIDDLEWARE)}, not {entry.get('type')!r}")
+    try:
+        return make(options)
+    except (ModuleError, TypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}") from error
+
+
+def _make_retry(options: dict[str, Any]) -> Any:
+    from apcore import RetryConfig, RetryMiddleware  # noqa: PLC0415  # only with this setting
+
+    return RetryMiddleware(RetryConfig(**options))
+
+
+def _make_logging(options: dict[str, Any]) -> Any:
+    from apcore.observability.context_logger import (  # type: ignore[import-untyped]  # noqa: PLC0415
+        ObsLoggingMiddleware,
+    )
+
+    return ObsLoggingMiddleware(**options)
+
+
+def _make_error_history(options: dict[str, Any]) -> Any:
+    from apcore import ErrorHistoryMiddleware  # noqa: PLC0415  # only with this setting
+    from apcore.observability.error_history import ErrorHistory  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    return ErrorHistoryMiddleware(ErrorHistory(**options))
+
+
+_MIDDLEWARE: Final[Mapping[Any, Callable[[dict[str, Any]], Any]]] = {
+    "retry": _make_retry,
+    "logging": _make_logging,
+    "error_history": _make_error_history,
+}
+
+
+def _mapping(place: str, value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{place} must be a mapping, not {type(value).__name__}")
+    unknown = sorted(map(str, value.keys() - set(keys)))
+    if unknown:
+        raise ValueError(f"{place} has no key {unknown[0]!r}; its keys are {', '.join(keys)}")
+    return value
+
+
+__all__ = [
+    "MCP_DEFAULTS",
+    "MCP_ENV_PREFIX",
+    "MCP_NAMESPACE",
+    "build_acl_from_config",
+    "build_middleware_from_config",
+    "register_mcp_namespace",
+    "with_settings",
+]
