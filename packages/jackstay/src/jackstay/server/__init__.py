@@ -15,6 +15,10 @@ __all__, __getattr__, __dir__ = attach(
         "._driver": "Driver Handlers Outcome",
         "._failures": "InsufficientScopeError ResourceNotFoundError ToolError",
         "._hooks": "CallNext Hooks",
+        "._middleware": (
+            "MemoryMiddlewareStore MiddlewareStore RateLimit ResponseCache ResponseSizeLimit Retry StructuredLogging "
+            "Timing"
+        ),
         "._options": "Options",
         "._problems": "InvalidArguments Problem",
         "._server": "Server find_server",

@@ -10,10 +10,11 @@ from jackstay.server._dispatch import Middleware, Next, OnInvalidArguments
 from jackstay.server._driver import Driver, Handlers, Outcome
 from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError
 from jackstay.server._hooks import CallNext, Hooks
+from jackstay.server._middleware import MemoryMiddlewareStore, MiddlewareStore, RateLimit, ResponseCache, ResponseSizeLimit, Retry, StructuredLogging, Timing
 from jackstay.server._options import Options
 from jackstay.server._problems import InvalidArguments, Problem
 from jackstay.server._server import Server, find_server
 from jackstay.server._telemetry import EVENTS, Fields, Listener
 from jackstay.server._tracing import trace_requests
 
-__all__ = ["Audio", "CallNext", "Catalogue", "ChangeBus", "ChangeListener", "Connection", "Context", "Depends", "Driver", "EVENTS", "Elicited", "Fields", "Handlers", "Hooks", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryChanges", "Middleware", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "ResourceNotFoundError", "Server", "ToolError", "find_server", "trace_requests"]
+__all__ = ["Audio", "CallNext", "Catalogue", "ChangeBus", "ChangeListener", "Connection", "Context", "Depends", "Driver", "EVENTS", "Elicited", "Fields", "Handlers", "Hooks", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryChanges", "MemoryMiddlewareStore", "Middleware", "MiddlewareStore", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "StructuredLogging", "Timing", "ToolError", "find_server", "trace_requests"]

@@ -71,6 +71,8 @@ class Caller(msgspec.Struct, frozen=True):
     claims: Mapping[str, Json] = {}
     # With names in lower case; empty for other transports than HTTP.
     headers: Mapping[str, str] = {}
+    # Of the client, as the HTTP server reports it; empty for other transports.
+    address: str = ""
 
 
 _NO_CALLER = Caller()

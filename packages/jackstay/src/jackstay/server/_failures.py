@@ -6,6 +6,7 @@ the log has the same reference with the traceback.
 
 import logging
 import os
+from contextvars import ContextVar
 
 from jackstay.errors import Json, JsonRpcError, McpError
 from jackstay.server._entries import check_scopes
@@ -50,8 +51,15 @@ class InsufficientScopeError(JsonRpcError):
         super().__init__(-32600, message, {"reason": "insufficient_scope", "scopes": named})
 
 
+# If set, a list to which unexpected exceptions of handlers are added: only their messages reach middleware.
+RAISED: ContextVar[list[BaseException] | None] = ContextVar("RAISED", default=None)
+
+
 def report(what: str, error: BaseException) -> str:
     """Log a failure with its traceback. Returns the message for the client, which reveals no details."""
+    raised = RAISED.get()
+    if raised is not None:
+        raised.append(error)
     reference = os.urandom(4).hex()
     logger.error("%s failed [%s]", what, reference, exc_info=error)
     return f"{what} failed (reference {reference} in the server's log)"

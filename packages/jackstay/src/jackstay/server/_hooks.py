@@ -222,13 +222,14 @@ async def _run(row: _Row, hook: Callable[..., Awaitable[Any]], ctx: Context, cal
     except ToolError as error:
         if row.result is not CallToolResult:
             raise
-        return _finalize(ctx, error_result(error.message))
+        return finalize(ctx, error_result(error.message))
     if result is decoded and decoded is not None:
         return encoded
     if not isinstance(result, row.result):
         raise TypeError(f"{row.name} must return {row.result.__name__}, not {type(result).__name__}")
-    return _finalize(ctx, encode_content_result(result, ctx.version))
+    return finalize(ctx, encode_content_result(result, ctx.version))
 
 
-def _finalize(ctx: Context, encoded: bytes) -> bytes:
+def finalize(ctx: Context, encoded: bytes) -> bytes:
+    """Add the members that the era of the request requires to an encoded result."""
     return ctx._connection.server_config.finalize(encoded) if ctx._is_stateless else encoded

@@ -326,7 +326,7 @@ class App:
         connection = LegacyConnection(
             self._connection_config(), response_config=self._response_config, ended=self._end_legacy
         )
-        set_principal(connection, request.principal, request.headers)
+        set_principal(connection, request.principal, request.headers, request.peer)
         self.server._add_connection(connection)
         self._legacy[connection.id] = connection
         await connection.serve(root_path.rstrip("/"), self.options.messages_path, request.receive, request.send)
@@ -412,7 +412,7 @@ class App:
         elif route.action is Action.SERVE_IN_SESSION:
             assert session is not None  # the routing table has this action for open sessions only
             assert self._sessions is not None
-            set_principal(session, request.principal, request.headers)
+            set_principal(session, request.principal, request.headers, request.peer)
             channel = session.receive(request.message, request.frame, route.accepts)
             if _changes_record(request.message):
                 await self._sessions.save(session)
@@ -427,7 +427,7 @@ class App:
         session = self._sessions.create()
         if session is None:
             return BUSY
-        set_principal(session, request.principal, request.headers)
+        set_principal(session, request.principal, request.headers, request.peer)
         session.owner = thread_queue_key(request.principal.id)
         session.caller_key = caller_key(request.principal.id, request.peer)
         channel = session.receive(request.message, request.frame, route.accepts)
@@ -452,7 +452,7 @@ class App:
             response_config=self._response_config,
             poller=self._current_poller(),
         )
-        set_principal(post, request.principal, request.headers)
+        set_principal(post, request.principal, request.headers, request.peer)
         # All POSTs of one caller share one queue for threads; otherwise the caller with the most POSTs gets most of
         # them.
         post.owner = caller_key(request.principal.id, request.peer)

@@ -49,7 +49,7 @@ class LegacyConnection(Driver):
 
     def receive(self, frame: bytes, principal: Principal) -> None:
         """Process the body of a POST by this principal. A response is sent on the stream."""
-        set_principal(self, principal)
+        set_principal(self, principal, address=self.caller.address)
         self._apply(self.core.receive(frame))
 
     async def _watch(self, receive: Receive) -> None:

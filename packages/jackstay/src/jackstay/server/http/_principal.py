@@ -33,9 +33,11 @@ class Principal(msgspec.Struct, frozen=True):
 ANONYMOUS: Final = Principal("")
 
 
-def set_principal(connection: "Driver", principal: Principal, headers: Mapping[str, str] | None = None) -> None:
+def set_principal(
+    connection: "Driver", principal: Principal, headers: Mapping[str, str] | None = None, address: str = ""
+) -> None:
     """Set the caller of the next message of this connection. A session has checked that the id is its own."""
-    connection.caller = Caller(principal.id, principal.scopes, principal.claims, headers or {})
+    connection.caller = Caller(principal.id, principal.scopes, principal.claims, headers or {}, address)
 
 
 def thread_queue_key(principal: str) -> tuple[str, str] | None:
