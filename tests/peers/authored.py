@@ -32,6 +32,21 @@ def make() -> Server:
     async def described(n: str) -> dict[str, object]:
         return {"n": int(n) if n.isdigit() else n}
 
+    @server.tool
+    async def about(ctx: Context) -> dict[str, object]:
+        request = ctx.request
+        return {
+            "client": None if ctx.client.info is None else ctx.client.info.name,
+            "elicits": ctx.client.capabilities.elicitation is not None,
+            "request": None if request is None else [request.method, request.path, request.client],
+            "host": None if request is None else request.headers["host"],
+        }
+
+    @server.tool
+    async def twice(n: int) -> int:
+        results = [await server.call_tool("described", {"n": str(n)}) for _ in range(2)]
+        return sum(result.structured_content["n"] for result in results)  # type: ignore[index,call-overload,misc]
+
     @server.tool(enabled=False)
     async def hidden() -> str:
         return "hidden"

@@ -325,6 +325,11 @@ class ToolCallError(McpError):
         self.tool = tool
         self.result = result
 
+    @classmethod
+    def of(cls, tool: str, result: Any) -> Self:
+        """Return the error for the result of a tool that failed."""
+        return cls(tool, f"the tool {tool!r} failed: {result.text or 'it gave no reason'}", result)
+
 
 class ProtocolError(McpError):
     """The peer violated the protocol. `path` is the location in its message, `quote` the beginning of the message.

@@ -22,8 +22,8 @@ from jackstay.client._connect import connect
 from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions
 from jackstay.client._start_limiter import StartLimiter, ThrottledTarget
-from jackstay.client._tools import ToolOptions, failure, list_options, pop_raise_on_error
-from jackstay.errors import ClosedError, Json, McpError, StateError, UsageError
+from jackstay.client._tools import ToolOptions, list_options, pop_raise_on_error
+from jackstay.errors import ClosedError, Json, McpError, StateError, ToolCallError, UsageError
 from jackstay.protocol import refuse_unknown
 from jackstay.protocol.client import FleetKeywords, Settings
 from jackstay.transport import Target
@@ -249,7 +249,7 @@ class Fleet:
         server, tool = self._table[name]
         result = await self._clients[server].tools._call(tool, arguments, options, deadline)
         if result.is_error and must_raise:
-            raise failure(name, result)
+            raise ToolCallError.of(name, result)
         return result
 
     def _deadline(self, options: CallOptions) -> Deadline | None:

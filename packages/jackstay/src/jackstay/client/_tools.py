@@ -88,7 +88,7 @@ class Tools:
         must_raise = pop_raise_on_error(options) if options else True
         result = await self._call(name, arguments, options, None)
         if result.is_error and must_raise:
-            raise failure(name, result)
+            raise ToolCallError.of(name, result)
         return result
 
     def _call(
@@ -300,11 +300,6 @@ def pop_raise_on_error(options: ToolOptions) -> bool:
     if must_raise not in (True, False):
         raise UsageError(f"raise_on_error must be a bool, got {must_raise!r}", path="raise_on_error")
     return must_raise
-
-
-def failure(name: str, result: CallToolResult) -> ToolCallError:
-    """Return the error for the result of a tool that failed."""
-    return ToolCallError(name, f"the tool {name!r} failed: {result.text or 'it gave no reason'}", result)
 
 
 def list_options(options: CallOptions) -> CallOptions:

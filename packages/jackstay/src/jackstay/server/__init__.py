@@ -9,7 +9,7 @@ __all__, __getattr__, __dir__ = attach(
         "._changes": "ChangeBus ChangeListener MemoryChanges",
         "._connection": "Connection",
         "._content": "Audio Image",
-        "._context": "Context Elicited",
+        "._context": "ClientDescription Context Elicited HttpRequest",
         "._depends": "Depends",
         "._dispatch": "Middleware Next OnInvalidArguments",
         "._driver": "Driver Handlers Outcome",

@@ -4,7 +4,7 @@ from jackstay.server._catalogue import Catalogue, Kind
 from jackstay.server._changes import ChangeBus, ChangeListener, MemoryChanges
 from jackstay.server._connection import Connection
 from jackstay.server._content import Audio, Image
-from jackstay.server._context import Context, Elicited
+from jackstay.server._context import ClientDescription, Context, Elicited, HttpRequest
 from jackstay.server._depends import Depends
 from jackstay.server._dispatch import Middleware, Next, OnInvalidArguments
 from jackstay.server._driver import Driver, Handlers, Outcome
@@ -17,4 +17,4 @@ from jackstay.server._server import Server, find_server
 from jackstay.server._telemetry import EVENTS, Fields, Listener
 from jackstay.server._tracing import trace_requests
 
-__all__ = ["Audio", "CallNext", "Catalogue", "ChangeBus", "ChangeListener", "Connection", "Context", "Depends", "Driver", "EVENTS", "Elicited", "Fields", "Handlers", "Hooks", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryChanges", "MemoryMiddlewareStore", "Middleware", "MiddlewareStore", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "StructuredLogging", "Timing", "ToolError", "find_server", "trace_requests"]
+__all__ = ["Audio", "CallNext", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "Driver", "EVENTS", "Elicited", "Fields", "Handlers", "Hooks", "HttpRequest", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryChanges", "MemoryMiddlewareStore", "Middleware", "MiddlewareStore", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "StructuredLogging", "Timing", "ToolError", "find_server", "trace_requests"]

@@ -75,6 +75,22 @@ class Elicited(msgspec.Struct, frozen=True):
         return self.action == "accept"
 
 
+class HttpRequest(msgspec.Struct, frozen=True):
+    """An HTTP request. Names of headers are in lower case; `client` is the address of the client, "" if unknown."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    client: str
+
+
+class ClientDescription(msgspec.Struct, frozen=True):
+    """What a client declared about itself. It is not authenticated. `info` is None if it sent none."""
+
+    info: Implementation | None
+    capabilities: ClientCapabilities
+
+
 class _Done:
     """An awaitable that has nothing to wait for."""
 
@@ -163,6 +179,17 @@ class Context:
     def headers(self) -> Mapping[str, str]:
         """The headers of the HTTP request, with names in lower case; empty for other transports."""
         return self._caller.headers
+
+    @property
+    def request(self) -> HttpRequest | None:
+        """The HTTP request that has this message; None over other transports."""
+        http = self._caller.http
+        return None if http is None else HttpRequest(http[0], http[1], self._caller.headers, http[2])
+
+    @property
+    def client(self) -> ClientDescription:
+        """What the client declared about itself: its name and version, and its capabilities."""
+        return ClientDescription(self.client_info, self.client_capabilities)
 
     @property
     def client_info(self) -> Implementation | None:

@@ -71,8 +71,13 @@ class Caller(msgspec.Struct, frozen=True):
     claims: Mapping[str, Json] = {}
     # With names in lower case; empty for other transports than HTTP.
     headers: Mapping[str, str] = {}
-    # Of the client, as the HTTP server reports it; empty for other transports.
-    address: str = ""
+    # The method, the path and the address of the client of an HTTP request.
+    http: tuple[str, str, str] | None = None
+
+    @property
+    def address(self) -> str:
+        """Of the client, as the HTTP server reports it; empty for other transports."""
+        return "" if self.http is None else self.http[2]
 
 
 _NO_CALLER = Caller()

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from jackstay.server._tools import ToolEntry
     from jackstay.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
     from jackstay.transport import Target
-    from jackstay.types import PromptReference, ResourceTemplateReference
+    from jackstay.types import CallToolResult, PromptReference, ResourceTemplateReference, Tool
 
 logger = logging.getLogger("jackstay.server")
 
@@ -303,6 +303,23 @@ class Server:
             return call
 
         return register
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
+        """Call a tool of this server in this process, through the middleware, as a caller without limits.
+
+        The tool cannot request input. If the server is not running, it is started for the call.
+
+        Raises: ToolCallError, if the tool failed; JsonRpcError, if there is no such tool.
+        """
+        from jackstay.server._in_process import call_tool  # noqa: PLC0415  # few servers need it
+
+        return await call_tool(self, name, arguments)
+
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools that clients see."""
+        from jackstay.server._in_process import list_tools  # noqa: PLC0415  # few servers need it
+
+        return await list_tools(self)
 
     def remove_tool(self, *names: str) -> None:
         """Remove tools by name. Raises: UsageError for an unknown name."""

@@ -123,12 +123,14 @@ _CHANGING = frozenset({"logging/setLevel", "resources/subscribe", "resources/uns
 class _HttpRequest:
     """One HTTP request: its headers, principal and peer address, the ASGI callables, and its body once it was read."""
 
-    __slots__ = ("frame", "headers", "message", "peer", "principal", "receive", "send")
+    __slots__ = ("frame", "headers", "http", "message", "peer", "principal", "receive", "send")
 
-    def __init__(self, headers: Headers, principal: Principal, peer: str, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, headers: Headers, principal: Principal, receive: Receive, send: Send) -> None:
         self.headers = headers
         self.principal = principal
-        self.peer = peer  # the client address that the ASGI server reports
+        client = scope.get("client")
+        self.peer: str = client[0] if client else ""  # the client address that the ASGI server reports
+        self.http: tuple[str, str, str] = scope["method"], scope["path"], self.peer
         self.receive = receive
         self.send = send
         self.message: Message = _NO_MESSAGE
@@ -284,8 +286,7 @@ class App:
                 await self._refuse(send, authenticated, headers)
                 return
             principal = authenticated
-        client = scope.get("client")
-        request = _HttpRequest(headers, principal, client[0] if client else "", receive, send)
+        request = _HttpRequest(scope, headers, principal, receive, send)
         if kind is not _EndpointKind.MCP:
             await self._serve_legacy(kind, verb, request, scope)
         elif verb is Verb.POST:
@@ -326,7 +327,7 @@ class App:
         connection = LegacyConnection(
             self._connection_config(), response_config=self._response_config, ended=self._end_legacy
         )
-        set_principal(connection, request.principal, request.headers, request.peer)
+        set_principal(connection, request.principal, request.headers, request.http)
         self.server._add_connection(connection)
         self._legacy[connection.id] = connection
         await connection.serve(root_path.rstrip("/"), self.options.messages_path, request.receive, request.send)
@@ -346,7 +347,7 @@ class App:
         if connection is None or connection.principal != request.principal.id:
             await self._refuse(request.send, error_response(404, "unknown stream; open a new one with GET"))
             return
-        connection.call(connection.receive, frame, request.principal)
+        connection.call(connection.receive, frame, request.principal, request.headers, request.http)
         await respond(request.send, ACCEPTED, [])
 
     # --- POST ---------------------------------------------------------------------------------------------------------
@@ -412,7 +413,7 @@ class App:
         elif route.action is Action.SERVE_IN_SESSION:
             assert session is not None  # the routing table has this action for open sessions only
             assert self._sessions is not None
-            set_principal(session, request.principal, request.headers, request.peer)
+            set_principal(session, request.principal, request.headers, request.http)
             channel = session.receive(request.message, request.frame, route.accepts)
             if _changes_record(request.message):
                 await self._sessions.save(session)
@@ -427,7 +428,7 @@ class App:
         session = self._sessions.create()
         if session is None:
             return BUSY
-        set_principal(session, request.principal, request.headers, request.peer)
+        set_principal(session, request.principal, request.headers, request.http)
         session.owner = thread_queue_key(request.principal.id)
         session.caller_key = caller_key(request.principal.id, request.peer)
         channel = session.receive(request.message, request.frame, route.accepts)
@@ -452,7 +453,7 @@ class App:
             response_config=self._response_config,
             poller=self._current_poller(),
         )
-        set_principal(post, request.principal, request.headers, request.peer)
+        set_principal(post, request.principal, request.headers, request.http)
         # All POSTs of one caller share one queue for threads; otherwise the caller with the most POSTs gets most of
         # them.
         post.owner = caller_key(request.principal.id, request.peer)

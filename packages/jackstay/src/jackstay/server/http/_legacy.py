@@ -6,7 +6,7 @@ The stream of a client that reads too slowly is closed.
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from jackstay.protocol.http import endpoint_event, message_event
 from jackstay.protocol.server import events as e
@@ -47,9 +47,11 @@ class LegacyConnection(Driver):
             self._stream.abort()
             self.step(e.ClientDisconnected())
 
-    def receive(self, frame: bytes, principal: Principal) -> None:
+    def receive(
+        self, frame: bytes, principal: Principal, headers: Mapping[str, str], http: tuple[str, str, str]
+    ) -> None:
         """Process the body of a POST by this principal. A response is sent on the stream."""
-        set_principal(self, principal, address=self.caller.address)
+        set_principal(self, principal, headers, http)
         self._apply(self.core.receive(frame))
 
     async def _watch(self, receive: Receive) -> None:

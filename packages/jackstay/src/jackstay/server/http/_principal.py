@@ -34,10 +34,10 @@ ANONYMOUS: Final = Principal("")
 
 
 def set_principal(
-    connection: "Driver", principal: Principal, headers: Mapping[str, str] | None = None, address: str = ""
+    connection: "Driver", principal: Principal, headers: Mapping[str, str], http: tuple[str, str, str]
 ) -> None:
     """Set the caller of the next message of this connection. A session has checked that the id is its own."""
-    connection.caller = Caller(principal.id, principal.scopes, principal.claims, headers or {}, address)
+    connection.caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
 
 
 def thread_queue_key(principal: str) -> tuple[str, str] | None:
