@@ -129,6 +129,8 @@ TESTED_ELSEWHERE = {
     "jackstay/protocol/client/_states.py": "packages/jackstay/tests/protocol/client/test_table.py",
     "jackstay/protocol/server/_states.py": "packages/jackstay/tests/protocol/server/test_table.py",
     "jackstay/protocol/client/events.py": "packages/jackstay/tests/protocol/client/test_connection.py",
+    # The lists of a mounted server: tested with the mount.
+    "jackstay/proxy/_mirror.py": "packages/jackstay/tests/proxy/test_mount.py",
     # The half of a connection that is independent of the transport.
     "jackstay/server/_driver.py": "packages/jackstay/tests/server/test_connection.py",
     "apcore_mcp/cli/_entry.py": "packages/jackstay-apcore/tests/cli/test_main.py",

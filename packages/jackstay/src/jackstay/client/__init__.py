@@ -12,7 +12,7 @@ __all__, __getattr__, __dir__ = attach(
         "._call": "Call",
         "._client": "Client Notification NotificationHandler",
         "._config": "Config read_config",
-        "._connect": "Connectable connect",
+        "._connect": "Connectable as_target connect",
         "._features": "Completions Elicitation Logging Prompts Roots Sampling",
         "._fleet": "Fleet",
         "._lists": "Cache",

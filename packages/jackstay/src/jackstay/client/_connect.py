@@ -38,26 +38,26 @@ def connect(target: Connectable, **options: "Unpack[ClientKeywords]") -> "Client
     return Client(target, settings)
 
 
-def as_target(target: Connectable) -> Target:
-    """Return the target that this means. Raises: UsageError."""
+def as_target(target: Connectable, caller: str = "connect()") -> Target:
+    """Return the target that this means. Raises: UsageError, with `caller` as the function that expected one."""
     if isinstance(target, str | os.PathLike):
-        return _target_of_text(os.fspath(target))
+        return _target_of_text(os.fspath(target), caller)
     if hasattr(target, "open"):
         return cast(Target, target)
     if hasattr(target, "serve") and hasattr(target, "name"):
         from jackstay.transport import InProcessTarget  # noqa: PLC0415  # only for servers in this process
 
         return InProcessTarget(target)
-    raise UsageError(f"connect() expected a URL, a transport, a Server or a path, got {type(target).__name__}")
+    raise UsageError(f"{caller} expected a URL, a transport, a Server or a path, got {type(target).__name__}")
 
 
-def _target_of_text(text: str) -> Target:
+def _target_of_text(text: str, caller: str) -> Target:
     if text.lower().startswith(("http://", "https://")):
         from jackstay.transport.http import http  # noqa: PLC0415  # only for URLs
 
         return http(text)
     if text.endswith((".py", ".json")) and not os.path.isfile(text):
-        raise UsageError(f"connect() found no file {text!r}")
+        raise UsageError(f"{caller} found no file {text!r}")
     if text.endswith(".py"):
         return stdio(sys.executable, text, name=os.path.basename(text).removesuffix(".py"))
     if text.endswith(".json"):
@@ -67,10 +67,10 @@ def _target_of_text(text: str) -> Target:
         names = [name for name in config.names if not config.is_disabled(name)]
         if len(names) != 1:
             listed = ", ".join(names) or "none"
-            raise UsageError(f"connect() expected one server in {text}, found {listed}; use Fleet")
+            raise UsageError(f"{caller} expected one server in {text}, found {listed}; use Fleet")
         return config.target(names[0])
     raise UsageError(
-        f"connect() expected a URL, a transport, a Server or the path of a .py or .json file, got {text!r};"
+        f"{caller} expected a URL, a transport, a Server or the path of a .py or .json file, got {text!r};"
         " to start a command use stdio(command, *args)"
     )
 

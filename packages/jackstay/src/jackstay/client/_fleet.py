@@ -78,6 +78,8 @@ class Fleet:
         self.separator = separator
         self.require_all = require_all
         self.parallel_starts = parallel_starts
+        self._targets = dict(targets)
+        self._settings = settings
         self._clients = {name: connect(target, name=name, **settings) for name, target in targets.items()}
         self._start_limiter = StartLimiter(parallel_starts)
         for name, client in self._clients.items():

@@ -64,6 +64,11 @@ class Eras:
         await self.first.open()
         self._open_seconds = loop.time() - began
 
+    def start(self) -> None:
+        """Open the first connection in the background. Failed attempts are repeated without limit."""
+        self.first = self._make(None)
+        self.first.start()
+
     async def stop(self) -> None:
         """Close all connections, and return when they are closed."""
         if self._probe is not None:

@@ -26,14 +26,15 @@ from jackstay.proxy._options import KEEPALIVE, ProxyOptions
 from jackstay.proxy._relay import Relay
 from jackstay.proxy._report import Report, ServerStatus, Snapshot, metrics_text, status_page
 from jackstay.proxy._upstream import Upstream, of_era
-from jackstay.server import Connection, Driver, Server
+from jackstay.server import CAPABILITIES, CHANGES, Connection, Driver, Kind, Server, clients_of
 from jackstay.transport import StdioTarget, Target, kill_children
 from jackstay.types import encode_json
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
+    from jackstay.proxy._mirror import Mirror
     from jackstay.proxy._pages import Page
-    from jackstay.server import Handlers
+    from jackstay.server import Handlers, Mount
     from jackstay.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
 
 logger = logging.getLogger("jackstay.proxy")
@@ -88,6 +89,8 @@ class Proxy(Server):
         if self.proxy_options.status and isinstance(target, StdioTarget) and "stderr" not in self._settings:
             self._target = target.with_stderr(self._keep_stderr)
         self._prepare = prepare
+        # The lists of the upstream server, once this proxy is mounted in another server.
+        self._mirror: Mirror | None = None
         self._handler_drain = HTTP_DRAIN
         self._eras = Eras(
             lambda era: self._make(ALL_CAPABILITIES, None, era),
@@ -134,15 +137,23 @@ class Proxy(Server):
     async def _open(self) -> None:
         if self._prepare is not None:
             await self._prepare()
-        await self._eras.open()
+        if self._mirror is None:
+            await self._eras.open()
+        else:
+            self._eras.start()
+            await self._mirror.wait_for_start()
 
     async def _before_handshake(self) -> None:
         """Find out what the server declares in the handshake era, before the first `initialize` is answered."""
+        if self._mirror is not None:
+            await self._mirror.wait_for_start()
         await self._eras.prepare_handshake()
 
     async def _end_serving(self) -> None:
         """Stop all upstream servers."""
         self._client_requests.stop()
+        if self._mirror is not None:
+            self._mirror.stop()
         await asyncio.gather(
             *(upstream.stop() for upstream in self._dedicated.values()), self._eras.stop(), *self._stopping
         )
@@ -254,6 +265,9 @@ class Proxy(Server):
 
     def _current_config(self) -> tuple[ServerConfig, frozenset[str]]:
         """Return what a new connection declares: what the upstream server declares."""
+        first = self._eras.first
+        if self._mirror is not None and (first is None or not first.has_facts):
+            return super()._current_config()  # a mounted server that could not be started yet
         facts = self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS)
         cached = self._cached_config
         if cached is None or cached[0][0] is not facts[0] or cached[0][1] is not facts[1]:
@@ -312,12 +326,14 @@ class Proxy(Server):
             return []  # clients with a session have dedicated servers
         return [
             connection
-            for connection in self._connections.values()
+            for connection in (self._connections.values() if self._mirror is None else clients_of(self))
             if connection.core.client is not None and self._find_shared(connection, is_stateless=False) is upstream
         ]
 
     def _notify_subscribers(self, upstream: Upstream, method: str, uri: str, params: bytes) -> None:
         """Notify the clients of a shared server that subscribed to this change."""
+        if self._mirror is not None:
+            self._mirror.changed(upstream, method, uri, params)
         for connection in list(self._connections.values()):
             is_stateless = connection.core.client is None
             if self.proxy_options.per_client and not is_stateless:
@@ -358,7 +374,31 @@ class Proxy(Server):
             settings["client_info"] = info
         return Upstream(self._target, settings, self.proxy_options, self, era)
 
+    # --- mounted in another server ------------------------------------------------------------------------------------
+
+    def _make_mount(self, host: Server, prefix: str, separator: str) -> "Mount":
+        from jackstay.proxy._mirror import Mirror  # noqa: PLC0415  # most proxies are not mounted
+        from jackstay.proxy._mount import ProxyMount  # noqa: PLC0415  # as above
+
+        if self._mirror is None:
+            self._mirror = Mirror(self.catalogue, self._eras, self._notify_mounts)
+            self.options = msgspec.structs.replace(self.options, capabilities=CAPABILITIES)
+        return ProxyMount(host, self, prefix, separator)
+
+    def _notify_mounts(self, method: str, uri: str = "", params: bytes = b"") -> None:
+        for mount in self._mounted_in:
+            mount.changed(method, uri, params)
+
+    def _changed(self, kind: Kind) -> None:
+        """The mirror has changed. The clients of the proxy itself are notified by the router."""
+        self._notify_mounts(CHANGES[kind])
+
     # --- events of the upstream servers -------------------------------------------------------------------------------
+
+    def state_changed(self, upstream: Upstream) -> None:
+        """The server became ready, or was lost."""
+        if self._mirror is not None:
+            self._mirror.state_changed(upstream)
 
     def reconnected(self, upstream: Upstream) -> None:
         """The server is ready again: notify clients of lists that have changed."""

@@ -63,6 +63,9 @@ Compose: TypeAlias = Callable[[bool], Composed]
 class UpstreamHandler(Protocol):
     """Receives what a server sends on its own initiative."""
 
+    def state_changed(self, upstream: "Upstream") -> None:
+        """The server became ready, or was lost: see `is_ready()`."""
+
     def reconnected(self, upstream: "Upstream") -> None:
         """The server is ready again. It may be another version than before."""
 
@@ -232,6 +235,11 @@ class Upstream:
     def _has_answered(self, check: "asyncio.Future[bytes]") -> bool:
         """True if the server responded, with a result or with an error."""
         return not check.cancelled() and isinstance(check.exception(), JsonRpcError | None)
+
+    @property
+    def cause(self) -> str:
+        """Why the server is not ready."""
+        return self._cause()
 
     def _cause(self) -> str:
         try:
@@ -424,6 +432,7 @@ class Upstream:
             return
         self._is_ready.clear()
         if state in ("backoff", "closed") and self._keeps_trying:
+            self._handler.state_changed(self)
             logger.warning("the upstream server is down: %s", client.wire.cause)
             if state == "closed":
                 if self._is_narrowed and not isinstance(client.wire.cause, TransportError | TimeoutError):
@@ -445,6 +454,7 @@ class Upstream:
             self.run_in_background(self._set_level())
         if self._subscriptions:
             self.run_in_background(self._resubscribe())
+        self._handler.state_changed(self)
         if was_ready:
             logger.warning("the upstream server is ready again")
             self._handler.reconnected(self)

@@ -5,7 +5,7 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._catalogue": "Catalogue Kind",
+        "._catalogue": "CHANGES Catalogue Kind",
         "._changes": "ChangeBus ChangeListener MemoryChanges",
         "._connection": "Connection",
         "._content": "Audio Image",
@@ -19,7 +19,9 @@ __all__, __getattr__, __dir__ = attach(
             "MemoryMiddlewareStore MiddlewareStore RateLimit ResponseCache ResponseSizeLimit Retry StructuredLogging "
             "Timing"
         ),
-        "._options": "Options",
+        "._mounted_entries": "make_entry read_key",
+        "._mounts": "ALL Mount Mounts clients_of mount_servers",
+        "._options": "CAPABILITIES Options",
         "._problems": "InvalidArguments Problem",
         "._server": "Server find_server",
         "._telemetry": "EVENTS Fields Listener",

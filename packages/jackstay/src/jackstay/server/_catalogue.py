@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -172,6 +172,23 @@ class Entries(Generic[E]):
         for key in set(keys):
             del (self.rows if key in self.rows else self.disabled)[key]
         self._change()
+
+    def reserve(self, count: int) -> int:
+        """Reserve so many positions at the end of the list, and return the first."""
+        number = self._next_number
+        self._next_number += count
+        return number
+
+    def swap(self, block: range, entries: Sequence[E]) -> bool:
+        """Replace the entries at the positions of `block`. Returns False if nothing changed."""
+        before = [entry.listed for number, entry in self.rows.values() if number in block]
+        if before == [entry.listed for entry in entries]:
+            return False
+        rows = {key: row for key, row in self.rows.items() if row[0] not in block}
+        rows.update((entry.key, (number, entry)) for number, entry in zip(block, entries, strict=False))
+        self.rows = dict(sorted(rows.items(), key=lambda row: row[1][0]))
+        self._change()
+        return True
 
     def _change(self) -> None:
         self.version += 1
@@ -363,6 +380,31 @@ class Catalogue:
             _require_known(names, self._prompts)
             self._prompts.remove(names)
         self._notify_changed(Kind.PROMPTS)
+
+    # --- blocks of entries: those of a mounted server -----------------------------------------------------------------
+
+    def reserve(self, kind: Kind, count: int) -> range:
+        """Reserve a block of so many positions in a list, for `swap()`."""
+        with self._lock:
+            number = self._entries(kind).reserve(count)
+        return range(number, number + count)
+
+    def swap(self, kind: Kind, block: range, entries: Sequence[Any]) -> None:
+        """Replace the entries of a block, with one notification; with none if the list items are the same."""
+        with self._lock:
+            is_changed = self._entries(kind).swap(block, entries)
+        if is_changed:
+            self._notify_changed(kind)
+
+    def entries(self, kind: Kind) -> Iterable[Entry]:
+        """Return the entries of a list, in order."""
+        return self._entries(kind).listing.entries.values()
+
+    def is_taken(self, kind: Kind, key: str, block: range) -> bool:
+        """Return whether an entry outside of a block has this name or URI."""
+        entries = self._entries(kind)
+        row = entries.rows.get(key) or entries.disabled.get(key)
+        return row is not None and row[0] not in block
 
     def _notify_changed(self, kind: Kind) -> None:
         # Outside the lock: the callback may read or change the catalogue.

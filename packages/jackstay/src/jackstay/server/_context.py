@@ -116,6 +116,8 @@ class Context:
         params: bytes,
         caller: "Caller",
         make_rounds: "Callable[[], InputRounds] | None" = None,
+        *,
+        dispatch: "Dispatch | None" = None,
     ) -> None:
         self.method = request.method.name
         self.request_id: RequestId = request.id
@@ -123,6 +125,7 @@ class Context:
         self.store = connection.store
         self._caller = caller
         self._connection = connection
+        self._dispatch = cast("Dispatch", connection.handlers) if dispatch is None else dispatch
         self._serial = request.serial
         self._params = params
         # Copied: the frame is released before a handler reads this.
@@ -255,10 +258,6 @@ class Context:
         """What the lifespan of the server yielded; None without one."""
         lifespan = self._dispatch.lifespan
         return None if lifespan is None else lifespan.state
-
-    @property
-    def _dispatch(self) -> "Dispatch":
-        return cast("Dispatch", self._connection.handlers)  # a proxy calls no functions
 
     @property
     def _dependencies(self) -> "Dependencies":

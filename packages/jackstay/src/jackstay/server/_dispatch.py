@@ -142,6 +142,7 @@ class Dispatch:
         self._on_invalid_arguments = on_invalid_arguments
         self.lifespan: Lifespan | None = None
         self._finalized: dict[bytes, bytes] = {}
+        self._on_notification: Callable[[Driver, str, Raw | None], None] | None = None
         methods: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {
             "tools/call": self._call_tool,
             "resources/read": self._read_resource,
@@ -175,7 +176,7 @@ class Dispatch:
             caller = connection.caller
             if self.middleware:
                 return self._serve_through_middleware(
-                    connection, request, caller, _make_context(connection, request, caller)
+                    connection, request, caller, self._make_context(connection, request, caller)
                 )
         method = request.method.name
         serve, capability = self._methods.get(method, _NOT_SERVED)
@@ -183,8 +184,28 @@ class Dispatch:
             raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"method not supported by this server: {method}")
         return serve(connection, request, caller)
 
+    def serve_mounted(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        """As `serve`, for a connection of another server, in which this one is mounted."""
+        if self.middleware:
+            context = self._make_context(connection, request, caller)
+            return self._serve_through_middleware(connection, request, caller, context)
+        return self.serve(connection, request, caller)
+
+    def intercept(
+        self,
+        serve: "Mapping[str, Callable[[Driver, e.Serve, Caller], Outcome]]",
+        notified: "Callable[[Driver, str, Raw | None], None]",
+    ) -> "dict[str, Callable[[Driver, e.Serve, Caller], Outcome]]":
+        """Serve these methods with other functions, and return the functions that served them before."""
+        before = {method: self._methods[method][0] for method in serve}
+        self._methods.update((method, (function, self._methods[method][1])) for method, function in serve.items())
+        self._on_notification = notified
+        return before
+
     def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
-        """Ignore notifications of the client: none of those that arrive here needs an action."""
+        """Pass on a notification of the client. Without mounts, none of those that arrive here needs an action."""
+        if self._on_notification is not None:
+            self._on_notification(connection, method, params)
 
     def draining(self, connection: Driver) -> None:
         """End the subscriptions of a connection that is draining."""
@@ -355,7 +376,7 @@ class Dispatch:
                 kind = "prompt" if is_prompt else "resource template"
                 raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"unknown {kind}: {key[1][:128]}")
             return _finalize(connection, request, b'{"completion":{"values":[]}}')
-        context = _make_context(connection, request, caller) if entry.function.takes_context else None
+        context = self._make_context(connection, request, caller) if entry.function.takes_context else None
         arguments = None if params.context is None else params.context.arguments
         call = entry.bind(params.argument.value, arguments, context)
 
@@ -447,6 +468,19 @@ class Dispatch:
 
     # --- contexts -----------------------------------------------------------------------------------------------------
 
+    def _make_context(
+        self,
+        connection: Driver,
+        request: e.Serve,
+        caller: Caller,
+        make_rounds: "Callable[[], InputRounds] | None" = None,
+    ) -> Context:
+        params = _EMPTY if request.params is None else bytes(request.params)
+        # Not the handlers of the connection: it belongs to another server if this one is mounted there.
+        context = Context(connection, request, params, caller, make_rounds, dispatch=self)
+        connection.on_stop(request.serial, context.cancel)
+        return context
+
     def _make_input_context(
         self,
         connection: Driver,
@@ -459,7 +493,7 @@ class Dispatch:
     ) -> Context:
         """Create a context that can request input in both eras. Raises: JsonRpcError for an invalid `requestState`."""
         if request.meta is None:
-            return _make_context(connection, request, caller)
+            return self._make_context(connection, request, caller)
         encoded = None if arguments is None else bytes(arguments)
 
         def make_rounds() -> "InputRounds":
@@ -469,7 +503,7 @@ class Dispatch:
             bound = bind(caller.principal, request.method.name, name, decoded or None)
             return InputRounds(self._key_ring(), bound, responses.state, responses.by_key or {}, self._round_timeout)
 
-        context = _make_context(connection, request, caller, make_rounds)
+        context = self._make_context(connection, request, caller, make_rounds)
         if responses.state is not None:
             context.rounds()
         return context
@@ -495,18 +529,6 @@ def _wrap(middleware: Middleware, context: Context, call: Next) -> Next:
 
 def _describe(result: object) -> str:
     return "bytes that are not a JSON object" if isinstance(result, bytes) else type(result).__name__
-
-
-def _make_context(
-    connection: Driver,
-    request: e.Serve,
-    caller: Caller,
-    make_rounds: "Callable[[], InputRounds] | None" = None,
-) -> Context:
-    params = _EMPTY if request.params is None else bytes(request.params)
-    context = Context(connection, request, params, caller, make_rounds)
-    connection.on_stop(request.serial, context.cancel)
-    return context
 
 
 def _params(read: Callable[[bytes | Raw], P], request: e.Serve) -> P:

@@ -51,6 +51,11 @@ class Lifetime:
         """True while startup hooks run."""
         return self._starting is not None
 
+    @property
+    def has_users(self) -> bool:
+        """True while the server runs."""
+        return bool(self._users)
+
     def try_enter(self, user: Hashable) -> bool:
         """Enter if there is nothing to wait for: no startup hooks, or they have run. Returns whether it entered."""
         with self._lock:

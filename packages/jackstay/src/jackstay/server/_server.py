@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from jackstay.server._input_required import KeyRing
     from jackstay.server._keywords import ServerKeywords
     from jackstay.server._lifespan import Lifespan
+    from jackstay.server._mounts import Mount, Mountable, Mounts
     from jackstay.server._registration import (
         AddedToolKeywords,
         PromptKeywords,
@@ -111,6 +112,9 @@ class Server:
         self._configs: dict[frozenset[str], ServerConfig] = {}
         self._config_cache: dict[tuple[bool, ...], tuple[ServerConfig, frozenset[str]]] = {}
         self._apps: weakref.WeakSet[App] = weakref.WeakSet()
+        # The servers that are mounted in this one, and the mounts by which it is part of others.
+        self._mounts: Mounts | None = None
+        self._mounted_in: tuple[Mount, ...] = ()
         # Carries changes to other processes. None: there is only this one.
         self._changes = changes
         if changes is not None:
@@ -177,6 +181,8 @@ class Server:
         )
         dispatch.middleware = self._middleware
         dispatch.lifespan = self._lifespan
+        if self._mounts is not None:
+            self._mounts.install(dispatch)
         return dispatch
 
     @property
@@ -377,6 +383,25 @@ class Server:
         check_function(listener, "subscribe")
         return self._telemetry.subscribe(listener)
 
+    def mount(self, other: Mountable, *, prefix: str | None = None) -> None:
+        """Add the tools, resources and prompts of another server to this one, and forward requests for them.
+
+        `other` is a `Server`, a URL, a transport, the path of a program or of an `mcpServers` file, or a `Fleet`. With
+        a prefix, the tool `read` is called `PREFIX_read`, and the URI `notes://all` becomes `notes://PREFIX/all`. The
+        servers of a file or a fleet have their names as prefixes. `docs/guides/gateway.md` has the details.
+
+        Raises: UsageError for a cycle, a name that this server already has, or something that cannot be mounted.
+        """
+        from jackstay.server._mounts import make_mounts, mount_servers  # noqa: PLC0415  # few servers need it
+
+        mount_servers(self, make_mounts(self, other, prefix or ""))
+
+    def _make_mount(self, host: Server, prefix: str, separator: str) -> Mount:
+        """Return the mount of this server in another one. A proxy overrides it."""
+        from jackstay.server._mounts import Mount  # noqa: PLC0415  # few servers need it
+
+        return Mount(host, self, prefix, separator)
+
     # --- notifications ------------------------------------------------------------------------------------------------
 
     def notify_resource_updated(self, uri: str) -> None:
@@ -392,6 +417,8 @@ class Server:
             connections = list(self._connections.values())
         for connection in connections:
             connection.call(connection.changed, method, uri, params)
+        for mount in self._mounted_in:
+            mount.changed(method, uri, params)
 
     def _changed(self, kind: Kind) -> None:
         self._publish_change(CHANGES[kind], "")
@@ -562,6 +589,8 @@ class Server:
         """Undo `add_connection()`."""
         with self._lock:
             self._connections.pop(connection.number, None)
+        if self._mounts is not None:
+            self._mounts.forget(connection)
 
     def _try_startup(self, user: Hashable) -> bool:
         """As `startup()`, without waiting. Returns False if there are hooks to wait for."""
@@ -611,7 +640,7 @@ class Server:
 
     def _current_config(self) -> tuple[ServerConfig, frozenset[str]]:
         """Return the configuration and the capabilities for a connection that starts now."""
-        key = self.catalogue.registered
+        key = self._registered()
         found = self._config_cache.get(key)
         if found is None:
             capabilities = self._capabilities()
@@ -634,8 +663,11 @@ class Server:
 
     def _capabilities(self) -> frozenset[str]:
         names = ("tools", "resources", "prompts", "completions")
-        registered = zip(names, self.catalogue.registered, strict=True)
+        registered = zip(names, self._registered(), strict=True)
         return frozenset(self.options.capabilities).union(name for name, found in registered if found)
+
+    def _registered(self) -> tuple[bool, bool, bool, bool]:
+        return self.catalogue.registered if self._mounts is None else self._mounts.registered()
 
     def _key_ring(self) -> KeyRing:
         if self._state_keys is None:

@@ -1,0 +1,172 @@
+"""The lists of an upstream server, kept in the catalogue of its proxy so that another server can mount them.
+
+They are fetched when the server is ready and when it announces a change, and are empty while it is down. A server that
+hangs, floods or sends invalid lists affects only its own entries.
+"""
+
+import asyncio
+import builtins
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from jackstay.errors import McpError, ProtocolError
+from jackstay.protocol import LISTS
+from jackstay.proxy._eras import Eras
+from jackstay.proxy._upstream import Upstream
+from jackstay.server import CHANGES, Catalogue, Kind, make_entry, read_key
+from jackstay.types import DECODE_ERRORS
+
+logger = logging.getLogger("jackstay.proxy")
+
+# How long the start of a program waits for its mounted servers. Those that are late appear when they are ready. Clients
+# wait 10 s or more for the program itself.
+START_TIMEOUT = 5.0
+
+# The shortest time between two fetches of the lists: a server may announce changes without end.
+REFRESH_INTERVAL = 0.1
+
+# Entries of one list, pages of one list, and bytes of one list item that are accepted.
+MAX_LISTED = 10_000
+MAX_LIST_PAGES = 1_000
+MAX_ITEM_BYTES = 1_048_576
+
+_METHODS = {Kind(row.entries): method for method, row in LISTS.items() if row.entries in set(Kind)}
+_read_page = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_read_cursor = msgspec.json.Decoder(str | None).decode
+
+
+class Mirror:
+    """Copies the lists of the server behind `eras` to `catalogue`.
+
+    Args:
+        notify: called with a notification that concerns the servers in which the proxy is mounted.
+    """
+
+    def __init__(self, catalogue: Catalogue, eras: Eras, notify: Callable[[str, str, bytes], None]) -> None:
+        self._catalogue = catalogue
+        self._eras = eras
+        self._notify = notify
+        self._blocks = {kind: catalogue.reserve(kind, MAX_LISTED) for kind in Kind}
+        self._due: set[Kind] = set()
+        self._task: asyncio.Task[None] | None = None
+        # Set when the server was listed for the first time, or its first start has failed.
+        self._settled: asyncio.Event | None = None
+        # True once the server was listed.
+        self.is_listed = False
+        # Why the lists are not complete; empty if they are.
+        self.cause = ""
+
+    def __repr__(self) -> str:
+        return f"<Mirror {self._catalogue!r}>"
+
+    async def wait_for_start(self) -> None:
+        """Wait until the lists are known, or the first start has failed, or `START_TIMEOUT` has passed."""
+        self._settled = self._settled or asyncio.Event()
+        try:
+            async with asyncio.timeout(START_TIMEOUT):
+                await self._settled.wait()
+        except builtins.TimeoutError:
+            pass
+        first = self._eras.first
+        if first is not None and not first.is_ready():
+            logger.warning("mounted without its entries until it is ready: %s", first.cause)
+
+    def stop(self) -> None:
+        """Stop fetching, and forget the lists."""
+        if self._task is not None:
+            self._task.cancel()
+        self._settled = None
+        self._clear()
+
+    def state_changed(self, upstream: Upstream) -> None:
+        """The server became ready, or was lost."""
+        if upstream is not self._eras.first:
+            return
+        if upstream.is_ready():
+            self._fetch_soon(upstream, set(Kind))
+            return
+        self.cause = upstream.cause
+        self._clear()
+        self._settle()
+
+    def changed(self, upstream: Upstream, method: str, uri: str, params: bytes) -> None:
+        """The server has announced a change of a list or of a resource."""
+        kinds = {kind for kind, name in CHANGES.items() if name == method}
+        if not kinds:
+            self._notify(method, uri, params)
+        elif upstream is self._eras.first:
+            self._fetch_soon(upstream, kinds)
+
+    # --- fetching -----------------------------------------------------------------------------------------------------
+
+    def _fetch_soon(self, upstream: Upstream, kinds: set[Kind]) -> None:
+        self._due |= kinds
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._fetch_due(upstream))
+            self._task.add_done_callback(self._fetched)
+
+    def _fetched(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("internal error while listing an upstream server", exc_info=task.exception())
+
+    async def _fetch_due(self, upstream: Upstream) -> None:
+        while self._due and upstream.is_ready():
+            due, self._due = self._due, set()
+            try:
+                lists = {kind: await self._fetch(upstream, kind) for kind in Kind if kind in due}
+            except McpError as error:
+                if upstream.is_ready():
+                    self.cause = f"cannot list the entries: {error.message}"
+                    logger.warning("cannot list the entries of the upstream server: %s", error)
+            else:
+                if upstream.is_ready():
+                    self.cause, self.is_listed = "", True
+                    for kind, entries in lists.items():
+                        self._catalogue.swap(kind, self._blocks[kind], entries)
+            self._settle()
+            await asyncio.sleep(REFRESH_INTERVAL)
+
+    async def _fetch(self, upstream: Upstream, kind: Kind) -> list[Any]:
+        """Return the entries of one list. Invalid and duplicate items are left out. Raises: McpError."""
+        method = _METHODS[kind]
+        if LISTS[method].capability not in _read_page(upstream.facts.capabilities):
+            return []
+        found: dict[str, Any] = {}
+        cursor: str | None = None
+        for _ in range(MAX_LIST_PAGES):
+            params = b"{}" if cursor is None else msgspec.json.encode({"cursor": cursor})
+            try:
+                page = _read_page(await upstream.fetch(method, params))
+                items = _read_items(page[LISTS[method].entries])
+                cursor = _read_cursor(page.get("nextCursor", msgspec.Raw(b"null")))
+            except (*DECODE_ERRORS, KeyError) as error:
+                raise ProtocolError(f"invalid result of {method}: {error}") from error
+            for item in items:
+                self._add(found, kind, item)
+            if len(found) > MAX_LISTED:
+                raise ProtocolError(f"{method} returned more than {MAX_LISTED} entries")
+            if not cursor:
+                return list(found.values())
+        raise ProtocolError(f"{method} returned more than {MAX_LIST_PAGES} pages")
+
+    def _add(self, found: dict[str, Any], kind: Kind, item: msgspec.Raw) -> None:
+        try:
+            if len(bytes(item)) > MAX_ITEM_BYTES:
+                raise ProtocolError(f"an item in the list of {kind} has more than {MAX_ITEM_BYTES} bytes")
+            key, members = read_key(kind, item)
+            found.setdefault(key, make_entry(kind, members, key))
+        except ProtocolError as error:
+            logger.warning("left out: %s", error)
+
+    def _clear(self) -> None:
+        for kind, block in self._blocks.items():
+            self._catalogue.swap(kind, block, [])
+
+    def _settle(self) -> None:
+        self._settled = self._settled or asyncio.Event()
+        self._settled.set()

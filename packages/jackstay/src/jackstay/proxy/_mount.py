@@ -1,0 +1,89 @@
+"""Mount a server that is elsewhere: a URL, a transport, an `mcpServers` file or a `Fleet`, each through a proxy."""
+
+import os
+from typing import Any
+
+from msgspec import Raw
+
+from jackstay.client import Fleet, as_target, read_config
+from jackstay.errors import McpError, UsageError
+from jackstay.protocol.server import events as e
+from jackstay.proxy._failures import to_client_error
+from jackstay.proxy._notification_router import LEVELS
+from jackstay.proxy._proxy import Proxy
+from jackstay.server import ALL, Driver, Mount, Outcome
+from jackstay.transport import Target
+
+_ROOTS_CHANGED = "notifications/roots/list_changed"
+
+
+class ProxyMount(Mount):
+    """A mounted proxy: requests go to its upstream server, and its entries to the host while that server is ready."""
+
+    child: Proxy
+
+    @property
+    def is_down(self) -> bool:
+        first = self.child._eras.first
+        return first is None or not first.is_ready()
+
+    @property
+    def is_listed(self) -> bool:
+        return self.child._mirror is not None and self.child._mirror.is_listed
+
+    def registered(self) -> tuple[bool, bool, bool, bool]:
+        """Return all capabilities: those of the server may change whenever it is restarted."""
+        return ALL
+
+    def _serve_child(self, connection: Driver, request: e.Serve, caller: Any) -> Outcome:  # noqa: ARG002  # see Mount
+        return self.child._relay.serve(connection, request)
+
+    async def subscribe(self, connection: Driver, uri: str, key: tuple[int, int], *, is_stateless: bool) -> bool:
+        try:
+            await self.child._find(connection, is_stateless=is_stateless).subscribe(uri, key)
+        except McpError as error:
+            raise to_client_error(error) from error
+        return True
+
+    def unsubscribe(self, uri: str, key: tuple[int, int]) -> None:
+        for upstream in self.child._eras.all:
+            upstream.unsubscribe(uri, key)
+
+    def forget(self, connection: Driver) -> None:
+        self.child._client_requests.forget(connection)
+        for upstream in self.child._eras.all:
+            upstream.forget(connection.number)
+
+    async def set_level(self, connection: Driver) -> None:
+        upstream = self.child._find(connection, is_stateless=False)
+        clients = [connection, *self.child.session_clients(upstream)]
+        levels = [client.store["level"] for client in clients if "level" in client.store]
+        await upstream.set_level(min(levels, key=LEVELS.index))
+
+    def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
+        # Not progress: its token does not identify the server that it is for.
+        if method == _ROOTS_CHANGED:
+            self.child._relay.notified(connection, method, params)
+
+
+def proxies_for(other: object, prefix: str, separator: str) -> list[tuple[str, str, Proxy]]:
+    """Return a prefix, a separator and a proxy for each server that `other` means.
+
+    Raises: UsageError for something that cannot be mounted.
+    """
+    if isinstance(other, Fleet):
+        if any(state != "new" for state in other.states.values()):
+            raise UsageError("mount() expected a Fleet that is not open: the server opens it", path="other")
+        targets: dict[str, Target] = other._targets
+        settings: dict[str, Any] = dict(other._settings)
+        inner = other.separator
+    elif isinstance(other, str | os.PathLike) and os.fspath(other).endswith(".json"):
+        config = read_config(other)
+        targets = {name: config.target(name) for name in config.names if not config.is_disabled(name)}
+        settings, inner = {}, separator
+    else:
+        return [(prefix, separator, Proxy(as_target(other, "mount()")))]  # type: ignore[arg-type]  # checked there
+    return [
+        (f"{prefix}{inner}{name}" if prefix else name, inner, Proxy(target, settings=settings))
+        for name, target in targets.items()
+    ]

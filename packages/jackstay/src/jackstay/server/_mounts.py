@@ -1,0 +1,543 @@
+"""Mounts: servers whose tools, resources and prompts are part of another server, the host.
+
+The host's catalogue has a copy of each list item, with a prefix. A request for one of them is forwarded to the mounted
+server with its original name, on the same connection, so that progress, log messages, cancellation and requests to the
+client need no translation. Servers elsewhere are mounted through a proxy (`jackstay.proxy`), which is a server, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from jackstay.errors import JsonRpcError, ProtocolError, UsageError
+from jackstay.server._catalogue import CHANGES, Kind
+from jackstay.server._failures import InsufficientScopeError
+from jackstay.server._mounted_entries import (
+    Members,
+    Mounted,
+    MountedPrompt,
+    MountedResource,
+    MountedTool,
+    make_entry,
+    read_key,
+    read_members,
+)
+from jackstay.server._mounted_uris import UriPrefix, translate_uris
+from jackstay.types import DECODE_ERRORS, SubscriptionsListenRequestParams, decode
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeAlias
+
+    from jackstay.protocol.server import events as e
+    from jackstay.server._dispatch import Dispatch
+    from jackstay.server._driver import Caller, Driver, Outcome
+    from jackstay.server._entries import Entry
+    from jackstay.server._server import Server
+    from jackstay.transport import Target
+
+    # What `Server.mount()` accepts. Any: a `Fleet`, which is in a layer that this one does not import.
+    Mountable: TypeAlias = "Server | Target | str | os.PathLike[str] | Any"
+
+logger = logging.getLogger("jackstay.server")
+
+# Between the prefix and the name of a tool or prompt.
+SEPARATOR = "_"
+_PREFIX = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?"
+
+# Positions in a list that are reserved for one mount, so that its entries keep their place when they come back.
+MAX_ENTRIES = 100_000
+
+_UPDATED = "notifications/resources/updated"
+_KINDS = {method: [kind for kind in Kind if CHANGES[kind] == method] for method in CHANGES.values()}
+
+# Every capability: that of a server that is not known yet.
+ALL = (True, True, True, True)
+
+
+class Mount:
+    """A server that is mounted in another one, its host.
+
+    Args:
+        host: the server that lists and forwards.
+        child: the mounted server.
+        prefix: precedes names and URIs; empty for none.
+        separator: between the prefix and a name.
+
+    Raises: UsageError for an invalid prefix.
+    """
+
+    def __init__(self, host: Server, child: Server, prefix: str = "", separator: str = SEPARATOR) -> None:
+        if prefix and re.fullmatch(_PREFIX, prefix) is None:
+            message = f"prefix must be 1 to 64 characters of A-Z a-z 0-9 _ . - and begin with a letter, not {prefix!r}"
+            raise UsageError(message, path="prefix")
+        self.host = host
+        self.child = child
+        self.prefix = prefix
+        self.uris = UriPrefix(prefix)
+        self._separator = separator
+        self._lock = threading.RLock()
+        self._blocks = {kind: host.catalogue.reserve(kind, MAX_ENTRIES) for kind in Kind}
+        # Name or URI at the host -> that of the mounted server. Those of a server that is down are kept.
+        self.routes: dict[Kind, dict[str, str]] = {kind: {} for kind in Kind}
+
+    def __repr__(self) -> str:
+        return f"<Mount {self.prefix or '(no prefix)'} {self.child!r}>"
+
+    # --- entries ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_down(self) -> bool:
+        """True if the mounted server is lost: its entries are not listed, but calls wait for it."""
+        return False
+
+    @property
+    def is_listed(self) -> bool:
+        """True once the entries of the mounted server are known."""
+        return True
+
+    def registered(self) -> tuple[bool, bool, bool, bool]:
+        """Return the capabilities of the mounted server, as `Catalogue.registered`."""
+        mounts = self.child._mounts
+        return self.child.catalogue.registered if mounts is None else mounts.registered()
+
+    def refresh(self, kinds: Iterable[Kind] = tuple(Kind), *, is_strict: bool = False) -> None:
+        """Bring the host's lists up to date: one notification for each list that changed. Thread-safe.
+
+        Raises: UsageError for a name that the host already has, if `is_strict`. Otherwise the entry is left out.
+        """
+        for kind in kinds:
+            with self._lock:
+                entries = self._entries(kind, is_strict)
+                if entries or not self.is_down:
+                    self.routes[kind] = {entry.key: entry.original for entry in entries}
+                self.host.catalogue.swap(kind, self._blocks[kind], entries)
+
+    def clear(self) -> None:
+        """Remove all entries from the host."""
+        with self._lock:
+            for kind, block in self._blocks.items():
+                self.routes[kind] = {}
+                self.host.catalogue.swap(kind, block, [])
+
+    def _entries(self, kind: Kind, is_strict: bool) -> list[Mounted]:
+        found: dict[str, Mounted] = {}
+        for entry in self.child.catalogue.entries(kind):
+            made = self._mounted(kind, entry)
+            taken = None
+            if made.key in found:
+                taken = f"its {kind} {found[made.key].original!r} and {made.original!r} have the same name here"
+            elif self.host.catalogue.is_taken(kind, made.key, self._blocks[kind]):
+                taken = f"{self.host.name!r} already has an entry of this name in {kind}"
+            if taken is None:
+                found[made.key] = made
+                continue
+            message = f"cannot mount {made.key!r} of {self.child.name!r}: {taken}; mount it with another prefix"
+            if is_strict:
+                raise UsageError(message, path="prefix")
+            logger.warning("%s", message)
+        return list(found.values())
+
+    def _mounted(self, kind: Kind, entry: Entry) -> Mounted:
+        original, members = read_key(kind, entry.listed)
+        is_named = kind in (Kind.TOOLS, Kind.PROMPTS)
+        key = self.name_of(original) if is_named else self.uris.add(original)
+        return make_entry(kind, members, key, mount=self, original=original, like=entry)
+
+    def name_of(self, name: str) -> str:
+        """Return the name at the host."""
+        return f"{self.prefix}{self._separator}{name}" if self.prefix else name
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def serve(self, connection: Driver, request: e.Serve, caller: Caller, members: Members) -> Outcome:
+        """Forward a request of a client of the host, with these params, to the mounted server."""
+        inner: e.Serve = msgspec.structs.replace(request, params=Raw(msgspec.json.encode(members)))
+        outcome = self._serve_child(connection, inner, caller)
+        if not self.prefix or outcome is None:
+            return outcome
+        if isinstance(outcome, bytes):
+            return translate_uris(request.method.name, outcome, self.uris.add)
+        return self._translated(request.method.name, outcome)
+
+    async def _translated(self, method: str, outcome: Any) -> bytes:
+        return translate_uris(method, await outcome, self.uris.add)
+
+    def _serve_child(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        return self.child._dispatch.serve_mounted(connection, request, caller)
+
+    async def subscribe(self, connection: Driver, uri: str, key: tuple[int, int], *, is_stateless: bool) -> bool:
+        """Subscribe to a resource of the mounted server. Returns False if it does not exist."""
+        mounts = self.child._mounts
+        if mounts is None:
+            return self.child.catalogue.find_resource(uri) is not None
+        return await mounts.subscribe(connection, uri, key, is_stateless=is_stateless)
+
+    def unsubscribe(self, uri: str, key: tuple[int, int]) -> None:
+        """End the subscription `key` to a resource of the mounted server."""
+        if self.child._mounts is not None:
+            self.child._mounts.unsubscribe(uri, key)
+
+    def forget(self, connection: Driver) -> None:
+        """Release what belongs to a connection that has ended."""
+        if self.child._mounts is not None:
+            self.child._mounts.forget(connection)
+
+    async def set_level(self, connection: Driver) -> None:
+        """The client of this connection has set its log level."""
+        if self.child._mounts is not None:
+            await self.child._mounts.set_level(connection)
+
+    def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
+        """Forward a notification of the client."""
+        self.child._handlers.notified(connection, method, params)
+
+    # --- lifecycle ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the mounted server. Raises: whatever its startup hooks raise."""
+        await self.child.startup(self)
+
+    async def stop(self) -> None:
+        """Stop the mounted server, unless something else uses it."""
+        await self.child.shutdown(self)
+
+    def changed(self, method: str, uri: str, params: bytes) -> None:
+        """The mounted server has published a change: update the host. Thread-safe."""
+        if method == _UPDATED:
+            self.host._notify(method, self.uris.add(uri), self._updated(params))
+        else:
+            self.refresh(_KINDS.get(method, ()))
+
+    def _updated(self, params: bytes) -> bytes:
+        """Return the params of a notification with the URI at the host."""
+        if not params or not self.prefix:
+            return params
+        members = read_members(params)
+        uri = msgspec.json.decode(members["uri"], type=str)
+        members["uri"] = Raw(msgspec.json.encode(self.uris.add(uri)))
+        return msgspec.json.encode(members)
+
+
+class Mounts:
+    """The mounts of one server. Serves the requests for their entries; all others go to the server's own functions."""
+
+    def __init__(self, host: Server) -> None:
+        self.host = host
+        self.rows: list[Mount] = []
+        self._own: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        host._lifetime.startup_hooks.append(self.start)
+        host._lifetime.shutdown_hooks.append(self.stop)
+
+    def __repr__(self) -> str:
+        return f"<Mounts {self.rows!r}>"
+
+    # --- adding and removing ------------------------------------------------------------------------------------------
+
+    def add(self, mount: Mount) -> None:
+        """Add a mount. If the server runs already, start the mounted one in the background.
+
+        Raises: UsageError for a cycle, a prefix that another mount has, or a name that the host has.
+        """
+        path = _path(mount.child, self.host)
+        if path is not None:
+            names = " -> ".join([self.host.name, *(server.name for server in path)])
+            raise UsageError(f"cannot mount {mount.child.name!r} in {self.host.name!r}: a cycle: {names}", path="other")
+        if mount.prefix and any(other.prefix == mount.prefix for other in self.rows):
+            message = f"prefix {mount.prefix!r} is used by another mount of {self.host.name!r}; use another one"
+            raise UsageError(message, path="prefix")
+        mount.refresh(is_strict=True)
+        self.rows.append(mount)
+        mount.child._mounted_in = (*mount.child._mounted_in, mount)
+        _share_numbers(mount.child, self.host)
+        if self.host._lifetime.has_users:
+            self._run_in_background(mount.start())
+
+    async def remove(self, mount: Mount) -> None:
+        """Remove a mount with its entries, and stop the mounted server."""
+        self.rows.remove(mount)
+        mount.child._mounted_in = tuple(other for other in mount.child._mounted_in if other is not mount)
+        mount.clear()
+        await mount.stop()
+
+    def _run_in_background(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def registered(self) -> tuple[bool, bool, bool, bool]:
+        """Return the capabilities of the server with all mounts, as `Catalogue.registered`."""
+        rows = [self.host.catalogue.registered, *(mount.registered() for mount in self.rows)]
+        tools, resources, prompts, completions = (any(column) for column in zip(*rows, strict=True))
+        return tools, resources, prompts, completions
+
+    # --- lifecycle ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start all mounted servers at the same time. Raises: whatever a startup hook of one raises."""
+        await asyncio.gather(*(mount.start() for mount in self.rows))
+
+    async def stop(self) -> None:
+        """Stop all mounted servers."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*(mount.stop() for mount in self.rows), *self._tasks, return_exceptions=True)
+
+    def forget(self, connection: Driver) -> None:
+        """Release what belongs to a connection that has ended."""
+        for mount in self.rows:
+            mount.forget(connection)
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def install(self, dispatch: Dispatch) -> None:
+        """Serve requests for mounted entries instead of this dispatcher."""
+        self._own = dispatch.intercept(
+            {
+                "tools/call": self._call_tool,
+                "prompts/get": self._get_prompt,
+                "resources/read": self._read_resource,
+                "completion/complete": self._complete,
+                "resources/subscribe": self._subscribe,
+                "resources/unsubscribe": self._unsubscribe,
+                "subscriptions/listen": self._listen,
+                "logging/setLevel": self._set_level,
+            },
+            self._notified,
+        )
+
+    def _serve_own(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        return self._own[request.method.name](connection, request, caller)
+
+    def _call_tool(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        name, members = _member(request, "name")
+        entry = self.host.catalogue.find_tool(name)
+        if isinstance(entry, MountedTool):
+            if entry.scopes and caller.scopes is not None and not entry.scopes <= caller.scopes:
+                raise InsufficientScopeError(*entry.scopes)
+            mount, original = entry.mount, entry.original
+        else:
+            mount, original = (None, "") if entry is not None else self._unlisted(Kind.TOOLS, name)
+        return self._forward(mount, connection, request, caller, {**members, "name": _encoded(original)})
+
+    def _get_prompt(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        name, members = _member(request, "name")
+        entry = self.host.catalogue.prompts.get(name)
+        if isinstance(entry, MountedPrompt):
+            mount, original = entry.mount, entry.original
+        else:
+            mount, original = (None, "") if entry is not None else self._unlisted(Kind.PROMPTS, name)
+        return self._forward(mount, connection, request, caller, {**members, "name": _encoded(original)})
+
+    def _read_resource(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        uri, members = _member(request, "uri")
+        mount, original = self._find_resource(uri)
+        return self._forward(mount, connection, request, caller, {**members, "uri": _encoded(original)})
+
+    def _complete(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        try:
+            members = read_members(request.params or b"{}")
+            reference = msgspec.json.decode(members["ref"], type=dict[str, Any])
+        except (*DECODE_ERRORS, KeyError):
+            return self._serve_own(connection, request, caller)
+        kind, member = (Kind.PROMPTS, "name") if reference.get("type") == "ref/prompt" else (Kind.TEMPLATES, "uri")
+        mount, original = self._find_completed(kind, str(reference.get(member)))
+        members["ref"] = Raw(msgspec.json.encode({**reference, member: original}))
+        return self._forward(mount, connection, request, caller, members)
+
+    def _forward(
+        self, mount: Mount | None, connection: Driver, request: e.Serve, caller: Caller, members: Members
+    ) -> Outcome:
+        if mount is None:
+            return self._serve_own(connection, request, caller)
+        return mount.serve(connection, request, caller, members)
+
+    def _unlisted(self, kind: Kind, key: str) -> tuple[Mount | None, str]:
+        """Return the mount and the original name of an entry whose server is down, or has not started yet."""
+        for mount in self.rows:
+            original = mount.routes[kind].get(key)
+            if original is None and not mount.is_listed and mount.prefix and key.startswith(mount.name_of("")):
+                original = key.removeprefix(mount.name_of(""))
+            if original is not None:
+                return mount, original
+        return None, ""
+
+    def _find_completed(self, kind: Kind, key: str) -> tuple[Mount | None, str]:
+        catalogue = self.host.catalogue
+        known: Mapping[str, Entry] = catalogue.prompts if kind is Kind.PROMPTS else catalogue.templates
+        entry = known.get(key)
+        if isinstance(entry, MountedPrompt | MountedResource):
+            return entry.mount, entry.original
+        if entry is not None or kind is Kind.PROMPTS:
+            return (None, "") if entry is not None else self._unlisted(kind, key)
+        return self._find_resource(key)
+
+    def _find_resource(self, uri: str) -> tuple[Mount | None, str]:
+        """Return the mount that serves a URI, and the original URI. A URI need not be listed to be served."""
+        found = self.host.catalogue.find_resource(uri)
+        if found is not None:
+            entry = found.entry
+            if not isinstance(entry, MountedResource):
+                return None, ""
+            return entry.mount, entry.mount.uris.remove(uri) or uri
+        for mount in self.rows:
+            original = mount.uris.remove(uri)
+            if original is not None:
+                return mount, original
+        unprefixed = [mount for mount in self.rows if not mount.prefix]
+        return (unprefixed[0], uri) if len(unprefixed) == 1 else (None, "")
+
+    # --- subscriptions, log level and notifications -------------------------------------------------------------------
+
+    async def subscribe(self, connection: Driver, uri: str, key: tuple[int, int], *, is_stateless: bool) -> bool:
+        """Subscribe to a resource of the host or of a mounted server. Returns False if it does not exist."""
+        mount, original = self._find_resource(uri)
+        if mount is None:
+            return self.host.catalogue.find_resource(uri) is not None
+        return await mount.subscribe(connection, original, key, is_stateless=is_stateless)
+
+    def unsubscribe(self, uri: str, key: tuple[int, int]) -> None:
+        """End the subscription `key` to a resource."""
+        mount, original = self._find_resource(uri)
+        if mount is not None:
+            mount.unsubscribe(original, key)
+
+    def _subscribe(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        uri, _ = _member(request, "uri")
+        mount, original = self._find_resource(uri)
+        if mount is None:
+            return self._serve_own(connection, request, caller)
+        return self._subscribe_mounted(mount, connection, uri, original)
+
+    async def _subscribe_mounted(self, mount: Mount, connection: Driver, uri: str, original: str) -> bytes:
+        connection.subscriptions.subscribe(uri)
+        try:
+            is_known = await mount.subscribe(connection, original, (connection.number, 0), is_stateless=False)
+        except BaseException:
+            connection.subscriptions.unsubscribe(uri)
+            raise
+        if not is_known:
+            connection.subscriptions.unsubscribe(uri)
+            raise JsonRpcError(-32002, "resource not found", {"uri": uri})
+        return b"{}"
+
+    def _unsubscribe(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        uri, _ = _member(request, "uri")
+        self.unsubscribe(uri, (connection.number, 0))
+        return self._serve_own(connection, request, caller)
+
+    def _listen(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        params = b"{}" if request.params is None else bytes(request.params)
+        try:
+            wanted = decode(SubscriptionsListenRequestParams, params).notifications
+        except ProtocolError:
+            return self._serve_own(connection, request, caller)
+        if not any(self._find_resource(uri)[0] for uri in wanted.resource_subscriptions or ()):
+            return self._serve_own(connection, request, caller)
+        return self._listen_mounted(connection, msgspec.structs.replace(request, params=None, meta=None), wanted)
+
+    async def _listen_mounted(self, connection: Driver, request: e.Serve, wanted: Any) -> bytes:
+        """Open a stateless-era subscription with those resources that exist."""
+        key = (connection.number, request.serial)
+        accepted: list[str] = []
+
+        def unsubscribe() -> None:
+            for uri in accepted:
+                self.unsubscribe(uri, key)
+
+        connection.on_stop(request.serial, unsubscribe)
+        uris = list(dict.fromkeys(wanted.resource_subscriptions))
+        try:
+            found = await asyncio.gather(
+                *(self.subscribe(connection, uri, key, is_stateless=True) for uri in uris), return_exceptions=True
+            )
+        except asyncio.CancelledError:
+            accepted += uris
+            unsubscribe()
+            raise
+        accepted += [uri for uri, is_known in zip(uris, found, strict=True) if is_known is True]
+        connection.subscriptions.listen(request, msgspec.structs.replace(wanted, resource_subscriptions=list(accepted)))
+        return b""  # the request stays open
+
+    def _set_level(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        outcome = self._serve_own(connection, request, caller)
+        connection.store["level"] = connection.log_level
+        self._run_in_background(self.set_level(connection))
+        return outcome
+
+    async def set_level(self, connection: Driver) -> None:
+        """Forward the log level of a client to all mounted servers. A server that fails does not affect the others."""
+        await asyncio.gather(*(mount.set_level(connection) for mount in self.rows), return_exceptions=True)
+
+    def _notified(self, connection: Driver, method: str, params: Raw | None) -> None:
+        for mount in self.rows:
+            mount.notified(connection, method, params)
+
+
+def make_mounts(host: Server, other: Mountable, prefix: str) -> list[Mount]:
+    """Return the mounts for what `Server.mount()` accepts. Raises: UsageError."""
+    make: Any = getattr(other, "_make_mount", None)
+    if make is not None:
+        return [make(host, prefix, SEPARATOR)]
+    # The client and the proxy are layers above this one. They are loaded only if something elsewhere is mounted.
+    found: list[tuple[str, str, Server]] = import_module("jackstay.proxy").proxies_for(other, prefix, SEPARATOR)
+    return [proxy._make_mount(host, full_prefix, separator) for full_prefix, separator, proxy in found]
+
+
+def mount_servers(host: Server, mounts: Iterable[Mount]) -> None:
+    """Add these mounts to a server, all or none. Raises: UsageError."""
+    if host._mounts is None:
+        host._mounts = Mounts(host)
+        if "_dispatch" in host.__dict__:
+            host._mounts.install(host._dispatch)
+    for mount in mounts:
+        host._mounts.add(mount)
+
+
+def clients_of(server: Server) -> list[Driver]:
+    """Return the connections of a server, and of all servers that it is mounted in."""
+    found = {id(connection): connection for connection in list(server._connections.values())}
+    for mount in server._mounted_in:
+        found.update((id(connection), connection) for connection in clients_of(mount.host))
+    return list(found.values())
+
+
+def _path(server: Server, wanted: Server) -> list[Server] | None:
+    """Return the servers on the way from `server` to `wanted` along mounts, or None if there is no way."""
+    if server is wanted:
+        return [server]
+    for mount in () if server._mounts is None else server._mounts.rows:
+        path = _path(mount.child, wanted)
+        if path is not None:
+            return [server, *path]
+    return None
+
+
+def _share_numbers(server: Server, host: Server) -> None:
+    """Number the connections of a mounted server and of its host in one sequence: they are compared in the proxy."""
+    server._numbers = host._numbers
+    for mount in () if server._mounts is None else server._mounts.rows:
+        _share_numbers(mount.child, host)
+
+
+def _member(request: e.Serve, name: str) -> tuple[str, Members]:
+    """Return a member of the params that is a string, and all members; an empty string if there is none."""
+    try:
+        members = read_members(b"{}" if request.params is None else request.params)
+        return msgspec.json.decode(members[name], type=str), members
+    except (*DECODE_ERRORS, KeyError):
+        return "", {}  # the server's own handler reports what is wrong
+
+
+def _encoded(text: str) -> Raw:
+    return Raw(msgspec.json.encode(text))
