@@ -86,6 +86,17 @@ def _use_uvloop() -> None:
     environment.PASSED = (*environment.PASSED, "JACKSTAY_LOOP")  # type: ignore[attr-defined]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a process of pytest-xdist, stop the coverage that pytest-cov started before it knew that the process is one.
+
+    With the session it starts another one for the tests, and whenever that pauses, coverage would resume the first.
+    """
+    plugin: Any = session.config.pluginmanager.getplugin("_cov")
+    if plugin is not None and plugin.cov_controller is not None and hasattr(session.config, "workerinput"):
+        plugin.cov_controller.cov.stop()
+
+
 def pytest_report_header() -> str:
     """Which loop this is."""
     return f"event loop: {os.environ.get('JACKSTAY_LOOP') or 'asyncio'}"
@@ -103,7 +114,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = [item for group in shuffled for item in chance.sample(group, len(group))]
     # Property tests and the tests of whole programs and pages repeat what unit tests cover; tracing them costs minutes.
     for item in items:
-        if hasattr(getattr(item, "obj", None), "hypothesis") or item.path.is_relative_to(NOT_TRACED):
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False) or item.path.is_relative_to(NOT_TRACED):
             item.add_marker(pytest.mark.no_cover)
     # With several processes (`make test`) the tests of a file stay together, except searches, which take long alone.
     for item in items:
@@ -194,14 +205,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    # In a process of pytest-xdist coverage traces twice, and the marker alone stops one of the tracers.
-    tracer = sys.gettrace()
-    if item.get_closest_marker("no_cover"):
-        sys.settrace(None)
-    try:
-        return (yield from _guarded(item, "call"))
-    finally:
-        sys.settrace(tracer)
+    return (yield from _guarded(item, "call"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -49,6 +49,7 @@ def stuck():
 def test_fixture(stuck):
     pass
 
+@pytest.mark.guard(300)
 def test_the_next_one_runs():
     pass
 """
@@ -63,17 +64,17 @@ HANGS = {
 }
 
 DRAWS = """\
-import pytest
-from hypothesis import given, strategies
+from hypothesis import given, settings, strategies
 
 seen = []
 
+@settings(max_examples=20)
 @given(strategies.integers(0, 2**64))
 def test_draw(number):
     seen.append(number)
 
 def test_show():
-    print("examples", len(seen), seen[1:20])
+    print("examples", settings.default.max_examples, seen[1:])
 """
 
 
@@ -126,7 +127,7 @@ def test_an_unknown_loop_is_refused_by_name(tmp_path: Path) -> None:
     assert "JACKSTAY_LOOP is 'trio'; it must be asyncio or uvloop" in done.stderr + done.stdout
 
 
-@pytest.mark.guard(600)  # it starts four runs of pytest, two of them with 5,000 examples
+@pytest.mark.guard(600)  # it starts four runs of pytest
 @pytest.mark.parametrize(("profile", "count", "is_same"), [("quick", 100, True), ("soak", 5_000, False)])
 def test_quick_repeats_itself_and_soak_does_not(profile: str, count: int, is_same: bool, tmp_path: Path) -> None:
     runs = []

@@ -51,6 +51,8 @@ class Search:
         # One world of each key, in the order found; and the last of those that were merged into it.
         self.worlds: dict[object, World] = {}
         self.merged: dict[object, World] = {}
+        # The keys of the successors of each world.
+        self.successors: dict[object, set[object]] = {}
 
     @property
     def states(self) -> int:
@@ -84,6 +86,7 @@ class Search:
             here, world = queue.popleft()
             self.visited.add(world.core.state)
             self.epochs = max(self.epochs, world.core.epoch)
+            successors = self.successors[here] = set()
             for move in self._moves(world):
                 self.transitions += 1
                 after = world.copy()
@@ -98,6 +101,7 @@ class Search:
                     steps = "\n  ".join(str(step) for step in reversed(trail))
                     raise Violation(f"{type(error).__name__}: {error}\nafter:\n  {steps}\nin {after.core!r}") from error
                 there = self.key(after)
+                successors.add(there)
                 if there in worlds:
                     self.merged[there] = after
                 else:
@@ -113,7 +117,7 @@ class Search:
         """
         keys = list(self.merged)
         for here in rng.sample(keys, min(limit, len(keys))):
-            self._check_same(self.worlds[here], self.merged[here])
+            self._check_same(here, self.merged[here])
         return min(limit, len(keys))
 
     def walk(self, walks: int, steps: int, rng: random.Random) -> int:
@@ -126,11 +130,11 @@ class Search:
             world = self.start()
             for _ in range(steps):
                 self.epochs = max(self.epochs, world.core.epoch)
-                kept = self.worlds.get(self.key(world))
-                if kept is None:
+                here = self.key(world)
+                if here not in self.worlds:
                     raise Violation(f"the search did not find {world}")
                 count += 1
-                after = self._check_same(kept, world)
+                after = self._check_same(here, world)
                 if not after:
                     break
                 # Nothing more happens after closing, so most walks avoid it.
@@ -138,22 +142,16 @@ class Search:
                 world = rng.choice(going if going and rng.random() < 0.99 else after)
         return count
 
-    def _check_same(self, kept: World, world: World) -> list[World]:
-        """Return the successors of `world`, which must be those of `kept`."""
-        after = self._successors(world)
-        keys = {self.key(other) for other in after}
-        kept_keys = {self.key(other) for other in self._successors(kept)}
-        # A move that changes nothing does not count: a frame whose writing has no effect may be there or not.
-        if (keys ^ kept_keys) - {self.key(world)}:
-            raise Violation(f"merged, but not equivalent:\n  {world}\n  {kept}")
-        return after
-
-    def _successors(self, world: World) -> list[World]:
+    def _check_same(self, here: object, world: World) -> list[World]:
+        """Return the successors of `world`, which must be those that `run()` found for its key."""
         worlds = []
         for move in self._moves(world):
             after = world.copy()
             self._make(after, move)
             worlds.append(after)
+        # A move that changes nothing does not count: a frame whose writing has no effect may be there or not.
+        if ({self.key(after) for after in worlds} ^ self.successors[here]) - {here}:
+            raise Violation(f"merged, but not equivalent:\n  {world}\n  {self.worlds[here]}")
         return worlds
 
     # --- possible moves -----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._exchange import Exchange, ExchangeState, Role
+from jackstay.protocol.client._negotiation import supports_both_eras
 from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW, Settings
 from jackstay.protocol.client._states import ClientState
 
@@ -243,7 +244,9 @@ def key(world: World, scenario: Scenario) -> object:
     - outcomes: after `_check`, a call that was made has one exactly if it is not open;
     - failures and the last exit code after the first ready: the core uses them only before it. The timer that resets
       failures then changes nothing, and is omitted too;
-    - what was received, if there is no keepalive;
+    - what was received and missed, except while keepalives are sent: each ready begins anew, with something received;
+    - the era of the last agreement, if the client has only one;
+    - whether a message was received, unless the peer sends garbage: it decides what garbage means;
     - what the negotiation tried, except while it lasts: each spawn begins a new one;
     - what the peer knows and what is unwritten once the transport is to be closed: nothing is received from it again.
     """
@@ -260,9 +263,10 @@ def key(world: World, scenario: Scenario) -> object:
     ]
     negotiation = core.negotiation
     is_new = core.server is None
-    has_keepalive = core.settings.keepalive is not None
+    has_keepalive = core.settings.keepalive is not None and core.state is ClientState.READY
     return (
-        core.state, core.transport.status, core.negotiation.known_era, calls.is_full,
+        core.state, core.transport.status, calls.is_full,
+        negotiation.known_era if supports_both_eras(core.settings) else None,
         frozenset(Counter(request for request in requests if request[0]).items()),
         tuple(request for request in requests if not request[0]),
         frozenset(name for name in calls.timers.armed if isinstance(name, type) and name is not e.BecameStable),
@@ -272,8 +276,10 @@ def key(world: World, scenario: Scenario) -> object:
         else None,
         is_new, min(core.recovery.failures, core.settings.max_attempts) if is_new else 0,
         core.recovery.last_exit if is_new else None,
-        core.transport.invalid_frames, core.transport.has_received_message, negotiation.probe_history,
-        (bool(calls.received_after), core.health.missed) if has_keepalive else None,
+        core.transport.invalid_frames, negotiation.probe_history,
+        core.transport.has_received_message if "garbage" in scenario.peer else None,
+        # What was missed counts only if nothing was received since.
+        core.health.missed if has_keepalive and not calls.received_after else None,
         (calls.check > 0, calls.is_checking) if core.settings.hang_timeout is not None else None,
         world.has_just_lost_session(), tuple(core.subscriptions.by_key),
         tuple(response_to for response_to, _ in core.peer_requests.unsent), tuple(core.peer_requests.serving),

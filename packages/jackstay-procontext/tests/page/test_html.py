@@ -428,6 +428,7 @@ HOSTILE_PAGES: list[str] = [
 ]
 
 
+@pytest.mark.no_cover  # it measures time
 def test_hostile_pages_take_linear_time(subtests: pytest.Subtests) -> None:
     """With quadratic time, each of these would take minutes."""
     for number, html in enumerate(HOSTILE_PAGES):

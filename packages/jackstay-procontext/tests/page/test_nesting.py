@@ -133,6 +133,7 @@ REPEATED_STARTS: list[str] = [
 ]
 
 
+@pytest.mark.no_cover  # it measures time
 def test_linear_time(subtests: pytest.Subtests) -> None:
     for unit in REPEATED_STARTS:
         with subtests.test(unit=unit):

@@ -236,6 +236,7 @@ async def test_a_call_that_waits_for_room_is_sent_when_there_is_some() -> None:
         assert [message["params"]["name"] for message in peer.got("tools/call")][-1] == "z"
 
 
+@pytest.mark.no_cover  # ten thousand times what other tests cover
 @on_fake_clock
 async def test_ten_thousand_waiting_calls_cause_few_refused_frames() -> None:
     """With busy="wait", only as many waiting calls are sent as there is room for."""

@@ -77,6 +77,7 @@ async def test_more_pipelined_requests_than_max_concurrent_are_served() -> None:
 
 
 @pytest.mark.guard(120)
+@pytest.mark.no_cover  # ten thousand times what other tests cover
 async def test_ten_thousand_concurrent_requests() -> None:
     server = echoing(max_concurrent=10_000)
     gate, together, waiting = asyncio.Event(), asyncio.Event(), []

@@ -107,6 +107,7 @@ def test_match_is_the_inverse_of_expansion(simple: list[str], path: list[str]) -
     assert matched == (None if {first, last} & {".", ".."} else expected)
 
 
+@pytest.mark.no_cover  # it measures time
 def test_matching_takes_linear_time_where_a_regular_expression_would_backtrack() -> None:
     template = UriTemplate("x://{a}-{b}-{c}-{d}-{e}-{f}!")
     began = time.process_time()  # not wall time: other processes may be busy

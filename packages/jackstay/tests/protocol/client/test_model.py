@@ -16,7 +16,7 @@ import pytest
 from jackstay.protocol._machine import IGNORE, Cell
 from jackstay.protocol._timers import Timers
 from jackstay.protocol.client import _actions as a
-from jackstay.protocol.client import _calls, _exchange, _peer_requests
+from jackstay.protocol.client import _calls, _exchange, _negotiation, _peer_requests
 from jackstay.protocol.client import events as _client_events
 from jackstay.protocol.client._calls import Calls
 from jackstay.protocol.client._connection import ClientConnection
@@ -206,8 +206,10 @@ LONG_SCENARIOS = {
 
 @pytest.fixture(autouse=True)
 def _small_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Twenty invalid frames in a row, or kept responses, behave as two do and only make the search longer.
+    # Twenty invalid frames in a row, or kept responses, behave as two do and only make the search longer. Three steps
+    # of a negotiation behave as two do: the first, another one, and none left.
     monkeypatch.setattr(a, "MAX_INVALID_FRAMES", 2)
+    monkeypatch.setattr(_negotiation, "MAX_NEGOTIATION_STEPS", 2)
     monkeypatch.setattr(_peer_requests, "MAX_HANDLERS", 2)
 
 

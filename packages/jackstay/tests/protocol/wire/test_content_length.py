@@ -222,6 +222,7 @@ class CountedBytes(bytes):
         return found
 
 
+@pytest.mark.no_cover  # many small pieces
 def test_bodies_are_not_searched_and_headers_once(subtests: pytest.Subtests) -> None:
     for size in [1, 7, 65_536]:
         with subtests.test(size=size):

@@ -26,6 +26,7 @@ def test_pieces_are_joined_in_order(sizes: list[int], last: bytes) -> None:
     assert buffer.pop() == b""
 
 
+@pytest.mark.no_cover  # many small pieces, and memory is traced
 def test_small_pieces_have_little_overhead(subtests: pytest.Subtests) -> None:
     for size in [1, 2, 3, 100, SMALL_PIECE, BUFFER_SIZE]:
         with subtests.test(size=size):

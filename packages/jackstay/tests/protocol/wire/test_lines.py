@@ -206,6 +206,7 @@ class CountedBytes(bytes):
         return found
 
 
+@pytest.mark.no_cover  # many small pieces
 def test_no_byte_is_searched_twice(subtests: pytest.Subtests) -> None:
     for size in [1, 7, 4_096, 65_536]:
         with subtests.test(size=size):

@@ -331,6 +331,7 @@ def test_an_endless_line_is_not_buffered(subtests: pytest.Subtests):
             assert found == [LARGE]
 
 
+@pytest.mark.no_cover  # it measures time
 def test_reading_time_is_linear_in_bytes(subtests: pytest.Subtests):
     for kind in ["one long line", "many lines", "many events", "returns"]:
         with subtests.test(kind=kind):
