@@ -166,7 +166,7 @@ def snapshot(core: ServerConnection) -> tuple[object, ...]:
             )
             for number, responses in batches.responses.items()
         ),
-        outgoing._next_id,
+        outgoing._last_id,
         frozenset(outgoing.pending.items()),
         tuple(outgoing.queued),
     )

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from jackstay.server import Context, Server
-from jackstay.server.http import MemoryEventStore, Principal, SessionRecord
+from jackstay.server.http import MemoryEventStore, Principal, SessionChange, SessionRecord
 
 
 class FileSessions:
@@ -35,6 +35,11 @@ class FileSessions:
         fresh = self._directory / f"{id}.{os.getpid()}"
         fresh.write_bytes(row)
         fresh.rename(self._directory / id)
+
+    async def change(self, id: str, change: SessionChange, ttl: float) -> None:
+        record = await self.load(id, ttl)  # not atomic: the clients of this program wait for each change
+        if record is not None:
+            await self.save(id, change.apply(record), ttl)
 
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
         if not id.replace("-", "").replace("_", "").isalnum():

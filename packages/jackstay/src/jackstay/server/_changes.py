@@ -1,15 +1,22 @@
 """The change bus: carries notifications of changes between the worker processes of a server.
 
-Each worker publishes its changes and notifies its own clients of the changes of all workers. A single process needs no
-bus. `jackstay.testing.store_suites` has tests for implementations.
+Each worker publishes its changes and notifies its own clients of the changes of all workers. Workers that share
+sessions also use it to notify each other. A single process needs no bus. `jackstay.testing.store_suites` has tests for
+implementations.
 """
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from jackstay.server._lifetime import Lifetime
+
 # Called with the method of the notification and the URI of the resource (empty for a changed list).
 ChangeListener: TypeAlias = Callable[[str, str], None]
+
+# Messages between workers, which are not for clients, have methods that begin with this.
+WORKER_METHOD = "jackstay/"
 
 
 class ChangeBus(Protocol):
@@ -24,6 +31,9 @@ class ChangeBus(Protocol):
 
 class MemoryChanges:
     """A bus between the servers of one process."""
+
+    # Whether it reaches other processes. A bus without this attribute does.
+    is_shared = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,6 +57,58 @@ class MemoryChanges:
                 self._listeners = tuple(other for other in self._listeners if other is not listener)
 
         return end
+
+
+class WorkerListener(Protocol):
+    """Receives the messages between workers."""
+
+    def receive_published(self, method: str, text: str) -> None:
+        """Receive a message, also of this worker. Thread-safe."""
+
+
+class BusLink:
+    """Connects a server to its bus while the server runs.
+
+    Not before: a server registers its tools in every process that imports the program, also in the supervisor of the
+    workers, and that is no change for the clients of the workers that run.
+    """
+
+    def __init__(self, bus: ChangeBus, notify: ChangeListener, lifetime: Lifetime) -> None:
+        self._bus = bus
+        self._notify = notify
+        self._lifetime = lifetime
+        self._stop_listening: Callable[[], None] | None = None
+        self.workers: weakref.WeakSet[WorkerListener] = weakref.WeakSet()
+        lifetime.startup_hooks.append(self._start)
+        lifetime.final_hooks.append(self._stop)
+
+    def __repr__(self) -> str:
+        return f"<BusLink to {self._bus!r}>"
+
+    @property
+    def is_shared(self) -> bool:
+        """True if the bus reaches other processes."""
+        return bool(getattr(self._bus, "is_shared", True))
+
+    def publish(self, method: str, uri: str) -> None:
+        """Publish a change if the server runs; otherwise there is nobody to notify. Thread-safe."""
+        if self._lifetime.has_users:
+            self._bus.publish(method, uri)
+
+    def _start(self) -> None:
+        self._stop_listening = self._bus.listen(self._receive)
+
+    async def _stop(self) -> None:
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+
+    def _receive(self, method: str, text: str) -> None:
+        if method.startswith(WORKER_METHOD):
+            for worker in list(self.workers):
+                worker.receive_published(method, text)
+        else:
+            self._notify(method, text)
 
 
 __all__ = ["ChangeBus", "ChangeListener", "MemoryChanges"]

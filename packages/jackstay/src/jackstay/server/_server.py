@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jackstay.errors import Json, UsageError
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
+from jackstay.server._changes import BusLink
 from jackstay.server._entries import check_function, refuse_name
 from jackstay.server._lifetime import Lifetime
 from jackstay.server._options import make_options
@@ -116,9 +117,7 @@ class Server:
         self._mounts: Mounts | None = None
         self._mounted_in: tuple[Mount, ...] = ()
         # Carries changes to other processes. None: there is only this one.
-        self._changes = changes
-        if changes is not None:
-            changes.listen(self._notify)
+        self._bus = None if changes is None else BusLink(changes, self._notify, self._lifetime)
         # A library logs nothing unless the application configures it. Done here because imports have no side effects.
         package_logger = logging.getLogger("jackstay")
         if not package_logger.handlers:
@@ -424,10 +423,10 @@ class Server:
         self._publish_change(CHANGES[kind], "")
 
     def _publish_change(self, method: str, uri: str) -> None:
-        if self._changes is None:
+        if self._bus is None:
             self._notify(method, uri)
         else:
-            self._changes.publish(method, uri)
+            self._bus.publish(method, uri)
 
     # --- serving ------------------------------------------------------------------------------------------------------
 

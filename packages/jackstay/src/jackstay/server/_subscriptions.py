@@ -130,6 +130,12 @@ class Subscriptions:
                 logger.warning("connection %d: not all subscriptions of the session were restored", number)
                 return
 
+    def replace(self, uris: Iterable[str]) -> None:
+        """Replace the subscriptions by those of a stored session, as `restore()`."""
+        for uri in self.uris.difference(uris):
+            self.unsubscribe(uri)
+        self.restore(uris)
+
     def close(self) -> None:
         """Remove all subscriptions and release their quota."""
         self.uris.clear()

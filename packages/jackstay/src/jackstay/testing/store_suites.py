@@ -12,7 +12,7 @@ from typing import Final
 from jackstay.oauth import TokenStore
 from jackstay.protocol.server import ClientParams
 from jackstay.server import ChangeBus
-from jackstay.server.http import EventStore, SessionRecord, SessionStore
+from jackstay.server.http import EventStore, SessionChange, SessionRecord, SessionStore
 
 # The time limit of a test.
 GUARD_SECONDS: Final = 20.0
@@ -67,6 +67,40 @@ class SessionStoreSuite:
             await store.save("one", RECORD, LONG)
             await store.save("one", replacement, LONG)
             assert await store.load("one", LONG) == replacement
+
+        run(test)
+
+    def test_a_change_replaces_only_what_it_names(self) -> None:
+        """Another worker may have changed the rest. An unknown id is not an error."""
+
+        async def test() -> None:
+            store = self.make()
+            await store.save("one", RECORD, LONG)
+            await store.change("one", SessionChange(subscribed=("memo://2", "memo://1")), LONG)
+            await store.change("one", SessionChange(unsubscribed=("memo://\u00fc", "memo://9")), LONG)
+            await store.change("one", SessionChange(log_level="error"), LONG)
+            await store.change("one", SessionChange(is_confirmed=True), LONG)
+            await store.change("never", SessionChange(is_confirmed=True), LONG)
+            changed = await store.load("one", LONG)
+            assert changed is not None
+            assert sorted(changed.uris) == ["memo://1", "memo://2"]
+            assert (changed.log_level, changed.is_confirmed) == ("error", True)
+            assert (changed.client, changed.principal) == (RECORD.client, RECORD.principal)
+            assert await store.load("never", LONG) is None
+
+        run(test)
+
+    def test_simultaneous_changes_are_all_stored(self) -> None:
+        """A change is atomic."""
+
+        async def test() -> None:
+            store = self.make()
+            uris = [f"memo://{number}" for number in range(20)]
+            await store.save("one", SessionRecord(RECORD.client), LONG)
+            await asyncio.gather(*(store.change("one", SessionChange((uri,)), LONG) for uri in uris))
+            changed = await store.load("one", LONG)
+            assert changed is not None
+            assert sorted(changed.uris) == sorted(uris)
 
         run(test)
 

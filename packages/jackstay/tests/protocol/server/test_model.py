@@ -518,7 +518,7 @@ def the_queue_is_dropped_silently(patch: Patch) -> type[ServerConnection]:
 @defect("outgoing")
 def request_ids_are_reused(patch: Patch) -> type[ServerConnection]:
     def send(c: ServerConnection, event: e.OutgoingRequested) -> None:
-        c.outgoing._next_id = max(c.outgoing.pending, default=0) + 1
+        c.outgoing._last_id = max(c.outgoing.pending, default=0)
         c.outgoing.send(event)
 
     return with_function(patch, a.send_outgoing, send)

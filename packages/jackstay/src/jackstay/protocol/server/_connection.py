@@ -5,7 +5,7 @@
 clock, task, stream or handler and calls nothing back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from jackstay.errors import InvalidEventError, RequestId, UsageError
 from jackstay.protocol._machine import readable_name
@@ -44,7 +44,8 @@ class ServerConnection:
 
     `version` is the revision of an HTTP request: the connection then starts in `operating` or `stateless`; without it
     in `fresh`. `is_post` means that the connection is a single POST: no requests can be sent to its client, and in the
-    stateless era the end of the response cancels the request. `client` restores the handshake of a session. With
+    stateless era the end of the response cancels the request. `client` restores the handshake of a session, and
+    `request_ids` yields the ids of requests to the client, in ascending order (default: from 1 on). With
     `is_strict` an event that is impossible in the current state raises `InvalidEventError`; otherwise it is counted.
 
     Raises: UsageError for a version that the configuration does not include.
@@ -75,6 +76,7 @@ class ServerConnection:
         version: str | None = None,
         is_post: bool = False,
         client: e.ClientParams | None = None,
+        request_ids: Iterator[int] | None = None,
         is_strict: bool = False,
     ) -> None:
         self.config = config
@@ -87,7 +89,7 @@ class ServerConnection:
         # How often something was dropped or failed without an error being raised.
         self.counts: dict[str, int] = {}
         self.negotiation = Negotiation(config, version, client)
-        self.outgoing = OutgoingRequests(self.out, limit)
+        self.outgoing = OutgoingRequests(self.out, limit, request_ids)
         self.peer_requests = PeerRequests(self.out, limit)
         # The serial numbers of the requests in flight, by id.
         self.in_flight: Mapping[RequestId, int] = self.peer_requests.in_flight

@@ -5,6 +5,7 @@ with a response, with an error, or by being cancelled. Messages that may not be 
 the handshake are queued here, in order.
 """
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from jackstay.errors import (
@@ -26,15 +27,19 @@ OutgoingRequest: TypeAlias = tuple[Key, str, RequestId | None]
 
 
 class OutgoingRequests:
-    """The pending requests to the client. Effects are appended to `out`, in order."""
+    """The pending requests to the client. Effects are appended to `out`, in order.
 
-    __slots__ = ("_limit", "_next_id", "_out", "pending", "queued")
+    `ids` yields the ids, in ascending order; without it they count from 1.
+    """
 
-    def __init__(self, out: list[Effect], limit: int) -> None:
+    __slots__ = ("_ids", "_last_id", "_limit", "_out", "pending", "queued")
+
+    def __init__(self, out: list[Effect], limit: int, ids: Iterator[int] | None = None) -> None:
         self._out = out
         self._limit = limit
         # Ids increase and are never reused: a response to a lower one is late, to a higher one unknown.
-        self._next_id = 1
+        self._ids = ids
+        self._last_id = 0
         self.pending: dict[int, OutgoingRequest] = {}
         # Requests before they are encoded, notifications as they will be sent.
         self.queued: list[OutgoingRequested | Send] = []
@@ -47,7 +52,7 @@ class OutgoingRequests:
 
     def send(self, event: OutgoingRequested) -> None:
         """Send a request, or fail it if it cannot be encoded or is too large."""
-        id = self._next_id
+        id = self._last_id + 1 if self._ids is None else next(self._ids)
         try:
             frame = encode_request(id, event.method, event.params)
             if len(frame) > self._limit:
@@ -55,7 +60,7 @@ class OutgoingRequests:
         except (UsageError, FrameTooLargeError) as error:
             self._out.append(Fail(event.key, error))
             return
-        self._next_id += 1
+        self._last_id = id
         self.pending[id] = event.key, event.method, event.related_request_id
         self._out.append(Send(frame, event.related_request_id))
 
@@ -65,7 +70,7 @@ class OutgoingRequests:
 
     def classify_stray(self, id: object) -> str:
         """Classify a response to no pending request: `late` if the id was used, else `unknown`."""
-        return "late" if isinstance(id, int) and 0 < id < self._next_id else "unknown"
+        return "late" if isinstance(id, int) and 0 < id <= self._last_id else "unknown"
 
     def complete(self, response: Result | Error) -> None:
         """Complete a pending request with the response of the client."""

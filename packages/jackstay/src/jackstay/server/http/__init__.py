@@ -18,6 +18,6 @@ __all__, __getattr__, __dir__ = attach(
         "._options": "HTTP_OPTIONS HttpOptions make_http_options",
         "._principal": "ANONYMOUS Guard Principal TokenVerifier",
         "._run": "RUN_OPTIONS RunOptions run_http",
-        "._session_store": "MemorySessionStore SessionRecord SessionStore",
+        "._session_store": "MemorySessionStore SessionChange SessionRecord SessionStore",
     },
 )

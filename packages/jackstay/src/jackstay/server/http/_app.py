@@ -70,9 +70,10 @@ from jackstay.server.http._principal import (
     set_principal,
     thread_queue_key,
 )
+from jackstay.server.http._request_ids import RequestIds
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import MemorySessionStore, SessionRecord
-from jackstay.server.http._sessions import Sessions
+from jackstay.server.http._sessions import Sessions, TooManySessionsError
 
 if TYPE_CHECKING:
     from jackstay.server._server import Server
@@ -115,9 +116,6 @@ _SESSION_NAME = SESSION_HEADER.lower().encode()
 
 # Requests that need more than a connection of their own.
 _SPECIAL = frozenset({"initialize", "subscriptions/listen"})
-
-# Requests that change the stored record of a session.
-_CHANGING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 
 
 class _HttpRequest:
@@ -168,6 +166,8 @@ class App:
             versions=server.options.versions,
             max_body_bytes=frame_bytes if options.max_body_bytes is None else options.max_body_bytes,
         )
+        is_shared = options.session_store is not None and options.session_store.is_shared
+        bus = server._bus if is_shared and server._bus is not None and server._bus.is_shared else None
         self._response_config = ResponseConfig(
             keepalive=options.keepalive,
             is_always_stream=options.response_format == "sse",
@@ -175,9 +175,11 @@ class App:
             max_stream_bytes=options.max_stream_bytes,
             retry=options.retry,
             auth=auth,
+            can_request=bus is not None or not is_shared,
         )
         self._quota = Quota(options.max_subscription_bytes, options.max_all_subscription_bytes)
         self._sessions: Sessions | None = None
+        self._request_ids = RequestIds()
         self._session_ended = self._end_session  # one bound method for all sessions
         if options.sessions:
             self._sessions = Sessions(
@@ -186,7 +188,10 @@ class App:
                 options.event_store,
                 ttl=options.session_ttl,
                 limit=options.max_sessions,
+                publish=None if bus is None else bus.publish,
             )
+            if bus is not None:
+                bus.workers.add(self._sessions)
         # HTTP+SSE opens a stream on GET even without sessions.
         self._legacy_endpoint = msgspec.structs.replace(self._endpoint, has_sessions=True)
         self._legacy: dict[str, LegacyConnection] = {}
@@ -402,6 +407,8 @@ class App:
         assert self._sessions is not None  # `session_header` returned an id
         try:
             session = await self._sessions.find(header, request.principal.id)
+        except TooManySessionsError:
+            return BUSY
         except Exception:  # a user's store may raise anything
             logger.exception("the session store failed")
             return UNAVAILABLE
@@ -414,9 +421,7 @@ class App:
             assert session is not None  # the routing table has this action for open sessions only
             assert self._sessions is not None
             set_principal(session, request.principal, request.headers, request.http)
-            channel = session.receive(request.message, request.frame, route.accepts)
-            if _changes_record(request.message):
-                await self._sessions.save(session)
+            channel = await self._sessions.receive(session, request.message, request.frame, route.accepts)
             await session.respond(channel, request.receive, request.send, [])
         else:
             return await self._open_session(request, route)
@@ -567,6 +572,7 @@ class App:
             events=self.options.event_store,
             ended=self._session_ended,
             record=record,
+            request_ids=self._request_ids,
         )
         if record is not None:
             session.owner = thread_queue_key(record.principal)
@@ -586,12 +592,6 @@ class App:
         assert self._sessions is not None
         self.server._remove_connection(session)
         self._sessions.forget(session)
-
-
-def _changes_record(message: Message) -> bool:
-    """Return whether the message may change the stored record of a session."""
-    members = message.members if isinstance(message, Batch) else (message,)
-    return any(isinstance(member, Request) and member.method in _CHANGING for member in members)
 
 
 def _requires_id(headers: Headers) -> bool:

@@ -72,7 +72,7 @@ class HttpOptions(SettingsBase, frozen=True, kw_only=True):
     max_all_subscription_bytes: Annotated[int, Setting("The same limit for all clients of this process together.",
         low=1024, high=2**40)] = 64 * MAX_URI_BYTES
     session_store: Annotated[SessionStore | None, Setting("Stores sessions. Several workers need a shared store. None:"
-        " in the memory of this process.", is_valid=_has("is_shared", "save", "load", "delete"),
+        " in the memory of this process.", is_valid=_has("is_shared", "save", "change", "load", "delete"),
         expected="a SessionStore")] = None
     event_store: Annotated[EventStore | None, Setting("Makes streams resumable: `MemoryEventStore()`, or a store that"
         " workers share. None: streams are not resumable.", is_valid=_has("is_shared", "append", "replay", "forget"),

@@ -47,6 +47,8 @@ class ResponseConfig(msgspec.Struct, frozen=True):
     is_always_stream: bool = False
     is_never_stream: bool = False
     max_stream_bytes: int = MAX_STREAM_BYTES
+    # Whether the response to a request of a session reaches the worker that sent the request.
+    can_request: bool = True
     # Makes the challenge for a token with insufficient scopes.
     auth: BearerAuth | None = None
 

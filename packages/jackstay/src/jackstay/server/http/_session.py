@@ -8,11 +8,11 @@ and a GET with `Last-Event-ID` resumes it. Handlers run in tasks of their own: c
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from jackstay.errors import McpError, RequestId, ShutdownError
+from jackstay.errors import CapabilityError, McpError, RequestId, ShutdownError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import ACCEPTED, Accepts, ErrorResponse, error_response
 from jackstay.protocol.server import ServerConnection, ServerState
@@ -110,6 +110,8 @@ class Session(Driver):
         "id",
         "is_used",
         "last_used",
+        "revision",
+        "unsaved",
     )
 
     def __init__(
@@ -120,10 +122,11 @@ class Session(Driver):
         events: EventStore | None,
         ended: "Callable[[Session], None]",
         record: SessionRecord | None = None,
+        request_ids: Iterator[int] | None = None,
     ) -> None:
-        core = None
-        if record is not None:
-            core = ServerConnection(config.server_config, version=record.client.version, client=record.client)
+        client = None if record is None else record.client
+        version = None if client is None else client.version
+        core = ServerConnection(config.server_config, version=version, client=client, request_ids=request_ids)
         super().__init__(config, core)
         self.id = ""
         self.ended = ended
@@ -131,6 +134,9 @@ class Session(Driver):
         # Both are for fair eviction: the caller it is counted for, and whether anything was sent after `initialize`.
         self.caller_key = ("", "")
         self.is_used = record is not None
+        # Requests in progress that change the record, and how many have been stored: meanwhile a record that was loaded
+        # is out of date.
+        self.unsaved = self.revision = 0
         self._response_config = response_config
         self._events = events
         self._open_responses = 0
@@ -159,7 +165,18 @@ class Session(Driver):
         """The state to be stored."""
         assert self.core.client is not None  # set by the handshake
         uris = () if self._subscriptions is None else tuple(self._subscriptions.uris)
-        return SessionRecord(self.core.client, self.principal, self.log_level, uris)
+        is_confirmed = self.core.state is not ServerState.HANDSHAKE
+        return SessionRecord(self.core.client, self.principal, self.log_level, uris, is_confirmed)
+
+    def adopt(self, record: SessionRecord, revision: int) -> None:
+        """Adopt what other workers have stored, unless this one has changed the record since `revision`."""
+        if self.unsaved or self.revision != revision:
+            return
+        self.log_level = record.log_level
+        if record.uris or self._subscriptions is not None:
+            self.subscriptions.replace(record.uris)
+        if record.is_confirmed and self.core.state is ServerState.HANDSHAKE:
+            self.step(e.InitializedReceived())
 
     @property
     def is_idle(self) -> bool:
@@ -191,12 +208,21 @@ class Session(Driver):
         self._settle(channel)
         return channel
 
+    def receive_forwarded(self, frame: bytes) -> None:
+        """Process a response or a cancellation that another worker received."""
+        if self.core.state is not ServerState.CLOSED:
+            self._apply(self.core.receive(frame))
+
+    async def settled(self, channel: Channel) -> None:
+        """Wait until the requests of a POST have ended, or their response has become a stream."""
+        if not channel.is_settled and channel.post_stream is None:
+            await self._wait(channel)
+
     async def respond(self, channel: Channel, receive: Receive, send: Send, more: HeaderLines) -> None:
         """Respond to a POST with JSON, or with a stream if messages precede the responses."""
         self._open_responses += 1
         try:
-            if not channel.is_settled and channel.post_stream is None:
-                await self._wait(channel)
+            await self.settled(channel)
             if channel.responses and not channel.accepts_json and self._events is not None:
                 self._stream_responses(channel)
             if channel.post_stream is not None:
@@ -524,6 +550,8 @@ class Session(Driver):
 
     async def request(self, method: str, params: bytes, about: RequestId | None) -> msgspec.Raw:
         """Send a request to the client and return its result. Raises: McpError as described in `docs/errors.md`."""
+        if not self._response_config.can_request:
+            raise _no_bus_error(method)
         channel = None if about is None else self._by_id.get(about)
         if channel is not None and (channel.is_lost or not channel.accepts_stream):
             raise _stream_closed_error()
@@ -546,6 +574,14 @@ class Session(Driver):
         if self._standalone is not None and self._standalone.current_stream is not None:
             self._standalone.current_stream.end()
         self.ended(self)
+
+
+def _no_bus_error(method: str) -> CapabilityError:
+    return CapabilityError(
+        method,
+        f"cannot send {method} to the client: another worker may receive the response, and no bus passes it on; use"
+        " Server(changes=...)",
+    )
 
 
 def _stream_closed_error() -> ShutdownError:

@@ -1,7 +1,8 @@
 """Session stores: the protocol, and an implementation in memory.
 
 A record contains the handshake of a session, its principal, its log level and its subscriptions: all that another
-worker needs to serve the next request. `jackstay.testing.SessionStoreSuite` tests an implementation.
+worker needs to serve the next request. Workers change it by what a request changed, because another one may change it
+at the same time. `jackstay.testing.SessionStoreSuite` tests an implementation.
 """
 
 import time
@@ -21,6 +22,44 @@ class SessionRecord(msgspec.Struct, frozen=True):
     principal: str = ""
     log_level: str = "info"
     uris: tuple[str, ...] = ()
+    # The client has sent `notifications/initialized`.
+    is_confirmed: bool = False
+
+
+class SessionChange(msgspec.Struct, frozen=True):
+    """What a request changed in a session. None and False: unchanged."""
+
+    subscribed: tuple[str, ...] = ()
+    unsubscribed: tuple[str, ...] = ()
+    log_level: str | None = None
+    is_confirmed: bool = False
+
+    @classmethod
+    def between(cls, before: SessionRecord, after: SessionRecord, *, is_confirmed: bool) -> "SessionChange":
+        """Return the difference of two records of one session, and whether it was confirmed meanwhile."""
+        old, new = set(before.uris), set(after.uris)
+        return cls(
+            tuple(uri for uri in after.uris if uri not in old),
+            tuple(uri for uri in before.uris if uri not in new),
+            None if after.log_level == before.log_level else after.log_level,
+            is_confirmed,
+        )
+
+    def apply(self, record: SessionRecord) -> SessionRecord:
+        """Return the changed record."""
+        uris = dict.fromkeys((*record.uris, *self.subscribed))
+        for uri in self.unsubscribed:
+            uris.pop(uri, None)
+        return SessionRecord(
+            record.client,
+            record.principal,
+            record.log_level if self.log_level is None else self.log_level,
+            tuple(uris),
+            record.is_confirmed or self.is_confirmed,
+        )
+
+
+NO_CHANGE = SessionChange()
 
 
 class SessionStore(Protocol):
@@ -32,6 +71,12 @@ class SessionStore(Protocol):
 
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
         """Store or replace the record of a session for `ttl` seconds."""
+
+    async def change(self, id: str, change: SessionChange, ttl: float) -> None:
+        """Replace the record of a session by `change.apply(record)`, for `ttl` seconds. An unknown id is not an error.
+
+        In a shared store this must be atomic: two workers may change the same record at once.
+        """
 
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
         """Return the record of a session and keep it for another `ttl` seconds, or None if it is unknown or expired."""
@@ -67,6 +112,12 @@ class MemorySessionStore:
         self._rows[id] = record, now + ttl
         self._rows.move_to_end(id)
 
+    async def change(self, id: str, change: SessionChange, ttl: float) -> None:
+        """Change the record, and keep it for another `ttl` seconds."""
+        record = await self.load(id, ttl)
+        if record is not None:
+            self._rows[id] = change.apply(record), self._rows[id][1]
+
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
         """Return the record and keep it for another `ttl` seconds."""
         row = self._rows.get(id)
@@ -83,4 +134,4 @@ class MemorySessionStore:
         self._rows.pop(id, None)
 
 
-__all__ = ["MemorySessionStore", "SessionRecord", "SessionStore"]
+__all__ = ["NO_CHANGE", "MemorySessionStore", "SessionChange", "SessionRecord", "SessionStore"]

@@ -2,7 +2,11 @@
 
 The session store has the records, this module the running sessions. A session that another worker or loop opened is
 restored from its record. Only its principal can find it. A session without activity expires (docs/guarantees.md G18).
-At the limit an idle session of the caller with the most sessions is evicted; if none is idle, a new session is refused.
+At the limit an idle session of the caller with the most sessions is evicted; if none is idle, a request that needs one
+more is refused.
+
+Several workers may serve one session. Each adopts the record with every request and every sweep. Over the bus they
+notify each other of changes, and pass on responses and cancellations that concern a request of another worker.
 """
 
 import asyncio
@@ -13,9 +17,25 @@ from collections.abc import Callable, Coroutine, Iterable
 from heapq import heapify, heappop, heapreplace
 from typing import TypeAlias
 
+import msgspec
+
+from jackstay.protocol.http import Accepts
+from jackstay.protocol.server import events as e
+from jackstay.protocol.wire import (
+    Batch,
+    Error,
+    Message,
+    Notification,
+    Request,
+    Result,
+    encode_error,
+    encode_notification,
+    encode_result,
+)
+from jackstay.server._changes import WORKER_METHOD, ChangeListener
 from jackstay.server.http._event_store import EventStore
-from jackstay.server.http._session import Session
-from jackstay.server.http._session_store import SessionRecord, SessionStore
+from jackstay.server.http._session import Channel, Session
+from jackstay.server.http._session_store import NO_CHANGE, SessionChange, SessionRecord, SessionStore
 
 logger = logging.getLogger("jackstay.server.http")
 
@@ -28,12 +48,28 @@ SWEEP_INTERVAL = 4.0
 # How many sessions to evict are selected at a time.
 EVICTION_BATCH = 100
 
+# Messages of the bus: the record of a session has changed or was deleted; a message for the worker that it concerns.
+CHANGED = f"{WORKER_METHOD}session_changed"
+FORWARDED = f"{WORKER_METHOD}session_message"
+
+# Requests and notifications that change the stored record of a session.
+_CHANGING = frozenset({"logging/setLevel", "notifications/initialized", "resources/subscribe", "resources/unsubscribe"})
+
+_read_forwarded = msgspec.json.Decoder(tuple[str, str]).decode
+
 # Creates a session, new or from a record.
 Make: TypeAlias = Callable[[SessionRecord | None], Session]
 
 
+class TooManySessionsError(Exception):
+    """The limit is reached and no session is idle."""
+
+
 class Sessions:
-    """The sessions of an endpoint. `make` creates a session, which must call `forget()` when it ends."""
+    """The sessions of an endpoint. `make` creates a session, which must call `forget()` when it ends.
+
+    `publish` sends a message to all workers that share the store; None if there is no bus.
+    """
 
     def __init__(
         self,
@@ -43,8 +79,10 @@ class Sessions:
         *,
         ttl: float,
         limit: int,
+        publish: ChangeListener | None = None,
     ) -> None:
         self._make = make
+        self._publish = publish
         self._store = store
         self._events = events
         self._ttl = ttl
@@ -88,12 +126,10 @@ class Sessions:
 
     async def find(self, id: str, principal: str) -> Session | None:
         """Return the session with that id if it belongs to this principal, and mark it as used."""
-        record = await self._store.load(id, self._store_ttl)
-        session = self._open.get(id)
+        record = await self._refresh(id)
         if record is None:
-            if session is not None:
-                session.call(session.stop)  # ended by another worker
             return None
+        session = self._open.get(id)
         if not secrets.compare_digest(record.principal.encode(), principal.encode()):
             return None
         loop = asyncio.get_running_loop()
@@ -101,6 +137,8 @@ class Sessions:
             if session is not None:
                 self._open.pop(id, None)  # it belongs to another loop: only its record can be used
                 session.call(session.stop)
+            elif len(self._open) >= self._limit and not self._evict_idle():
+                raise TooManySessionsError
             session = self._make(record)
             session.id = id
             self._open[id] = session
@@ -109,18 +147,84 @@ class Sessions:
         session.is_used = True
         return session
 
-    async def save(self, session: Session) -> None:
-        """Store a changed session.
+    async def receive(self, session: Session, message: Message, frame: bytes, accepts: Accepts) -> Channel:
+        """Pass a message to its session, and to other workers if it concerns them.
 
-        Call it before responding, so that the next request finds the change in any worker.
+        What it changes is stored before this returns, so that the next request finds the change in any worker.
         """
-        await _log_failure(self._store.save(session.id, session.record, self._store_ttl))
+        members = message.members if isinstance(message, Batch) else (message,)
+        if self._publish is not None:
+            for member in members:
+                self._forward(session, member)
+        if not any(isinstance(member, Request | Notification) and member.method in _CHANGING for member in members):
+            return session.receive(message, frame, accepts)
+        before = session.record
+        session.unsaved += 1
+        try:
+            channel = session.receive(message, frame, accepts)
+            await session.settled(channel)
+            change = SessionChange.between(before, session.record, is_confirmed=_confirms(members))
+            if change != NO_CHANGE:
+                await _log_failure(self._store.change(session.id, change, self._store_ttl))
+                self._notify_workers(session.id)
+        finally:
+            session.unsaved -= 1
+            session.revision += 1
+        return channel
 
     async def end(self, session: Session) -> None:
         """End a session at the request of its client, and delete it from the stores."""
         self._open.pop(session.id, None)
         session.stop()
         await _log_failure(self._clear(session.id))
+        self._notify_workers(session.id)
+
+    # --- other workers ------------------------------------------------------------------------------------------------
+
+    async def _refresh(self, id: str) -> SessionRecord | None:
+        """Load a record. The session that runs here adopts it, and stops if it is gone: another worker has ended it."""
+        session = self._open.get(id)
+        revision = 0 if session is None else session.revision
+        record = await self._store.load(id, self._store_ttl)
+        if record is None:
+            session = self._open.get(id)
+            if session is not None:
+                session.call(session.stop)
+        elif session is not None and self._store.is_shared:
+            session.call(session.adopt, record, revision)
+        return record
+
+    def _notify_workers(self, id: str) -> None:
+        if self._publish is not None:
+            self._publish(CHANGED, id)
+
+    def _forward(self, session: Session, message: Message) -> None:
+        """Publish a response or a cancellation of a request that this worker does not have."""
+        assert self._publish is not None
+        event = session.core.classify(message, 0)
+        if isinstance(event, e.ResponseReceived):
+            is_ours = session.core.outgoing.is_pending(event.response.id)
+        elif isinstance(event, e.CancelReceived):
+            is_ours = event.id is None or event.id in session.core.in_flight
+        else:
+            return
+        if not is_ours:
+            self._publish(FORWARDED, msgspec.json.encode((session.id, _encode(message).decode())).decode())
+
+    def receive_published(self, method: str, text: str) -> None:
+        """Receive a message of the bus, also of this worker. Thread-safe."""
+        id, frame = _read_forwarded(text) if method == FORWARDED else (text, "")
+        session = self._open.get(id)
+        if session is None:
+            return
+        if method == FORWARDED:
+            session.call(session.receive_forwarded, frame.encode())
+        elif method == CHANGED:
+            session.call(self._refresh_soon, session)
+
+    def _refresh_soon(self, session: Session) -> None:
+        if not session.loop.is_closed():
+            self._run_in_background(self._touch([session.id]), session.loop)
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
@@ -197,16 +301,32 @@ class Sessions:
             self._schedule_sweep()
 
     async def _touch(self, ids: list[str]) -> None:
-        """Renew the TTL of sessions in use: an open stream sends no requests that would."""
+        """Renew the TTL of sessions in use, and adopt their records: an open stream sends no requests that would."""
         for id in ids:
-            await self._store.load(id, self._store_ttl)
+            await self._refresh(id)
 
-    def _run_in_background(self, operation: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def _run_in_background(
+        self, operation: Coroutine[object, object, None], loop: asyncio.AbstractEventLoop | None = None
+    ) -> asyncio.Task[None]:
         """Run a store operation in the background."""
-        task = asyncio.get_running_loop().create_task(_log_failure(operation))
+        task = (loop or asyncio.get_running_loop()).create_task(_log_failure(operation))
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
         return task
+
+
+def _confirms(members: Iterable[Message]) -> bool:
+    return any(isinstance(member, Notification) and member.method in _CHANGING for member in members)
+
+
+def _encode(message: Message) -> bytes:
+    """Encode a response or a notification, which may be a member of a batch."""
+    if isinstance(message, Result):
+        return encode_result(message.id, message.result)
+    if isinstance(message, Error):
+        return encode_error(message.id, message.code, message.message, message.data)
+    assert isinstance(message, Notification)
+    return encode_notification(message.method, message.params)
 
 
 def _eviction_order(sessions: Iterable[Session]) -> list[tuple[float, Session]]:

@@ -1,0 +1,100 @@
+"""Sessions that two processes share, behind a proxy that sends each request to the next one."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jackstay import Client, connect
+from jackstay.types import ElicitResult
+from peers.shared_processes import SharedServers, shared_servers
+
+HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
+VERSIONS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
+    with shared_servers(tmp_path_factory.mktemp("shared")) as started:
+        yield started
+
+
+def new_client(servers: SharedServers, version: str) -> Client:
+    return connect(servers.proxy.url, versions=(version,))
+
+
+def confirm_subjects(client: Client, count: int) -> None:
+    """Respond to `count` elicitations at once with their own subject, when all of them have arrived."""
+    barrier = asyncio.Barrier(count)
+
+    @client.elicitation.handle
+    async def elicit(params: Any) -> ElicitResult:
+        await barrier.wait()
+        return ElicitResult(action="accept", content={"subject": params.message})
+
+
+@VERSIONS
+async def test_simultaneous_elicitations_get_their_own_responses(servers: SharedServers, version: str) -> None:
+    client = new_client(servers, version)
+    confirm_subjects(client, 4)
+    async with client:
+        subjects = ["delete a", "delete b", "delete c", "delete d"]
+        results = await asyncio.gather(*(client.tools.call("confirm", {"subject": row}) for row in subjects))
+        assert [result.text for result in results] == [f"{row}: {row}" for row in subjects]
+        pids = {str(serving.process.pid) for serving in servers.processes}
+        while pids:  # both processes serve the client
+            pids.discard((await client.tools.call("pid")).text)
+
+
+async def test_without_a_bus_an_elicitation_in_a_session_is_refused_at_once(tmp_path: Path) -> None:
+    with shared_servers(tmp_path, has_bus=False) as servers:
+        client = new_client(servers, HANDSHAKE)
+        confirm_subjects(client, 1)
+        async with client:
+            result = await client.tools.call("confirm", {"subject": "delete"}, raise_on_error=False)
+            assert result.is_error
+            assert "no bus passes it on; use Server(changes=...)" in result.text
+
+
+@VERSIONS
+async def test_a_change_in_any_process_reaches_the_client(servers: SharedServers, version: str) -> None:
+    client = new_client(servers, version)
+    received: asyncio.Queue[str] = asyncio.Queue()
+    client.on_notification(lambda notification: received.put_nowait(notification.method))
+    async with client:
+        await client.resources.subscribe("memo://1", received.put_nowait)
+        while received.empty():  # until the subscription to list changes is open
+            await client.tools.call("add", {"name": "added"})
+        for _ in range(4):  # two calls in each process
+            await client.tools.call("add", {"name": "added"})
+            while await received.get() != "notifications/tools/list_changed":
+                pass
+            await client.tools.call("update", {"uri": "memo://1"})
+            while await received.get() != "memo://1":
+                pass
+
+
+@VERSIONS
+async def test_a_cancelled_call_is_cancelled_in_its_process(servers: SharedServers, version: str) -> None:
+    async with new_client(servers, version) as client:
+        for _ in range(2):  # one in each process, if no other request comes between
+            call = asyncio.ensure_future(client.tools.call("wait"))
+            counts = [sum(line == "cancelled" for line in serving.lines) for serving in servers.processes]
+            begun = await asyncio.to_thread(servers.wait_for_next, "begun")
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await asyncio.to_thread(servers.processes[begun].wait_for_line, "cancelled", counts[begun] + 1)
+
+
+async def test_a_session_ends_in_all_processes(servers: SharedServers) -> None:
+    async with new_client(servers, HANDSHAKE) as client:
+        await asyncio.gather(*(client.tools.call("pid") for _ in range(4)))
+        call = asyncio.ensure_future(client.tools.call("wait", raise_on_error=False))
+        counts = [sum(line == "cancelled" for line in serving.lines) for serving in servers.processes]
+        begun = await asyncio.to_thread(servers.wait_for_next, "begun")
+    with pytest.raises(Exception):  # noqa: B017  # the client was stopped
+        await call
+    await asyncio.to_thread(servers.processes[begun].wait_for_line, "cancelled", counts[begun] + 1)

@@ -1,0 +1,301 @@
+"""Sessions that several workers serve. Here a worker is a server with an app of its own, on the same event loop."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from jackstay.server import MemoryChanges
+from jackstay.server.http import App, MemoryEventStore, MemorySessionStore
+from jackstay.testing import run_on_fake_clock
+from scripted.asgi import Http, Response, http_client, initialize, request, tool
+from scripted.gate import Gate
+from scripted.sessions import ELICITATION, listening, only, serving
+
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+class SharedSessions(MemorySessionStore):
+    """Pretends to be shared by several processes."""
+
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+
+class SharedChanges(MemoryChanges):
+    """Pretends to reach other processes."""
+
+    is_shared = True
+
+
+class Workers:
+    """Two workers that share their sessions. `first` and `second` are clients of one session, at each worker."""
+
+    def __init__(self, first: Http, second: Http, store: SharedSessions) -> None:
+        self.first, self.second, self.store = first, second, store
+
+    async def open_session(self, capabilities: Any = None) -> str:
+        """Initialize at the first worker and confirm at the second."""
+        self.first.headers.pop("mcp-session-id", None)
+        opened = await self.first.post(initialize(capabilities=capabilities))
+        id: str = opened.headers["mcp-session-id"]
+        for http in (self.first, self.second):
+            http.headers |= {"mcp-session-id": id, "mcp-protocol-version": "2025-11-25"}
+        assert (await self.second.post(INITIALIZED)).status == 202
+        return id
+
+    @property
+    def apps(self) -> tuple[App, App]:
+        return self.first.app, self.second.app
+
+
+@asynccontextmanager
+async def workers(bus: MemoryChanges | None = None, **options: Any) -> AsyncIterator[Workers]:
+    store = SharedSessions(asyncio.get_running_loop().time)
+    apps = []
+    for _ in range(2):
+        server = serving(changes=bus)
+        server.resource("memo://{name}")(lambda name: name)
+        apps.append(server.asgi(sessions=True, session_store=store, **options))
+    async with http_client(apps[0]) as first, http_client(apps[1]) as second:
+        yield Workers(first, second, store)
+
+
+def answer(id: int, name: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "result": {"action": "accept", "content": {"name": name}}}
+
+
+async def final_text(response: Response) -> str:
+    await response.end()
+    text: str = response.messages[-1]["result"]["content"][0]["text"]
+    return text
+
+
+# --- requests to the client -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_swapped", [False, True], ids=["same worker", "other worker"])
+async def test_two_requests_at_once_get_their_own_responses(*, is_swapped: bool) -> None:
+    """Each worker sends a request in the same session, and any of them may receive the responses."""
+    async with workers(SharedChanges()) as both:
+        await both.open_session(ELICITATION)
+        calls = [both.first.start("POST", tool("name", 1)), both.second.start("POST", tool("name", 2))]
+        ids = [(await call.message())["id"] for call in calls]
+        assert len(set(ids)) == 2
+        receivers = (both.second, both.first) if is_swapped else (both.first, both.second)
+        for receiver, id, name in zip(receivers, ids, ("ada", "grace"), strict=True):
+            assert (await receiver.post(answer(id, name))).status == 202
+        assert [await final_text(call) for call in calls] == ["accept: {'name': 'ada'}", "accept: {'name': 'grace'}"]
+
+
+async def test_an_error_response_and_a_response_in_a_batch_reach_the_worker_of_the_request() -> None:
+    async with workers(SharedChanges()) as both:
+        opened = await both.first.post(initialize("2025-03-26", ELICITATION | {"roots": {}}))
+        for http in (both.first, both.second):
+            http.headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+        assert (await both.second.post(INITIALIZED)).status == 202
+        first_app, _ = both.apps
+
+        async def roots() -> Any:
+            return await only(first_app).request("roots/list", b"{}", None)
+
+        stream = await listening(both.first)
+        for is_batch in (True, False):
+            asking = asyncio.ensure_future(roots())
+            id = (await stream.message())["id"]
+            if is_batch:
+                found = {"jsonrpc": "2.0", "id": id, "result": {"roots": []}}
+                reply = await both.second.post([found, request("ping", id=9)])
+                assert [row["id"] for row in reply.json] == [9]
+                assert json.loads(bytes(await asking)) == {"roots": []}
+            else:
+                error = {"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "no"}}
+                assert (await both.second.post(error)).status == 202
+                with pytest.raises(Exception, match="no"):
+                    await asking
+
+
+@pytest.mark.parametrize("bus", [None, MemoryChanges()], ids=["none", "of one process"])
+async def test_a_request_to_the_client_is_refused_without_a_bus(bus: MemoryChanges | None) -> None:
+    """It would wait for a response that another worker may receive."""
+    async with workers(bus) as both:
+        await both.open_session(ELICITATION)
+        reply = (await both.first.post(tool("name"))).json["result"]
+        assert reply["isError"]
+        assert "another worker may receive the response" in reply["content"][0]["text"]
+
+
+async def test_a_session_of_one_process_needs_no_bus() -> None:
+    async with http_client(serving().asgi(sessions=True)) as http:
+        await http.handshake(capabilities=ELICITATION)
+        call = http.start("POST", tool("name"))
+        await http.post(answer((await call.message())["id"], "ada"))
+        assert await final_text(call) == "accept: {'name': 'ada'}"
+
+
+async def test_a_cancellation_reaches_the_worker_of_the_request() -> None:
+    async with workers(SharedChanges()) as both:
+        gate = Gate(both.apps[0].server)
+        await both.open_session()
+        call = both.first.start("POST", tool("wait", 7))
+        await gate.began.wait()
+        for wrong in ({}, {"requestId": 8}):
+            await both.second.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": wrong})
+        assert not call.is_over
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        assert (await both.second.post(cancel)).status == 202
+        await call.end()
+        assert call.messages == []
+        assert not only(both.apps[0]).core.in_flight
+
+
+# --- the record -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_learns_that_the_client_confirmed_at_another_one() -> None:
+    """Until then it queues notifications. Without a bus it learns it with the next request."""
+    for bus in (None, SharedChanges()):
+        async with workers(bus) as both:
+            await both.open_session()
+            stream = await listening(both.first)
+            both.apps[0].server.add_tool("new", input_schema={"type": "object"}, handler=lambda _: "x")
+            assert (await stream.message())["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_stream_that_was_opened_before_the_confirmation_gets_what_was_queued() -> None:
+    async with workers(SharedChanges()) as both:
+        opened = await both.first.post(initialize())
+        for http in (both.first, both.second):
+            http.headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+        stream = await listening(both.first)
+        both.apps[0].server.add_tool("new", input_schema={"type": "object"}, handler=lambda _: "x")
+        await both.second.post(INITIALIZED)
+        assert (await stream.message())["method"] == "notifications/tools/list_changed"
+
+
+async def test_subscriptions_of_one_session_at_two_workers_are_joined() -> None:
+    async with workers(SharedChanges()) as both:
+        id = await both.open_session()
+        for number, http in enumerate((both.first, both.second, both.first)):
+            await http.post(request("resources/subscribe", {"uri": f"memo://{number}"}, number))
+        await both.second.post(request("resources/unsubscribe", {"uri": "memo://0"}))
+        await both.second.post(request("logging/setLevel", {"level": "error"}))
+        record = await both.store.load(id, 60)
+        assert record is not None
+        assert (record.uris, record.log_level, record.is_confirmed) == (("memo://1", "memo://2"), "error", True)
+        stream = await listening(both.first)
+        assert only(both.apps[0]).log_level == "error"
+        for number in range(3):
+            both.apps[1].server.notify_resource_updated(f"memo://{number}")
+        assert [(await stream.message())["params"]["uri"] for _ in range(2)] == ["memo://1", "memo://2"]
+
+
+async def test_a_record_that_was_loaded_before_a_change_is_not_adopted() -> None:
+    """The change of this worker is newer."""
+    async with workers() as both:
+        await both.open_session()
+        loaded = asyncio.Event()
+        go_on = asyncio.Event()
+        load = both.store.load
+
+        async def slow_load(id: str, ttl: float) -> Any:
+            record = await load(id, ttl)
+            loaded.set()
+            await go_on.wait()
+            return record
+
+        both.store.load = slow_load  # type: ignore[method-assign]
+        finding = both.first.start("POST", tool("echo", 1, text="a"))
+        await loaded.wait()
+        both.store.load = load  # type: ignore[method-assign]
+        await both.first.post(request("resources/subscribe", {"uri": "memo://1"}, 2))
+        go_on.set()
+        await finding.end()
+        assert only(both.apps[0]).subscriptions.uris == {"memo://1"}
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_end_of_a_session_reaches_every_worker() -> None:
+    async with workers(SharedChanges()) as both:
+        gate = Gate(both.apps[0].server)
+        await both.open_session()
+        stream = await listening(both.first)
+        call = both.first.start("POST", tool("wait"))
+        await gate.began.wait()
+        assert (await both.second.request("DELETE")).status == 204
+        await stream.end()
+        await call.end()
+        assert [app.sessions for app in both.apps] == [0, 0]
+
+
+def test_without_a_bus_a_worker_learns_of_the_end_with_its_next_sweep() -> None:
+    async def test() -> None:
+        async with workers() as both:
+            await both.open_session()
+            stream = await listening(both.first)
+            assert (await both.second.request("DELETE")).status == 204
+            await stream.end()
+            assert [app.sessions for app in both.apps] == [0, 0]
+
+    run_on_fake_clock(test())
+
+
+async def test_the_limit_of_sessions_holds_for_those_of_other_workers() -> None:
+    async with workers(max_sessions=3) as both:
+        ids = [await both.open_session() for _ in range(3)]
+        for id in ids:
+            both.second.headers["mcp-session-id"] = id
+            assert (await both.second.post(tool("echo", text="a"))).status == 200
+        assert both.apps[1].sessions == 3
+        await both.open_session()
+        assert both.apps[1].sessions == 3
+        streams = []
+        for session in both.apps[1]._all_sessions():
+            both.second.headers["mcp-session-id"] = session.id
+            streams.append(await listening(both.second))
+        missing = next(id for id in ids if id not in {session.id for session in both.apps[1]._all_sessions()})
+        both.second.headers["mcp-session-id"] = missing
+        refused = await both.second.post(tool("echo", text="a"))
+        assert (refused.status, refused.json["error"]["data"]["reason"]) == (503, "busy")
+        streams[0].disconnect()
+        await streams[0].end()
+        assert (await both.second.post(tool("echo", text="a"))).status == 200
+
+
+# --- the bus ----------------------------------------------------------------------------------------------------------
+
+
+async def test_only_a_server_that_runs_uses_the_bus() -> None:
+    """Importing a program, for example in the supervisor of the workers, is not a change for clients."""
+    bus = SharedChanges()
+    published: list[str] = []
+    bus.listen(lambda method, _: published.append(method))
+    async with workers(bus, event_store=MemoryEventStore()) as both:
+        server = both.apps[0].server
+        assert published == []
+        assert "1 listeners" in repr(bus)
+        await both.open_session()
+        server.add_tool("new", input_schema={"type": "object"}, handler=lambda _: "x")
+        assert published.count("notifications/tools/list_changed") == 1
+        await server.shutdown()
+        await both.apps[1].server.shutdown()
+        server.remove_tool("new")
+        assert published.count("notifications/tools/list_changed") == 1
+        assert "1 listeners" in repr(bus)
+        assert "BusLink" in repr(server._bus)
+
+
+async def test_a_message_for_an_unknown_session_is_ignored() -> None:
+    bus = SharedChanges()
+    async with workers(bus) as both:
+        await both.open_session()
+        bus.publish("jackstay/session_changed", "unknown")
+        bus.publish("jackstay/session_message", json.dumps(["unknown", "{}"]))
+        bus.publish("jackstay/of_a_later_version", "anything")
+        assert (await both.first.post(tool("echo", text="a"))).status == 200

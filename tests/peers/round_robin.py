@@ -1,0 +1,91 @@
+"""A reverse proxy that sends each HTTP request to the next server in turn, whatever its connection or session.
+
+It runs on a thread of its own, so that tests and client programs can both use it.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import threading
+from types import TracebackType
+from typing import Self
+
+GUARD = 60.0
+
+
+class RoundRobin:
+    """The proxy. `log` has the index of the server and the request line of each request, in order."""
+
+    def __init__(self, *ports: int) -> None:
+        self._ports = ports
+        self._turns = itertools.cycle(range(len(ports)))
+        self.log: list[tuple[int, str]] = []
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        starting = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop)
+        self._server = starting.result(GUARD)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(GUARD)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(GUARD)
+        self._loop.close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    async def _close(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self._forward(reader, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # one of the two ends has closed its connection
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send one request to the next server, and its response back. The connection then ends."""
+        first, *lines = (await reader.readuntil(b"\r\n\r\n"))[:-4].split(b"\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+        body = await reader.readexactly(int(headers.get(b"content-length", b"0")))
+        turn = next(self._turns)
+        self.log.append((turn, first.decode()))
+        kept = [line for line in lines if not line.lower().startswith(b"connection:")]
+        upstream, sending = await asyncio.open_connection("127.0.0.1", self._ports[turn])
+        try:
+            sending.write(b"\r\n".join((first, *kept, b"connection: close", b"", body)))
+            copying = asyncio.ensure_future(_copy(upstream, writer))
+            leaving = asyncio.ensure_future(reader.read(1))
+            await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)
+            for task in (copying, leaving):
+                task.cancel()
+            await asyncio.gather(copying, leaving, return_exceptions=True)
+        finally:
+            sending.close()
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while chunk := await source.read(65_536):
+        target.write(chunk)
+        await target.drain()
+    with contextlib.suppress(OSError):
+        target.write_eof()

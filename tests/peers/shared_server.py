@@ -1,0 +1,73 @@
+"""A server program that shares its sessions with others of its kind: `shared_server.py '{"file": ..., "hub": ...}'`.
+
+`file` is the database of sessions, `events` says whether it has the events as well, and `hub` is the port of the bus;
+None: no bus. The program prints to stderr when a handler begins, and when it was cancelled.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from jackstay.server import Context, Server
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from peers.shared_state import FileEvents, FileSessions, HubBus
+
+
+def write_line(line: str) -> None:
+    os.write(2, f"{line}\n".encode())
+
+
+def make(hub: int | None) -> Server:
+    server = Server("shared", request_state_secrets=(b"the same secret in all processes",), changes=hub and HubBus(hub))
+
+    @server.tool
+    async def pid() -> int:
+        return os.getpid()
+
+    @server.tool
+    async def confirm(subject: str, context: Context) -> str:
+        """Ask the user about one subject."""
+        answer = await context.elicit(subject, {"type": "object", "properties": {"subject": {"type": "string"}}})
+        return f"{subject}: {(answer.content or {}).get('subject', answer.action)}"
+
+    @server.tool
+    async def wait() -> str:
+        write_line("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            write_line("cancelled")
+        return "never"
+
+    @server.tool
+    async def add(name: str) -> str:
+        """Add a tool in this process."""
+        server.add_tool(name, input_schema={"type": "object"}, handler=lambda arguments: "added", replace=True)
+        return name
+
+    @server.tool
+    async def update(uri: str) -> str:
+        """Change a resource."""
+        server.notify_resource_updated(uri)
+        return uri
+
+    @server.resource("memo://{name}")
+    async def memo(name: str) -> str:
+        return name
+
+    return server
+
+
+def main() -> int:
+    given = json.loads(sys.argv[1])
+    file, hub, has_events = given.pop("file"), given.pop("hub"), given.pop("events", False)
+    stores = {"event_store": FileEvents(file)} if has_events else {}
+    return make(hub).run(transport="http", port=0, sessions=True, session_store=FileSessions(file), **stores, **given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
