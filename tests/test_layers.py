@@ -131,6 +131,9 @@ TESTED_ELSEWHERE = {
     "jackstay/protocol/client/events.py": "packages/jackstay/tests/protocol/client/test_connection.py",
     # The lists of a mounted server: tested with the mount.
     "jackstay/proxy/_mirror.py": "packages/jackstay/tests/proxy/test_mount.py",
+    # The parts of a session, and the refusals of an app.
+    "jackstay/server/http/_channel.py": "packages/jackstay/tests/server/http/test_session.py",
+    "jackstay/server/http/_refusals.py": "packages/jackstay/tests/server/http/test_app.py",
     # The half of a connection that is independent of the transport.
     "jackstay/server/_driver.py": "packages/jackstay/tests/server/test_connection.py",
     "apcore_mcp/cli/_entry.py": "packages/jackstay-apcore/tests/cli/test_main.py",

@@ -314,3 +314,16 @@ async def test_params_are_sent_unchanged_to_all_subscribers() -> None:
 def test_with_meta_replaces_an_invalid_meta_and_ignores_nested_ones() -> None:
     assert _subscriptions._with_meta(b'{"a":{"_meta":1}}', b'{"m":1}') == b'{"a":{"_meta":1},"_meta":{"m":1}}'
     assert _subscriptions._with_meta(b'{"_meta":5}', b'{"m":1}') == b'{"_meta":{"m":1}}'
+
+
+async def test_an_update_costs_nothing_for_connections_without_a_subscription() -> None:
+    server = Server("many")
+    server.resource("memo://{name}")(lambda name: name)
+    async with connected(server), connected(server) as subscribed:
+        await subscribed.request("resources/subscribe", {"uri": "memo://1"})
+        server.notify_resource_updated("memo://1")
+        await subscribed.until(lambda: [frame for frame in subscribed.frames if "method" in frame])
+        first, second = server._connections.values()
+        assert first._subscriptions is None
+        assert second._subscriptions is not None
+        assert (second._subscriptions.has("memo://1"), second._subscriptions.has("memo://2")) == (True, False)

@@ -414,6 +414,8 @@ class Server:
         """
         with self._lock:
             connections = list(self._connections.values())
+        if uri:  # there may be thousands of connections, of which few have subscribed
+            connections = [row for row in connections if row._subscriptions is not None and row._subscriptions.has(uri)]
         for connection in connections:
             connection.call(connection.changed, method, uri, params)
         for mount in self._mounted_in:

@@ -136,6 +136,10 @@ class Subscriptions:
             self.unsubscribe(uri)
         self.restore(uris)
 
+    def has(self, uri: str) -> bool:
+        """Return whether the client subscribed to this resource. Thread-safe."""
+        return uri in self.uris or any(uri in subscription.uris for subscription in list(self._open.values()))
+
     def close(self) -> None:
         """Remove all subscriptions and release their quota."""
         self.uris.clear()

@@ -9,6 +9,7 @@ from jackstay.protocol.http import ErrorResponse, check_access
 from jackstay.server import Server
 from jackstay.server.http import Principal
 from scripted.asgi import Response, http_client, initialize, run, stateless, tool
+from scripted.gate import Gate
 
 
 def serving(**options: Any) -> Server:
@@ -292,6 +293,20 @@ async def test_drain_returns_after_its_timeout() -> None:
         await started.wait()
         await app.drain()  # returns although the handler ignores its cancellation
         release.set()
+
+
+async def test_requests_above_the_limit_are_refused_without_running() -> None:
+    server = Server("limited")
+    gate = Gate(server)
+    async with http_client(server.asgi(max_requests=1)) as http:
+        running = http.start("POST", stateless("tools/call", {"name": "wait", "arguments": {}}))
+        await gate.began.wait()
+        refused = await http.post(stateless("tools/list", id=2))
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False, "reason": "busy"}
+        gate.open.set()
+        await running.end()
+        assert (await http.post(stateless("tools/list", id=2))).status == 200
 
 
 async def test_draining_a_server_drains_its_apps() -> None:

@@ -192,6 +192,25 @@ async def test_a_call_that_takes_long_is_kept_alive() -> None:
         assert response.messages[0]["id"] == 1
 
 
+async def test_a_client_that_closed_its_stream_does_not_read_too_slowly(caplog: pytest.LogCaptureFixture) -> None:
+    """What is sent before the app knows it is kept for the next stream."""
+    caplog.set_level(logging.WARNING, "jackstay.server.http")
+    server = serving()
+    app = server.asgi(sessions=True)
+    async with http_client(app) as http:
+        await http.handshake()
+        stream = await listening(http)
+        standalone = only(app)._standalone
+        assert standalone is not None
+        assert standalone.current_stream is not None
+        standalone.current_stream.abort()  # as the task does that waits for the disconnect
+        server.add_tool("new", input_schema={"type": "object"}, handler=lambda _: "x")
+        await stream.end()
+        again = await listening(http)
+        assert (await again.message())["method"] == "notifications/tools/list_changed"
+    assert caplog.text == ""
+
+
 async def test_the_stream_of_a_slow_reader_is_closed_and_the_session_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -51,6 +51,31 @@ async def test_a_lost_stream_is_resumed() -> None:
         assert len(set(ids)) == len(ids)
 
 
+async def test_the_stream_of_a_cancelled_request_cannot_be_resumed() -> None:
+    """It never gets a response, so a client that resumed it would do so again and again."""
+    server = serving()
+    gate = Gate(server)
+    async with http_client(server.asgi(sessions=True, event_store=MemoryEventStore())) as http:
+        await http.handshake()
+        for number in range(session_file.MAX_CANCELLED + 1):
+            gate.began.clear()
+            message = tool("wait", number)
+            message["params"]["_meta"] = {"progressToken": 1}
+            response = http.start("POST", message)
+            await gate.began.wait()
+            assert gate.context is not None
+            gate.context.progress(1)
+            primed = await response.event()
+            cancel = {"requestId": number}
+            await http.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel})
+            await response.end()
+        headers = {"accept": "text/event-stream", "last-event-id": primed.id}
+        refused = await http.request("GET", headers=headers)
+        assert refused.status == 400
+        assert "cancelled" in refused.json["error"]["message"]
+        assert len(only(http.app)._cancelled) == session_file.MAX_CANCELLED
+
+
 async def test_only_events_of_the_same_stream_are_replayed() -> None:
     """2025-11-25 basic/transports, "Resumability and Redelivery"."""
     async with http_client(serving().asgi(sessions=True, event_store=MemoryEventStore())) as http:

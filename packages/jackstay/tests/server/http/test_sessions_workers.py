@@ -153,6 +153,31 @@ async def test_a_cancellation_reaches_the_worker_of_the_request() -> None:
         assert not only(both.apps[0]).core.in_flight
 
 
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_get_stream_goes_on_at_another_worker() -> None:
+    """It has the events that the client missed, and then those of the worker that now serves it."""
+    async with workers(SharedChanges(), event_store=MemoryEventStore()) as both:
+        await both.open_session()
+        for number in range(3):
+            await both.first.post(request("resources/subscribe", {"uri": f"memo://{number}"}, number))
+        stream = await listening(both.first)
+        both.apps[0].server.notify_resource_updated("memo://0")
+        await stream.message()
+        last = stream.events[-1].id
+        stream.disconnect()
+        await stream.end()
+        both.apps[0].server.notify_resource_updated("memo://1")
+        await asyncio.sleep(0)
+        resumed = await listening(both.second, last)
+        assert (await resumed.message())["params"]["uri"] == "memo://1"
+        both.apps[0].server.notify_resource_updated("memo://2")
+        while (await resumed.message())["params"]["uri"] != "memo://2":
+            pass  # the second worker has stored the earlier updates as well
+        assert not resumed.is_over
+
+
 # --- the record -------------------------------------------------------------------------------------------------------
 
 

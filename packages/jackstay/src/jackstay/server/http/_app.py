@@ -19,7 +19,6 @@ from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import (
     ACCEPTED,
     JSON_HEADERS,
-    RETRY_HEADERS,
     SESSION_HEADER,
     Action,
     Endpoint,
@@ -70,6 +69,7 @@ from jackstay.server.http._principal import (
     set_principal,
     thread_queue_key,
 )
+from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, UNAVAILABLE
 from jackstay.server.http._request_ids import RequestIds
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import MemorySessionStore, SessionRecord
@@ -85,30 +85,6 @@ logger = logging.getLogger("jackstay.server.http")
 
 JSON_LINES = encode_headers(JSON_HEADERS)
 _CLOSE: HeaderLines = [(b"connection", b"close")]
-SHUTTING_DOWN = ErrorResponse(
-    503,
-    ErrorCode.INTERNAL_ERROR,
-    "server is shutting down",
-    {"retryable": True, "mayHaveRun": False},
-    RETRY_HEADERS,
-)
-
-BUSY = ErrorResponse(
-    503,
-    ErrorCode.INTERNAL_ERROR,
-    "too many sessions are open",
-    {"retryable": True, "mayHaveRun": False, "reason": "busy"},
-    RETRY_HEADERS,
-)
-
-UNAVAILABLE = ErrorResponse(
-    503,
-    ErrorCode.INTERNAL_ERROR,
-    "the session store is unavailable",
-    {"retryable": True, "mayHaveRun": False},
-    RETRY_HEADERS,
-)
-
 # Seconds for the last writes after the drain timeout.
 LAST_WRITES = 0.25
 
@@ -278,6 +254,9 @@ class App:
             return
         if self._is_draining:
             await self._refuse(send, SHUTTING_DOWN, headers, more=_CLOSE)
+            return
+        if self._requests > self.options.max_requests:
+            await self._refuse(send, OVERLOADED, headers)
             return
         if not self.lifecycle.is_started:
             not_started = await self.lifecycle.start_on_first_request()

@@ -17,6 +17,7 @@ class HttpKeywords(TypedDict, total=False):
     max_sessions: int
     max_subscription_bytes: int
     max_all_subscription_bytes: int
+    max_requests: int
     session_store: SessionStore | None
     event_store: EventStore | None
     retry: float
@@ -42,6 +43,7 @@ class RunHttpKeywords(TypedDict, total=False):
     max_sessions: int
     max_subscription_bytes: int
     max_all_subscription_bytes: int
+    max_requests: int
     session_store: SessionStore | None
     event_store: EventStore | None
     retry: float

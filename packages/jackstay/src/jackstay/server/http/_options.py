@@ -71,6 +71,8 @@ class HttpOptions(SettingsBase, frozen=True, kw_only=True):
         " Above it the request is refused.", low=1024, high=2**30)] = MAX_URI_BYTES
     max_all_subscription_bytes: Annotated[int, Setting("The same limit for all clients of this process together.",
         low=1024, high=2**40)] = 64 * MAX_URI_BYTES
+    max_requests: Annotated[int, Setting("Maximum number of HTTP requests that are served at once, with open streams."
+        " Above it 503, which states that the request did not run.", low=1, high=10_000_000)] = 20_000
     session_store: Annotated[SessionStore | None, Setting("Stores sessions. Several workers need a shared store. None:"
         " in the memory of this process.", is_valid=_has("is_shared", "save", "change", "load", "delete"),
         expected="a SessionStore")] = None

@@ -20,6 +20,7 @@ from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
 from jackstay.server._driver import Caller, ConnectionConfig, Driver, perform_table
 from jackstay.server.http._asgi import HeaderLines, Receive, Send, respond, wait_for_disconnect
+from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import EventStore
 from jackstay.server.http._post import ResponseConfig, cancelled_response, whole_response
 from jackstay.server.http._session_store import SessionRecord
@@ -39,55 +40,14 @@ MAX_UNSAVED_BYTES = MAX_QUEUED_BYTES
 # Seconds after which, with an event store, the response to a call becomes a stream, so that it can be resumed.
 STREAM_AFTER = 0.5
 
+# The name of the standalone channel of any worker ends with this.
+_STANDALONE = ".0"
+
+# Streams without a response that are remembered, because all of their requests were cancelled.
+MAX_CANCELLED = 64
+
 _NO_EVENT = error_response(400, "unknown or expired Last-Event-ID; open the stream without it")
-
-
-class Channel:
-    """A stream of a session. `ids` are the requests of its POST; the standalone channel has none."""
-
-    __slots__ = (
-        "accepts_json",
-        "accepts_stream",
-        "current_stream",
-        "error",
-        "ids",
-        "is_lost",
-        "is_settled",
-        "name",
-        "number",
-        "post_stream",
-        "responses",
-        "sent",
-        "waiter",
-    )
-
-    def __init__(self, ids: tuple[RequestId, ...] = (), *, name: str = "") -> None:
-        self.ids = ids
-        # The response formats that the client of its POST and the endpoint accept.
-        self.accepts_json = self.accepts_stream = True
-        # The prefix of its event ids, set when it is opened with an event store.
-        self.name = name
-        # The number of the newest event, and of the newest that was passed to a response.
-        self.number = self.sent = 0
-        # The response that currently carries it, and the response to its POST.
-        self.current_stream: Stream | None = None
-        self.post_stream: Stream | None = None
-        # Responses before it became a stream: they are sent as JSON.
-        self.responses: list[bytes] = []
-        self.error: McpError | None = None
-        # All of its requests have ended; it cannot reach the client any more.
-        self.is_settled = not ids
-        self.is_lost = False
-        self.waiter: asyncio.Future[None] | None = None
-
-    def __repr__(self) -> str:
-        state = "lost" if self.is_lost else "settled" if self.is_settled else "open"
-        return f"<Channel {self.name} {state} {self.current_stream!r}>"
-
-    def wake(self) -> None:
-        """Wake up the task of its POST."""
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(None)
+_CANCELLED = error_response(400, "the requests of this stream were cancelled; there is no response to resume")
 
 
 class Session(Driver):
@@ -96,6 +56,7 @@ class Session(Driver):
     __slots__ = (
         "_by_id",
         "_by_name",
+        "_cancelled",
         "_events",
         "_names",
         "_open_responses",
@@ -145,6 +106,7 @@ class Session(Driver):
         self._by_id: dict[RequestId, Channel] = {}
         self._by_name: dict[str, Channel] = {}
         self._names: tuple[str, int] | None = None
+        self._cancelled: tuple[str, ...] = ()
         self._standalone: Channel | None = None
         self._queued: dict[bytes, None] | None = None
         self._unsaved: list[tuple[str, int, bytes]] = []
@@ -287,7 +249,7 @@ class Session(Driver):
         # The random prefix keeps names unique when another worker serves the session and counts from one again.
         prefix, count = self._names or (secrets.token_hex(4), 0)
         self._names = prefix, count + 1
-        channel.name = f"{prefix}.{count + 1}"
+        channel.name = f"{prefix}{_STANDALONE if channel is self._standalone else f'.{count + 1}'}"
         self._by_name[channel.name] = channel
         self._save(channel, b"")
         return self._prime(channel)
@@ -406,10 +368,18 @@ class Session(Driver):
         name, _, digits = last_event_id.rpartition("-")
         if not name or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
             return _NO_EVENT
+        if name in self._cancelled:
+            return _CANCELLED  # otherwise the client would resume it again and again
         # An unknown channel has ended or belongs to another worker: only its stored events are available.
         channel = self._by_name.get(name) or Channel(name=name)
         missed = await self._missed_events(channel, int(digits))
-        return _NO_EVENT if missed is None else (channel, missed)
+        if missed is None:
+            return _NO_EVENT
+        if name.endswith(_STANDALONE) and name not in self._by_name:
+            # That of another worker, which may have died: from now on this worker has the GET stream.
+            channel, first = await self._open_standalone()
+            missed += first
+        return channel, missed
 
     def _attach(self, channel: Channel) -> Stream:
         """Create a new response for a channel, which replaces the current one."""
@@ -488,7 +458,7 @@ class Session(Driver):
             self._save(channel, frame)
         chunk = encode_event(frame, id=id)
         current_stream = channel.current_stream
-        if current_stream is None:
+        if current_stream is None or current_stream.is_over:  # over: the client has closed the response
             if self._events is None and channel is self._standalone:
                 self._queue(chunk)
             return
@@ -540,6 +510,8 @@ class Session(Driver):
         if channel.is_settled or any(id in self.core.in_flight for id in channel.ids):
             return
         channel.is_settled = True
+        if channel.name and channel.cancelled == len(channel.ids):
+            self._cancelled = (*self._cancelled[1 - MAX_CANCELLED :], channel.name)
         for id in channel.ids:
             if self._by_id.get(id) is channel:
                 del self._by_id[id]
@@ -568,6 +540,7 @@ class Session(Driver):
         super()._stop_serving(effect)
         channel = self._by_id.get(effect.id)
         if channel is not None:
+            channel.cancelled += 1
             self._settle(channel)
 
     def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect has no data

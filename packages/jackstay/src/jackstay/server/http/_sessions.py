@@ -33,8 +33,9 @@ from jackstay.protocol.wire import (
     encode_result,
 )
 from jackstay.server._changes import WORKER_METHOD, ChangeListener
+from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import EventStore
-from jackstay.server.http._session import Channel, Session
+from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import NO_CHANGE, SessionChange, SessionRecord, SessionStore
 
 logger = logging.getLogger("jackstay.server.http")
