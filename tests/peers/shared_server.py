@@ -35,8 +35,9 @@ def make(hub: int | None) -> Server:
         return f"{subject}: {(answer.content or {}).get('subject', answer.action)}"
 
     @server.tool
-    async def wait() -> str:
+    async def wait(context: Context) -> str:
         write_line("begun")
+        context.progress(1)
         try:
             await asyncio.Event().wait()
         finally:
