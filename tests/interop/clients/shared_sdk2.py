@@ -65,9 +65,7 @@ async def cancel(client: Client) -> None:
 async def main() -> None:
     mode, url = sys.argv[1:]
     with anyio.fail_after(120):
-        async with Client(
-            url, mode=mode, elicitation_callback=on_elicitation, message_handler=on_message
-        ) as client:
+        async with Client(url, mode=mode, elicitation_callback=on_elicitation, message_handler=on_message) as client:
             seen["revision"] = client.protocol_version
             seen["pids"] = sorted({(await client.call_tool("pid")).content[0].text for _ in range(6)})
             seen["confirmed"] = {}
