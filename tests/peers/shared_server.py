@@ -1,6 +1,6 @@
 """A server program that shares its sessions with others of its kind: `shared_server.py '{"file": ..., "hub": ...}'`.
 
-`file` is the database of sessions, `events` says whether it has the events as well, and `hub` is the port of the bus;
+`file` is the database of sessions, with `events` it has the events as well, and `hub` is the port of the bus;
 None: no bus. The program prints to stderr when a handler begins, and when it was cancelled.
 """
 

@@ -105,18 +105,18 @@ async def test_an_error_response_and_a_response_in_a_batch_reach_the_worker_of_t
 
         stream = await listening(both.first)
         for is_batch in (True, False):
-            asking = asyncio.ensure_future(roots())
+            pending = asyncio.ensure_future(roots())
             id = (await stream.message())["id"]
             if is_batch:
                 found = {"jsonrpc": "2.0", "id": id, "result": {"roots": []}}
                 reply = await both.second.post([found, request("ping", id=9)])
                 assert [row["id"] for row in reply.json] == [9]
-                assert json.loads(bytes(await asking)) == {"roots": []}
+                assert json.loads(bytes(await pending)) == {"roots": []}
             else:
                 error = {"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "no"}}
                 assert (await both.second.post(error)).status == 202
                 with pytest.raises(Exception, match="no"):
-                    await asking
+                    await pending
 
 
 @pytest.mark.parametrize("bus", [None, MemoryChanges()], ids=["none", "of one process"])

@@ -1,12 +1,8 @@
-"""The sessions of an endpoint: ids, lookup, expiry and eviction.
+"""The sessions of an endpoint: ids, lookup, expiry, eviction, and the workers that share them.
 
-The session store has the records, this module the running sessions. A session that another worker or loop opened is
-restored from its record. Only its principal can find it. A session without activity expires (docs/guarantees.md G18).
-At the limit an idle session of the caller with the most sessions is evicted; if none is idle, a request that needs one
-more is refused.
-
-Several workers may serve one session. Each adopts the record with every request and every sweep. Over the bus they
-notify each other of changes, and pass on responses and cancellations that concern a request of another worker.
+The session store has the records, this module the running sessions. Only its principal can find a session. At the limit
+an idle session of the caller with the most sessions is evicted. Workers adopt the record with every request and sweep;
+over the bus they announce changes and forward responses and cancellations that concern a request of another worker.
 """
 
 import asyncio
@@ -204,12 +200,12 @@ class Sessions:
         assert self._publish is not None
         event = session.core.classify(message, 0)
         if isinstance(event, e.ResponseReceived):
-            is_ours = session.core.outgoing.is_pending(event.response.id)
+            is_local = session.core.outgoing.is_pending(event.response.id)
         elif isinstance(event, e.CancelReceived):
-            is_ours = event.id is None or event.id in session.core.in_flight
+            is_local = event.id is None or event.id in session.core.in_flight
         else:
             return
-        if not is_ours:
+        if not is_local:
             self._publish(FORWARDED, msgspec.json.encode((session.id, _encode(message).decode())).decode())
 
     def receive_published(self, method: str, text: str) -> None:
