@@ -76,6 +76,7 @@ from jackstay.server.http._session_store import MemorySessionStore, SessionRecor
 from jackstay.server.http._sessions import Sessions, TooManySessionsError
 
 if TYPE_CHECKING:
+    from jackstay.server._changes import BusLink
     from jackstay.server._server import Server
     from jackstay.server.http._health import HealthCheck
 
@@ -142,8 +143,7 @@ class App:
             versions=server.options.versions,
             max_body_bytes=frame_bytes if options.max_body_bytes is None else options.max_body_bytes,
         )
-        is_shared = options.session_store is not None and options.session_store.is_shared
-        bus = server._bus if is_shared and server._bus is not None and server._bus.is_shared else None
+        bus = _worker_bus(server) if options.shares_sessions else None
         self._response_config = ResponseConfig(
             keepalive=options.keepalive,
             is_always_stream=options.response_format == "sse",
@@ -151,7 +151,7 @@ class App:
             max_stream_bytes=options.max_stream_bytes,
             retry=options.retry,
             auth=auth,
-            can_request=bus is not None or not is_shared,
+            can_request=bus is not None or not options.shares_sessions,
         )
         self._quota = Quota(options.max_subscription_bytes, options.max_all_subscription_bytes)
         self._sessions: Sessions | None = None
@@ -571,6 +571,11 @@ class App:
         assert self._sessions is not None
         self.server._remove_connection(session)
         self._sessions.forget(session)
+
+
+def _worker_bus(server: "Server") -> "BusLink | None":
+    """Return the bus to other processes, if there is one."""
+    return server._bus if server._bus is not None and server._bus.is_shared else None
 
 
 def _requires_id(headers: Headers) -> bool:

@@ -126,6 +126,11 @@ class HttpOptions(SettingsBase, frozen=True, kw_only=True):
             raise UsageError(f"{name} needs sessions=True", path=name)
 
     @property
+    def shares_sessions(self) -> bool:
+        """True if other workers may serve the same sessions."""
+        return self.session_store is not None and self.session_store.is_shared
+
+    @property
     def needs_one_process(self) -> bool:
         """True if sessions or events are kept in the memory of one process, so that several workers would lose them."""
         if not self.sessions:
