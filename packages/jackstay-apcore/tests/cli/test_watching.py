@@ -1,5 +1,6 @@
 """`--dynamic`: directories are watched."""
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable
@@ -8,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from apcore_mcp.bridge import Bridge
 from apcore_mcp.cli._loading import LoadedModules
 from apcore_mcp.cli._watching import Watch, scan
+from apcore_mcp.options import make_options
 
 Write = Callable[..., Path]
 
@@ -146,9 +149,153 @@ def test_thread_survives_a_failure(
     assert "cannot scan the directories" in caplog.text
 
 
-def test_file_outside_the_directories(modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_module_is_never_gone(modules: Path, write: Write) -> None:
+    """A module is replaced in one step, with one event; no other file is imported again."""
+    write("modules/more.py", "More")
     loaded = LoadedModules([modules], [])
     watch = Watch(loaded)
+    registry = loaded.registry
+    events: list[tuple[str, str]] = []
+    registry.on("register", lambda name, _: events.append(("register", name)))
+    registry.on("unregister", lambda name, _: events.append(("unregister", name)))
+    other, gone = registry.get("more"), []
+    looked, ending = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not ending.is_set():
+            if registry.get("math.add") is None:
+                gone.append(1)
+            looked.set()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for number in range(20):
+            looked.clear()
+            assert looked.wait(60)
+            write("modules/math/add.py", f"Version {number:03}")
+            settle(watch)
+    finally:
+        ending.set()
+        thread.join()
+    assert not gone
+    assert events == [("register", "math.add")] * 20
+    assert described(loaded) == {"math.add": "Version 019", "more": "More"}
+    assert registry.get("more") is other
+
+
+def test_failed_import_keeps_the_module(modules: Path, write: Write, caplog: pytest.LogCaptureFixture) -> None:
+    loaded = LoadedModules([modules], [])
+    watch = Watch(loaded)
+    old = loaded.registry.get("math.add")
+    for source in ("import no_such_package\n", "raise SystemExit(3)\n", "x = 1\n"):
+        caplog.clear()
+        (modules / "math" / "add.py").write_text(source)
+        settle(watch)
+        assert loaded.registry.get("math.add") is old
+        assert "cannot load the changed module math.add, the old one stays" in caplog.text
+    write("modules/math/add.py", "Mended")
+    settle(watch)
+    assert described(loaded) == {"math.add": "Mended"}
+
+
+def test_replaced_module_is_unloaded_after_its_calls(modules: Path, write: Write) -> None:
+    loaded = LoadedModules([modules], [])
+    watch = Watch(loaded)
+    order: list[str] = []
+    loaded.registry.get("math.add").on_unload = lambda: order.append("unloaded")
+    loaded.registry.wait_for_calls = lambda name: order.append(f"waited for {name}")
+    write("modules/math/add.py", "New")
+    settle(watch)
+    assert order == ["waited for math.add", "unloaded"]
+    loaded.registry.get("math.add").on_unload = lambda: 1 / 0
+    write("modules/math/add.py", "Newer")
+    settle(watch)
+    assert described(loaded) == {"math.add": "Newer"}
+
+
+def test_module_that_waits_for_another_is_loaded_with_it(modules: Path, write: Write) -> None:
+    write("modules/late.py", "Late")
+    (modules / "late_meta.yaml").write_text("dependencies: [{module_id: early}]\n")
+    loaded = LoadedModules([modules], [])
+    assert "late" in loaded.unloaded
+    watch = Watch(loaded)
+    write("modules/early.py", "Early")
+    settle(watch)
+    assert described(loaded) == {"math.add": "Add", "early": "Early", "late": "Late"}
+    assert loaded.unloaded == {}
+
+
+def test_bindings_are_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bindings = tmp_path / "bindings"
+    bindings.mkdir()
+    row = (
+        "  - {{module_id: {0}, target: 'os.path:basename', description: {1}, "
+        "input_schema: {{type: object}}, output_schema: {{type: object}}}}\n"
+    )
+    file = bindings / "a.binding.yaml"
+    file.write_text("bindings:\n" + row.format("one", "First"))
+    loaded = LoadedModules([], [bindings])
+    watch = Watch(loaded)
+    assert described(loaded) == {"one": "First"}
+    file.write_text("bindings:\n" + row.format("one", "Changed") + row.format("two", "Second"))
+    settle(watch)
+    assert described(loaded) == {"one": "Changed", "two": "Second"}
+    file.write_text("bindings: 7\n")
+    settle(watch)
+    assert described(loaded) == {"one": "Changed", "two": "Second"}
+    assert f"skipped {file}" in caplog.text
+    other = bindings / "b.binding.yaml"
+    other.write_text("bindings:\n" + row.format("one", "Stolen") + row.format("three", "Third"))
+    settle(watch)
+    assert described(loaded) == {"one": "Changed", "two": "Second", "three": "Third"}
+    assert "one is the id of another module" in caplog.text
+    file.write_text("bindings:\n" + row.format("two", "Second"))
+    other.unlink()
+    settle(watch)
+    assert described(loaded) == {"two": "Second"}
+
+
+MODULES, CHANGES, CALLERS = 20, 8, 8
+
+
+async def test_no_call_fails_while_a_module_changes(modules: Path, write: Write) -> None:
+    for number in range(MODULES):
+        write(f"modules/more{number}.py", "More")
+    loaded = LoadedModules([modules], [])
+    watch = Watch(loaded)
+    bridge = Bridge(loaded.registry, make_options(dynamic=True))
+    failed: list[str] = []
+    calls, changes = 0, []
+    bridge.catalogue.subscribe(changes.append)
+    is_changing = True
+
+    async def call() -> None:
+        nonlocal calls
+        while is_changing:
+            result = await bridge.router.handle_call("math.add", {"a": 1})
+            calls += 1
+            if result.is_error:
+                failed.append(result.text)
+
+    def change() -> None:
+        for number in range(CHANGES):
+            write("modules/math/add.py", f"Version {number:03}")
+            settle(watch)
+
+    callers = [asyncio.ensure_future(call()) for _ in range(CALLERS)]
+    try:
+        await asyncio.to_thread(change)
+    finally:
+        is_changing = False
+        await asyncio.gather(*callers)
+        bridge.close()
+    assert (failed, len(changes)) == ([], CHANGES)
+    assert calls > CALLERS
+
+
+def test_file_outside_the_directories(modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = LoadedModules([modules], [])
     given: Any = {tmp_path / "elsewhere.py"}
-    watch._apply(set(), given)
+    loaded.reload(set(), given)
     assert described(loaded) == {"math.add": "Add"}

@@ -128,6 +128,7 @@ def _serve(loaded: "LoadedModules", options: ServeOptions, is_loaded: Callable[[
     with open_bridge(loaded.registry, options, loaded.unloaded) as bridge:
         if watch is not None:
             loaded.on_unloaded = bridge.catalogue.set_undiscovered
+            loaded.registry.wait_for_calls = bridge.router.wait_for_calls
             watch.start()
         is_loaded()
         if options.explorer and options.transport != "stdio":

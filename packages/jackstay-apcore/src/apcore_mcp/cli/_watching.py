@@ -1,18 +1,19 @@
 """`--dynamic`: a thread that polls the directories once a second and loads added, changed and removed modules.
 
-A file is loaded when two successive scans are equal, so that a file is not loaded while it is written. A file that
-cannot be compiled does not replace the working module.
+A file is loaded when two successive scans are equal, so that a file is not loaded while it is written. Only changed
+files are loaded. A file that cannot be loaded does not replace the working module.
 """
 
 import logging
 import threading
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from apcore.registry.metadata import load_metadata  # type: ignore[import-untyped]  # apcore ships no types
 
-from apcore_mcp.cli._loading import LoadedModules, files_in
+from apcore_mcp.cli._loading import BINDING, LoadedModules, bindings_in, files_in
 
 logger = logging.getLogger("apcore_mcp.cli")
 
@@ -62,41 +63,28 @@ class Watch:
         # An unstable file keeps its old state, so that it is still a change in the next scan.
         remaining = {file: state for file, state in self._known.items() if file not in removed}
         self._known = {**remaining, **{file: current[file] for file in changed}}
-        self._apply({file for file in changed if _is_loadable(file)}, removed)
-
-    def _apply(self, changed: set[Path], removed: set[Path]) -> None:
-        registry = self._loaded.registry
-        for file in (*removed, *changed):
-            module_id = self._loaded.module_id(_source(file))
-            if module_id is not None and registry.has(module_id):
-                registry.unregister(module_id)
-        # Also after removals: a module without its metadata file still exists, and skipped files may be gone.
-        self._loaded.discover()
+        self._loaded.reload({file for file in changed if _is_loadable(file)}, removed)
 
 
 def scan(loaded: LoadedModules) -> dict[Path, tuple[int, int]]:
     """Return the state of every file that apcore would load."""
     found: dict[Path, tuple[int, int]] = {}
-    for directory in loaded.directories:
-        for file in files_in(directory, "*.py", "*_meta.yaml"):
-            try:
-                state = file.stat()
-            except OSError:
-                continue  # removed meanwhile
-            found[file] = state.st_mtime_ns, state.st_size
+    modules = (files_in(directory, "*.py", "*_meta.yaml") for directory in loaded.directories)
+    bindings = (bindings_in(directory) for directory in loaded.bindings)
+    for file in chain.from_iterable((*modules, *bindings)):
+        try:
+            state = file.stat()
+        except OSError:
+            continue  # removed meanwhile
+        found[file] = state.st_mtime_ns, state.st_size
     return found
-
-
-def _source(file: Path) -> Path:
-    """Return the module file of a file, which may be a metadata file."""
-    return file.with_name(file.name.replace("_meta.yaml", ".py"))
 
 
 def _is_loadable(file: Path) -> bool:
     try:
         if file.suffix == ".py":
             compile(file.read_bytes(), str(file), "exec")
-        else:
+        elif not file.name.endswith(BINDING):
             load_metadata(file)
     except Exception as error:  # noqa: BLE001  # any error of a user's file
         logger.warning("cannot load %s: %s", file, error)

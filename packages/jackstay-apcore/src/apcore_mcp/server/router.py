@@ -57,6 +57,9 @@ MAX_OUTPUT_DEPTH = 100
 MAX_TEXT_COPY = 4 * 1024 * 1024
 
 
+# How long a replaced module waits for its calls before it is unloaded, in seconds.
+MAX_UNLOAD_WAIT = 30.0
+
 # Types with a conventional form in JSON, encoded by msgspec (a datetime is a date).
 _SCALARS = (date, clock_time, timedelta, Decimal, UUID, bytes, bytearray, memoryview)
 
@@ -130,6 +133,8 @@ class ExecutionRouter:
         self._errors = error_mapper or ErrorMapper()
         self._rules: dict[str, tuple[Entry, ArgumentRules]] = {}
         self._listeners: list[CallListener] = []
+        # The calls that run, by module.
+        self._running: dict[str, set[CancelToken]] = {}
         self._owns_loop = owns_loop
         self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 
@@ -144,6 +149,13 @@ class ExecutionRouter:
     def on_call(self, listener: CallListener) -> None:
         """Call `listener` at the end of every call."""
         self._listeners.append(listener)
+
+    def wait_for_calls(self, module_id: str, timeout: float = MAX_UNLOAD_WAIT) -> None:
+        """Wait until the present calls of a module have ended, on a thread without an event loop."""
+        before = set(self._running.get(module_id, ()))
+        end = time.monotonic() + timeout
+        while before & self._running.get(module_id, set()) and time.monotonic() < end:
+            time.sleep(0.05)
 
     async def handle_call(
         self, tool_name: str, arguments: dict[str, Any] | None, caller: Caller | None = None
@@ -167,6 +179,8 @@ class ExecutionRouter:
             install_thread_pool(loop, owns_loop=self._owns_loop)
         token = _CallerCancelToken(caller)
         context = self._context(caller, token)
+        running = self._running.setdefault(entry.id, set())
+        running.add(token)
         trace_reset = TRACE_ID.set(context.trace_id)
         secrets_reset = SECRETS.set(Secrets(arguments or {}, entry.redact))
         try:
@@ -181,6 +195,7 @@ class ExecutionRouter:
             outcome = "error"
             return self._errors.to_mcp_error(error)
         finally:
+            running.discard(token)
             seconds = time.perf_counter() - started
             if outcome is not None:
                 _logger.info("tool call %s: %s in %.1f ms", entry.id, outcome, seconds * 1000)
@@ -417,6 +432,7 @@ def _merge(base: dict[str, Any], more: Mapping[str, Any]) -> None:
 __all__ = [
     "MAX_OUTPUT_DEPTH",
     "MAX_TEXT_COPY",
+    "MAX_UNLOAD_WAIT",
     "CallListener",
     "Caller",
     "ExecutionRouter",
