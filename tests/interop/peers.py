@@ -18,7 +18,7 @@ class Peer:
     name: str
     registry: str  # "PyPI" or "npm"
     packages: tuple[str, ...]
-    role: str  # "server", "client", "both", "bridge", "tool", "suite", or "models"
+    role: str  # "server", "client", "both", "bridge", "tool", "suite", "models" or "documents"
     program: str = ""  # of a server or a command: relative to its environment
     lock: Path | None = None  # the lock file of an npm package
     under: Path = HOME
@@ -73,6 +73,11 @@ PEERS = (
          "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"),
     Peer("pyright", "npm", ("pyright@1.1.414",), "tool", "node_modules/pyright/index.js"),
     Peer("vitepress", "npm", ("vitepress@1.6.4",), "tool", "node_modules/vitepress/bin/vitepress.js"),
+    # A client that builds requests from OpenAPI documents, and documents.
+    Peer("swagger", "npm", ("swagger-client@3.38.4",), "client"),
+    Peer("octokit", "npm", ("@octokit/openapi@23.0.2",), "documents"),
+    Peer("figma", "npm", ("@figma/rest-api-spec@0.43.0",), "documents"),
+    Peer("oas-examples", "npm", ("@readme/oas-examples@8.2.2",), "documents"),
     # Late releases whose newest revision is the named one. Only their models are used.
     Peer("models-2024-11-05", "PyPI", ("mcp==1.6.0",), "models"),
     Peer("models-2025-03-26", "PyPI", ("mcp==1.9.4",), "models"),

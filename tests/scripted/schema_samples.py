@@ -81,7 +81,9 @@ def _join(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 def _object(schema: dict[str, Any], root: Any, variant: int, depth: int) -> dict[str, Any]:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     if {"text", "base64"} <= properties.keys():  # a file, which has one of the two
-        return {"base64": "AAH/"} if variant % 2 else {"text": "line\r\né", "filename": 'a "b".txt'}
+        return (
+            {"base64": "AAH/", "filename": "a.bin"} if variant % 2 else {"text": "line\r\né", "filename": 'a "b".txt'}
+        )
     if depth > 5:
         # Deeper than this, a required member that contains itself has no value.
         properties = {name: properties[name] for name in required if name in properties and depth < 20}

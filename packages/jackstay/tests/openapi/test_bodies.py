@@ -189,6 +189,17 @@ def test_the_parts_of_a_multipart_body() -> None:
     assert send(content, value) == send(content, value), "equal requests have equal bytes"
 
 
+def test_a_part_has_a_style_since_31() -> None:
+    schema = {"properties": {"a": {"type": "object"}, "b": {"type": "array", "items": {"type": "string"}}}}
+    encoding = {"a": {"style": "deepObject"}, "b": {"style": "pipeDelimited", "explode": False}}
+    content = {"multipart/form-data": {"schema": schema, "encoding": encoding}}
+    value = {"a": {"k ": "é%"}, "b": ["x", "y"]}
+    shown = [(head["Content-Disposition"], body) for head, body in parts(content, value)]
+    assert shown == [('form-data; name="a[k ]"', "é%".encode()), ('form-data; name="b"', b"x|y")]
+    _, body = send(content, value, "3.0.3")
+    assert b'{"k ":"\xc3\xa9%"}' in body
+
+
 def test_the_boundary_does_not_occur_in_the_content() -> None:
     content = {"multipart/form-data": {"schema": {"properties": {"a": {"type": "string"}}}}}
     content_type, _ = send(content, {"a": "x"})

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote
 
 import msgspec
 
@@ -115,6 +115,8 @@ def _read_form(document: Document, media: Node, body: Body) -> Body:
     if not _collect(document, schema, properties, required, 0):
         properties.clear()
     encodings = {name: _read_encoding(node) for name, node in document.members(document.member(media, "encoding"))}
+    if body.kind == "multipart" and document.is_30:  # only 3.1 has styles for the parts ("Encoding Object")
+        encodings = {name: Encoding(content_type=row.content_type) for name, row in encodings.items()}
     files = {name for name, place in properties.items() if _is_file(document, place)}
     lists = {name for name, place in properties.items() if _is_file(document, _items_of(document, place))}
     if body.kind == "form":
@@ -304,6 +306,11 @@ def _parts(body: Body, value: Object) -> Iterator[_Part]:
         encoding = body.encodings.get(name, Encoding())
         # Several media types or a wildcard are a choice for the sender; the part then has the default.
         fixed = "" if "," in encoding.content_type or "*" in encoding.content_type else encoding.content_type
+        if encoding.style is not None:
+            for pair in styles.query(name, item, encoding.style, encoding.explode, styles.encode_component):
+                key, content = map(unquote, pair)  # a part is not percent-encoded
+                yield _Part(key, content.encode(), None, "")
+            continue
         for part in item if isinstance(item, list) else [item]:
             if part is None:
                 continue
