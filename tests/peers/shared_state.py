@@ -62,7 +62,7 @@ class FileEvents:
     async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
         rows = "SELECT number, data FROM events WHERE session = ? AND stream = ? ORDER BY number"
         found = self._db.execute(rows, (session, stream)).fetchall()
-        return [row for row in found if row[0] > after] if any(row[0] <= after for row in found) else None
+        return [row for row in found if row[0] > after] if found and found[0][0] <= after + 1 else None
 
     async def forget(self, session: str) -> None:
         self._db.execute("DELETE FROM events WHERE session = ?", (session,))

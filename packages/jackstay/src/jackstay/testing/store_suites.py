@@ -178,6 +178,7 @@ class EventStoreSuite:
             await store.append("s", "a", 0, b"")
             for number in range(1, 64):
                 await store.append("s", "a", number, b"%1024d" % number)
+            assert (await store.replay("s", "a", -1) or [])[:2] == [(0, b""), (1, b"%1024d" % 1)]
             for after in (0, 1, 31, 62, 63):
                 found = await store.replay("s", "a", after)
                 assert found == [(number, b"%1024d" % number) for number in range(after + 1, 64)]

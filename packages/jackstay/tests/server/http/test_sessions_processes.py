@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jackstay import Client, connect
+from jackstay import Client, McpError, connect
 from jackstay.types import ElicitResult
 from peers.shared_processes import SharedServers, shared_servers
 
@@ -98,3 +98,18 @@ async def test_a_session_ends_in_all_processes(servers: SharedServers) -> None:
     with pytest.raises(Exception):  # noqa: B017  # the client was stopped
         await call
     await asyncio.to_thread(servers.processes[begun].wait_for_line, "cancelled", counts[begun] + 1)
+
+
+async def test_the_call_of_a_killed_process_ends_with_an_unknown_outcome(tmp_path: Path) -> None:
+    """The client resumes its stream at the other process, which learns that the first one is dead."""
+    with shared_servers(tmp_path, has_events=True) as servers:
+        async with new_client(servers, HANDSHAKE) as client:
+            await asyncio.gather(*(client.tools.call("pid") for _ in range(4)))
+            has_begun = asyncio.Event()
+            call = asyncio.ensure_future(client.tools.call("wait", on_progress=lambda _: has_begun.set()))
+            begun = await asyncio.to_thread(servers.wait_for_next, "begun")
+            await has_begun.wait()
+            servers.processes[begun].process.kill()
+            with pytest.raises(McpError, match="whether the request completed is unknown") as caught:
+                await call
+            assert caught.value.may_have_run

@@ -178,6 +178,42 @@ async def test_the_get_stream_goes_on_at_another_worker() -> None:
         assert not resumed.is_over
 
 
+def test_the_stream_of_a_dead_worker_ends_with_an_error() -> None:
+    """Its client does not know whether the request completed, and must not wait for ever."""
+
+    async def test() -> None:
+        async with workers(SharedChanges(), event_store=MemoryEventStore()) as both:
+            gate = Gate(both.apps[0].server)
+            await both.open_session()
+            sessions = both.apps[0]._sessions
+            assert sessions is not None
+            call = both.first.start("POST", tool("wait", 7))
+            await gate.began.wait()
+            last = (await call.event()).id
+            call.disconnect()
+            await call.end()
+            await asyncio.sleep(60)
+            while_alive = await listening(both.second, last)
+            await while_alive.end()
+            assert while_alive.messages == []
+            assert sessions._sweep is not None
+            sessions._sweep.cancel()  # nothing is received from this worker any more
+            await both.second.post(tool("echo", text="a"))
+            await asyncio.sleep(60)
+            afterwards = await listening(both.second, last)
+            await afterwards.end()
+            (response,) = afterwards.messages
+            assert response["id"] == 7
+            assert response["error"]["data"] == {"outcome": "unknown", "mayHaveRun": True}
+            forgotten = await both.second.request(
+                "GET", headers={"accept": "text/event-stream", "last-event-id": last.replace(".1-", ".2-")}
+            )
+            assert forgotten.status == 400
+            gate.open.set()
+
+    run_on_fake_clock(test())
+
+
 # --- the record -------------------------------------------------------------------------------------------------------
 
 

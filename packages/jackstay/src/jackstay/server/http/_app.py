@@ -60,6 +60,7 @@ from jackstay.server.http._disconnect_poller import DisconnectPoller
 from jackstay.server.http._legacy import LegacyConnection
 from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
+from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import Post, ResponseConfig
 from jackstay.server.http._principal import (
     ANONYMOUS,
@@ -70,7 +71,6 @@ from jackstay.server.http._principal import (
     thread_queue_key,
 )
 from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, UNAVAILABLE
-from jackstay.server.http._request_ids import RequestIds
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import MemorySessionStore, SessionRecord
 from jackstay.server.http._sessions import Sessions, TooManySessionsError
@@ -154,20 +154,9 @@ class App:
             can_request=bus is not None or not options.shares_sessions,
         )
         self._quota = Quota(options.max_subscription_bytes, options.max_all_subscription_bytes)
-        self._sessions: Sessions | None = None
-        self._request_ids = RequestIds()
         self._session_ended = self._end_session  # one bound method for all sessions
-        if options.sessions:
-            self._sessions = Sessions(
-                self._make_session,
-                MemorySessionStore() if options.session_store is None else options.session_store,
-                options.event_store,
-                ttl=options.session_ttl,
-                limit=options.max_sessions,
-                publish=None if bus is None else bus.publish,
-            )
-            if bus is not None:
-                bus.workers.add(self._sessions)
+        self._workers = PeerWorkers()
+        self._sessions = self._make_sessions(bus) if options.sessions else None
         # HTTP+SSE opens a stream on GET even without sessions.
         self._legacy_endpoint = msgspec.structs.replace(self._endpoint, has_sessions=True)
         self._legacy: dict[str, LegacyConnection] = {}
@@ -544,6 +533,21 @@ class App:
     def _all_sessions(self) -> list[Session]:
         return [] if self._sessions is None else self._sessions.all
 
+    def _make_sessions(self, bus: "BusLink | None") -> Sessions:
+        options = self.options
+        sessions = Sessions(
+            self._make_session,
+            MemorySessionStore() if options.session_store is None else options.session_store,
+            options.event_store,
+            ttl=options.session_ttl,
+            limit=options.max_sessions,
+            publish=None if bus is None else bus.publish,
+            workers=self._workers,
+        )
+        if bus is not None:
+            bus.workers.add(sessions)
+        return sessions
+
     def _make_session(self, record: SessionRecord | None) -> Session:
         session = Session(
             self._connection_config(),
@@ -551,7 +555,7 @@ class App:
             events=self.options.event_store,
             ended=self._session_ended,
             record=record,
-            request_ids=self._request_ids,
+            workers=self._workers,
         )
         if record is not None:
             session.owner = thread_queue_key(record.principal)

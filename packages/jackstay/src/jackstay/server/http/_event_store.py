@@ -6,6 +6,7 @@ received and gets the later events of that stream (2025-11-25 basic/transports, 
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -16,7 +17,9 @@ from jackstay.errors import UsageError
 class EventStore(Protocol):
     """Stores the events of streams. Stream names are unique within a session.
 
-    If `append` raises, the error is logged and the event cannot be resumed.
+    If `append` raises, the error is logged and the event cannot be resumed. A store may have a method
+    `async append_many(session, events)` with a list of (stream, number, data), which is called instead: one call for
+    what was sent in one turn of the loop.
     """
 
     @property
@@ -27,10 +30,23 @@ class EventStore(Protocol):
         """Store an event. The numbers of one stream arrive in order."""
 
     async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
-        """Return the events of a stream after a number, in order, or None if some of them are not stored (any more)."""
+        """Return the events of a stream after a number, in order, or None if some of them are not stored (any more).
+
+        After -1 are all events.
+        """
 
     async def forget(self, session: str) -> None:
         """Delete the events of a session that has ended. A shared store must also expire abandoned sessions itself."""
+
+
+async def append_all(store: EventStore, session: str, events: Sequence[tuple[str, int, bytes]]) -> None:
+    """Store events (stream, number, data) with one call, if the store has `append_many(session, events)`."""
+    append_many = getattr(store, "append_many", None)
+    if append_many is not None:
+        await append_many(session, events)
+        return
+    for stream, number, data in events:
+        await store.append(session, stream, number, data)
 
 
 class _SessionEvents(msgspec.Struct):

@@ -8,7 +8,7 @@ and a GET with `Last-Event-ID` resumes it. Handlers run in tasks of their own: c
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -21,11 +21,14 @@ from jackstay.protocol.wire import Batch, Message, Request, encode_event
 from jackstay.server._driver import Caller, ConnectionConfig, Driver, perform_table
 from jackstay.server.http._asgi import HeaderLines, Receive, Send, respond, wait_for_disconnect
 from jackstay.server.http._channel import Channel
-from jackstay.server.http._event_store import EventStore
+from jackstay.server.http._event_store import EventStore, append_all
+from jackstay.server.http._orphans import end_stream
+from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import ResponseConfig, cancelled_response, whole_response
 from jackstay.server.http._session_store import SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES
+from jackstay.types import encode_json
 
 logger = logging.getLogger("jackstay.server.http")
 
@@ -66,6 +69,7 @@ class Session(Driver):
         "_saving",
         "_standalone",
         "_unsaved",
+        "_workers",
         "caller_key",
         "ended",
         "id",
@@ -82,12 +86,12 @@ class Session(Driver):
         response_config: ResponseConfig,
         events: EventStore | None,
         ended: "Callable[[Session], None]",
+        workers: PeerWorkers,
         record: SessionRecord | None = None,
-        request_ids: Iterator[int] | None = None,
     ) -> None:
         client = None if record is None else record.client
         version = None if client is None else client.version
-        core = ServerConnection(config.server_config, version=version, client=client, request_ids=request_ids)
+        core = ServerConnection(config.server_config, version=version, client=client, request_ids=workers)
         super().__init__(config, core)
         self.id = ""
         self.ended = ended
@@ -100,6 +104,7 @@ class Session(Driver):
         self.unsaved = self.revision = 0
         self._response_config = response_config
         self._events = events
+        self._workers = workers
         self._open_responses = 0
         # The channel of the POST that is being processed: refusals by the core are sent on it.
         self._receiving: Channel | None = None
@@ -246,12 +251,13 @@ class Session(Driver):
         basic/transports, "Sending Messages to the Server"). Earlier revisions get none: their clients would fail to
         parse it.
         """
-        # The random prefix keeps names unique when another worker serves the session and counts from one again.
-        prefix, count = self._names or (secrets.token_hex(4), 0)
+        # The prefix keeps names unique when another worker serves the session, or this one restores it, and counts from
+        # one again.
+        prefix, count = self._names or (f"{self._workers.name}_{secrets.token_hex(4)}", 0)
         self._names = prefix, count + 1
         channel.name = f"{prefix}{_STANDALONE if channel is self._standalone else f'.{count + 1}'}"
         self._by_name[channel.name] = channel
-        self._save(channel, b"")
+        self._save(channel, encode_json(list(channel.ids)))  # never sent; for `end_stream`
         return self._prime(channel)
 
     def _prime(self, channel: Channel) -> bytes:
@@ -365,6 +371,7 @@ class Session(Driver):
         return channel, missed or [self._prime(channel)]
 
     async def _resume(self, last_event_id: str) -> tuple[Channel, list[bytes]] | ErrorResponse:
+        assert self._events is not None
         name, _, digits = last_event_id.rpartition("-")
         if not name or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
             return _NO_EVENT
@@ -375,10 +382,16 @@ class Session(Driver):
         missed = await self._missed_events(channel, int(digits))
         if missed is None:
             return _NO_EVENT
-        if name.endswith(_STANDALONE) and name not in self._by_name:
+        if name in self._by_name:
+            return channel, missed
+        if name.endswith(_STANDALONE):
             # That of another worker, which may have died: from now on this worker has the GET stream.
             channel, first = await self._open_standalone()
             missed += first
+        elif self._workers.is_gone(name.partition("_")[0], self._loop.time()):
+            if not await end_stream(self._events, self.id, name):
+                return _NO_EVENT
+            return channel, await self._missed_events(channel, int(digits)) or []
         return channel, missed
 
     def _attach(self, channel: Channel) -> Stream:
@@ -495,9 +508,10 @@ class Session(Driver):
         assert self._events is not None
         try:
             while self._unsaved:
-                name, number, data = self._unsaved.pop(0)
+                batch = self._unsaved[: MAX_UNSAVED if hasattr(self._events, "append_many") else 1]
+                del self._unsaved[: len(batch)]
                 try:
-                    await self._events.append(self.id, name, number, data)
+                    await append_all(self._events, self.id, batch)
                 except Exception:  # a user's store may raise anything
                     logger.exception("session %d: the event store failed; an event was not stored", self.number)
         finally:

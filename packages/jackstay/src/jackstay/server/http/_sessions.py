@@ -31,6 +31,7 @@ from jackstay.protocol.wire import (
 from jackstay.server._changes import WORKER_METHOD, ChangeListener
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import EventStore
+from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import NO_CHANGE, SessionChange, SessionRecord, SessionStore
 
@@ -48,6 +49,8 @@ EVICTION_BATCH = 100
 # Messages of the bus: the record of a session has changed or was deleted; a message for the worker that it concerns.
 CHANGED = f"{WORKER_METHOD}session_changed"
 FORWARDED = f"{WORKER_METHOD}session_message"
+# A worker is alive.
+ALIVE = f"{WORKER_METHOD}worker_alive"
 
 # Requests and notifications that change the stored record of a session.
 _CHANGING = frozenset({"logging/setLevel", "notifications/initialized", "resources/subscribe", "resources/unsubscribe"})
@@ -76,9 +79,11 @@ class Sessions:
         *,
         ttl: float,
         limit: int,
+        workers: PeerWorkers,
         publish: ChangeListener | None = None,
     ) -> None:
         self._make = make
+        self._workers = workers
         self._publish = publish
         self._store = store
         self._events = events
@@ -210,6 +215,10 @@ class Sessions:
 
     def receive_published(self, method: str, text: str) -> None:
         """Receive a message of the bus, also of this worker. Thread-safe."""
+        if method == ALIVE:
+            if self._loop is not None:
+                self._workers.received(text, self._loop.time())
+            return
         id, frame = _read_forwarded(text) if method == FORWARDED else (text, "")
         session = self._open.get(id)
         if session is None:
@@ -276,6 +285,9 @@ class Sessions:
         loop = asyncio.get_running_loop()
         if self._sweep is None or self._loop is not loop:
             self._loop = loop
+            if self._publish is not None:
+                self._workers.watch(loop.time())
+                self._publish(ALIVE, self._workers.name)
             self._sweep = loop.call_later(self._sweep_interval, self._sweep_idle)
 
     def _sweep_idle(self) -> None:
