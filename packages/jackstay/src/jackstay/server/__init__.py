@@ -12,7 +12,7 @@ __all__, __getattr__, __dir__ = attach(
         "._context": "ClientDescription Context Elicited HttpRequest",
         "._depends": "Depends",
         "._dispatch": "Middleware Next OnInvalidArguments",
-        "._driver": "Driver Handlers Outcome",
+        "._driver": "Caller Driver Handlers Outcome",
         "._failures": "InsufficientScopeError ResourceNotFoundError ToolError",
         "._hooks": "CallNext Hooks",
         "._middleware": (

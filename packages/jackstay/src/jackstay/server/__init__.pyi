@@ -7,7 +7,7 @@ from jackstay.server._content import Audio, Image
 from jackstay.server._context import ClientDescription, Context, Elicited, HttpRequest
 from jackstay.server._depends import Depends
 from jackstay.server._dispatch import Middleware, Next, OnInvalidArguments
-from jackstay.server._driver import Driver, Handlers, Outcome
+from jackstay.server._driver import Caller, Driver, Handlers, Outcome
 from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError
 from jackstay.server._hooks import CallNext, Hooks
 from jackstay.server._middleware import MemoryMiddlewareStore, MiddlewareStore, RateLimit, ResponseCache, ResponseSizeLimit, Retry, StructuredLogging, Timing
@@ -19,4 +19,4 @@ from jackstay.server._server import Server, find_server
 from jackstay.server._telemetry import EVENTS, Fields, Listener
 from jackstay.server._tracing import trace_requests
 
-__all__ = ["ALL", "Audio", "CAPABILITIES", "CHANGES", "CallNext", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "Driver", "EVENTS", "Elicited", "Fields", "Handlers", "Hooks", "HttpRequest", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryChanges", "MemoryMiddlewareStore", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "StructuredLogging", "Timing", "ToolError", "clients_of", "find_server", "make_entry", "mount_servers", "read_key", "trace_requests"]
+__all__ = ["ALL", "Audio", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "Driver", "EVENTS", "Elicited", "Fields", "Handlers", "Hooks", "HttpRequest", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryChanges", "MemoryMiddlewareStore", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "StructuredLogging", "Timing", "ToolError", "clients_of", "find_server", "make_entry", "mount_servers", "read_key", "trace_requests"]

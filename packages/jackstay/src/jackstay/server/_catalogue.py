@@ -20,7 +20,7 @@ from jackstay import protocol
 from jackstay.errors import UsageError, did_you_mean
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.server import ListOptions
-from jackstay.server._entries import Entry
+from jackstay.server._entries import Entry, check_tags
 from jackstay.server._pages import Position, read_cursor, write_cursor
 
 # Loaded by `_registration` when the first entry of a kind is registered.
@@ -263,6 +263,11 @@ class Catalogue:
         has_tools, has_prompts = (bool(entries.rows or entries.disabled) for entries in (self._tools, self._prompts))
         return has_tools, has_resources, has_prompts, bool(self._completions)
 
+    @property
+    def versions(self) -> tuple[int, int, int, int]:
+        """How often each list has changed."""
+        return self._tools.version, self._resources.version, self._templates.version, self._prompts.version
+
     def find_tool(self, name: str) -> ToolEntry | None:
         """Return the tool of this name, or the one that `listed_name` maps it to; None if there is none."""
         rows = self._tools.rows
@@ -405,6 +410,34 @@ class Catalogue:
         entries = self._entries(kind)
         row = entries.rows.get(key) or entries.disabled.get(key)
         return row is not None and row[0] not in block
+
+    def set_enabled(self, keys: tuple[str, ...], tags: Iterable[str], *, enabled: bool) -> None:
+        """Enable or disable the entries with these keys or one of these tags, with one notification for each list.
+
+        Raises:
+            UsageError: for an unknown key, and for neither keys nor tags.
+        """
+        wanted = check_tags(tags)
+        if not keys and not wanted:
+            raise UsageError("enable() and disable() need names, URIs or tags", path="keys")
+        changed: list[Kind] = []
+        with self._lock:
+            lists: tuple[Entries[Any], ...] = (self._tools, self._resources, self._templates, self._prompts)
+            for key in keys:
+                if not any(key in entries for entries in lists):
+                    known = [name for entries in lists for name in (*entries.rows, *entries.disabled)]
+                    raise UsageError(f"no such tool, resource or prompt: {key!r}{did_you_mean(key, known)}", path=key)
+            for entries in lists:
+                rows = {
+                    key: (number, msgspec.structs.replace(entry, enabled=enabled))
+                    for key, (number, entry) in (entries.disabled if enabled else entries.rows).items()
+                    if key in keys or not wanted.isdisjoint(entry.tags)
+                }
+                if rows:
+                    entries.add(rows)
+                    changed.append(entries.kind)
+        for kind in changed:
+            self._notify_changed(kind)
 
     def _notify_changed(self, kind: Kind) -> None:
         # Outside the lock: the callback may read or change the catalogue.

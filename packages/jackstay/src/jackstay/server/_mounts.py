@@ -500,6 +500,8 @@ def mount_servers(host: Server, mounts: Iterable[Mount]) -> None:
         host._mounts = Mounts(host)
         if "_dispatch" in host.__dict__:
             host._mounts.install(host._dispatch)
+            if host._views is not None:  # which entries a caller sees is decided first
+                host._views.install(host._dispatch)
     for mount in mounts:
         host._mounts.add(mount)
 

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from jackstay.server._changes import ChangeBus
     from jackstay.server._connection import Connection
     from jackstay.server._dispatch import Dispatch, Middleware, OnInvalidArguments
-    from jackstay.server._driver import ConnectionConfig, Driver, Handlers
+    from jackstay.server._driver import Caller, ConnectionConfig, Driver, Handlers
     from jackstay.server._hooks import Hooks
     from jackstay.server._input_required import KeyRing
     from jackstay.server._keywords import ServerKeywords
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         ToolKeywords,
     )
     from jackstay.server._tools import ToolEntry
+    from jackstay.server._visibility import Views
     from jackstay.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
     from jackstay.transport import Target
     from jackstay.types import CallToolResult, PromptReference, ResourceTemplateReference, Tool
@@ -93,6 +94,7 @@ class Server:
         self._telemetry = Telemetry(name)
         self._state_keys: KeyRing | None = None
         self._middleware: tuple[Middleware, ...] = ()
+        self._views: Views | None = None
         self._on_invalid_arguments = on_invalid_arguments
         for item in middleware if isinstance(middleware, Sequence) else (middleware,):
             self.add_middleware(item)
@@ -169,20 +171,25 @@ class Server:
     @cached_property
     def _dispatch(self) -> Dispatch:
         """The request dispatcher. Created with the first connection, because its imports are slow."""
+        dispatch = self._make_dispatch(self.catalogue)
+        dispatch.middleware = self._middleware
+        dispatch.lifespan = self._lifespan
+        if self._mounts is not None:
+            self._mounts.install(dispatch)
+        if self._views is not None:
+            self._views.install(dispatch)
+        return dispatch
+
+    def _make_dispatch(self, catalogue: Catalogue) -> Dispatch:
         from jackstay.server._dispatch import Dispatch  # noqa: PLC0415  # loaded on first use
 
-        dispatch = Dispatch(
-            self.catalogue,
+        return Dispatch(
+            catalogue,
             self._pool,
             key_ring=self._key_ring,
             round_timeout=self.options.round_timeout,
             on_invalid_arguments=self._on_invalid_arguments,
         )
-        dispatch.middleware = self._middleware
-        dispatch.lifespan = self._lifespan
-        if self._mounts is not None:
-            self._mounts.install(dispatch)
-        return dispatch
 
     @property
     def _handlers(self) -> Handlers:
@@ -338,6 +345,48 @@ class Server:
         """Remove prompts by name. Raises: UsageError for an unknown name."""
         self.catalogue.remove_prompts(*names)
 
+    def enable(self, *keys: str, tags: Iterable[str] = ()) -> None:
+        """Enable tools and prompts by name, resources by URI, and everything with one of these tags.
+
+        Raises: UsageError for an unknown key.
+        """
+        self.catalogue.set_enabled(keys, tags, enabled=True)
+
+    def disable(self, *keys: str, tags: Iterable[str] = ()) -> None:
+        """Disable entries, as `enable()` enables them: they are neither listed nor found."""
+        self.catalogue.set_enabled(keys, tags, enabled=False)
+
+    def visible(
+        self,
+        *keys: str,
+        tags: Iterable[str] = (),
+        scopes: Iterable[str] = (),
+        principals: Iterable[str] = (),
+        when: Callable[[Caller], object] | None = None,
+    ) -> None:
+        """Show entries only to some callers: those with all `scopes`, one of `principals`, for which `when` is true.
+
+        The entries are those with one of the names, URIs or tags; without any, all. For other callers they are unknown,
+        in lists and in calls. If several rules apply to an entry, a caller needs to fulfil all.
+
+        Raises: UsageError for a bad value, and for a rule without a condition.
+        """
+        from jackstay.server._visibility import make_rule  # noqa: PLC0415  # few servers need it
+
+        self._make_views().add(make_rule(keys, tags, scopes, principals, when))
+        for method in set(CHANGES.values()):
+            self._publish_change(method, "")
+
+    def _make_views(self) -> Views:
+        """Serve each class of callers with its own view of the catalogue from now on."""
+        if self._views is None:
+            from jackstay.server._visibility import Views  # noqa: PLC0415  # few servers need it
+
+            self._views = Views(self.catalogue, self._make_dispatch)
+            if "_dispatch" in self.__dict__:
+                self._views.install(self._dispatch)
+        return self._views
+
     def add_middleware(self, middleware: Middleware | Hooks) -> None:
         """Run this around every request, inside the middleware that was added before. Raises: UsageError."""
         if hasattr(middleware, "on_request"):
@@ -416,6 +465,9 @@ class Server:
             connections = list(self._connections.values())
         if uri:  # there may be thousands of connections, of which few have subscribed
             connections = [row for row in connections if row._subscriptions is not None and row._subscriptions.has(uri)]
+        if self._views is not None and self._bus is None and method in CHANGES.values():
+            is_concerned = self._views.concerned(method)
+            connections = [connection for connection in connections if is_concerned(connection.caller)]
         for connection in connections:
             connection.call(connection.changed, method, uri, params)
         for mount in self._mounted_in:
