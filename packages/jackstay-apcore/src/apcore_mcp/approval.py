@@ -31,8 +31,11 @@ _logger = traced("apcore_mcp.approval")
 # The maximum number of characters of arguments in a prompt. A longer prompt would not be read.
 MAX_PROMPT_ARGUMENTS: Final = 4000
 
-# An empty form: accepting it is the approval.
-FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+# Accepting it is the approval, unless the field is unset. Some clients do not show a form without a field.
+FORM: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Approve", "description": "Run it", "default": True}},
+}
 
 
 class ElicitationAnswer(Protocol):
@@ -129,7 +132,8 @@ async def request_approval(entry: "Entry", arguments: "Mapping[str, Any]", elici
     except Exception:
         _logger.exception("%s was not run: the approval could not be requested", entry.id)
         return f"Approval required: {entry.id} was not run, because the approval could not be requested."
-    if answer.is_accepted is True:
+    content = getattr(answer, "content", None) or {}
+    if answer.is_accepted is True and content.get("approve", True) is True:
         _logger.info("%s was approved", entry.id)
         return None
     _logger.warning("%s was not approved", entry.id)

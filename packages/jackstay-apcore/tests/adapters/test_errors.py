@@ -7,6 +7,7 @@ import apcore
 import pytest
 
 from apcore_mcp.adapters import ErrorMapper
+from jackstay.types import TextContent
 
 mapper = ErrorMapper()
 
@@ -51,7 +52,10 @@ MESSAGES = [
         apcore.CallFrequencyExceededError(module_id="a", count=9, max_repeat=3, call_chain=["secret"]),
         "Call frequency limit exceeded",
     ),
-    (apcore.ModuleError(code="OUT_OF_STOCK", message="secret shelf"), "Module error: OUT_OF_STOCK"),
+    (
+        apcore.ModuleError(code="OUT_OF_STOCK", message="empty shelf"),
+        "Module error: OUT_OF_STOCK\nMessage: empty shelf",
+    ),
     (apcore.ModuleExecuteError(module_id="a", message="raised OSError: /secret"), "Internal error occurred"),
     (RuntimeError("/secret/path"), "Internal error occurred"),
 ]
@@ -114,3 +118,35 @@ def test_format_validation_errors() -> None:
 def test_lone_surrogate_is_replaced() -> None:
     """A lone surrogate cannot be encoded as UTF-8."""
     assert mapper.to_mcp_error(apcore.InvalidInputError(message="x\ud800")).text == "Invalid input: x?"
+
+
+def test_what_the_author_wrote_is_kept() -> None:
+    error = apcore.ModuleError(
+        code="INSUFFICIENT_FUNDS",
+        message="Account 12 has only 3 EUR",
+        ai_guidance="Offer a smaller amount",
+        suggestion="Pay at most 3 EUR",
+        retryable=False,
+        user_fixable=True,
+    )
+    result = ErrorMapper().to_mcp_error(error)
+    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    assert texts == [
+        "Module error: INSUFFICIENT_FUNDS",
+        "Message: Account 12 has only 3 EUR\nGuidance: Offer a smaller amount\nSuggestion: Pay at most 3 EUR",
+    ]
+    assert result.meta == {
+        "apcore": {
+            "code": "INSUFFICIENT_FUNDS",
+            "message": "Account 12 has only 3 EUR",
+            "aiGuidance": "Offer a smaller amount",
+            "suggestion": "Pay at most 3 EUR",
+            "retryable": False,
+            "userFixable": True,
+        }
+    }
+
+
+def test_messages_of_apcore_itself_are_not_sent() -> None:
+    result = ErrorMapper().to_mcp_error(apcore.ModuleError(code="ACL_RULE_ERROR", message="rule 3 of /etc/acl.yaml"))
+    assert (len(result.content), result.meta) == (1, None)

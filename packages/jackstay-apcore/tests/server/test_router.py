@@ -152,7 +152,7 @@ def raising(error: BaseException) -> Any:
     ("error", "text"),
     [
         (RuntimeError("/secret/disk full"), "Internal error occurred"),
-        (ModuleError(code="OUT_OF_STOCK", message="secret"), "Module error: OUT_OF_STOCK"),
+        (ModuleError(code="OUT_OF_STOCK", message=""), "Module error: OUT_OF_STOCK"),
         (ModuleTimeoutError(module_id="x.y", timeout_ms=5), "Module timed out after 5ms"),
     ],
 )
@@ -306,6 +306,18 @@ async def test_sensitive_chunks_are_redacted(registry: Registry, kinds: SimpleNa
     result = await router_of(registry).handle_call("x.stream", {}, caller)
     assert "1234" not in repr(caller.progress_updates) + repr(result)
     assert "REDACTED" in repr(caller.progress_updates)
+
+
+async def test_results_have_the_trace_of_their_log_lines(
+    registry: Registry, kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry.register("math.fail", kinds.Plain(raising(RuntimeError())))
+    caplog.set_level(logging.INFO)
+    for name in ("math.add", "math.fail"):
+        caplog.clear()
+        result = await call(router_of(registry), name, {"a": 1})
+        trace_id = (result.meta or {})["traceparent"].split("-")[1]
+        assert f"[trace_id={trace_id}]" in caplog.text
 
 
 async def test_circular_output_is_an_error(registry: Registry, kinds: SimpleNamespace) -> None:

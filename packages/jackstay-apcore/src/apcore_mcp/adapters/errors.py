@@ -13,6 +13,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     CallDepthExceededError,
     CallFrequencyExceededError,
     CircularCallError,
+    ErrorCodes,
     InvalidInputError,
     ModuleError,
     ModuleExecuteError,
@@ -35,12 +36,29 @@ INVALID: Final = "Input validation failed:"
 BAD_CHUNK: Final = "STREAM_CHUNK_NOT_OBJECT"
 
 
+# The key in `_meta` of a result.
+META_KEY: Final = "apcore"
+
+# The facts of an author's error that are shown as text, with their titles.
+_FACTS: Final = {"message": "Message", "aiGuidance": "Guidance", "suggestion": "Suggestion"}
+
+_APCORE_CODES: Final = frozenset(value for name, value in vars(ErrorCodes).items() if name.isupper())
+
+
 class ErrorMapper:
     """Converts exceptions to tool results. A subclass may override `describe`."""
 
     def to_mcp_error(self, error: BaseException) -> CallToolResult:
-        """Return a result with `isError`. An internal error is logged with its traceback."""
-        return self._make_error_result(self.describe(error))
+        """Return a result with `isError`. An internal error is logged with its traceback.
+
+        What the author of a module wrote for the caller (message, guidance, suggestion) is a second block, and in
+        `_meta`.
+        """
+        text = self.describe(error)
+        facts = _facts_of(error) if text.startswith("Module error: ") else {}
+        lines = [f"{title}: {hide(str(facts[key]))}" for key, title in _FACTS.items() if key in facts]
+        meta = {key: hide(value) if isinstance(value, str) else value for key, value in facts.items()}
+        return self._make_error_result(text, "\n".join(lines), meta)
 
     def describe(self, error: BaseException) -> str:
         """Return only the message."""
@@ -64,10 +82,30 @@ class ErrorMapper:
     def _format_validation_errors(self, error: SchemaValidationError) -> str:
         return _describe_invalid(error)
 
-    def _make_error_result(self, message: str) -> CallToolResult:
+    def _make_error_result(
+        self, message: str, details: str = "", meta: Mapping[str, Any] | None = None
+    ) -> CallToolResult:
         # The message may contain a lone surrogate.
-        text = hide(message).encode(errors="replace").decode()
-        return CallToolResult(content=[TextContent(text=text)], is_error=True)
+        texts = [hide(text).encode(errors="replace").decode() for text in (message, details) if text]
+        content = [TextContent(text=text) for text in texts]
+        if not meta:
+            return CallToolResult(content=content, is_error=True)
+        return CallToolResult(content=content, is_error=True, meta={META_KEY: dict(meta)})
+
+
+def _facts_of(error: BaseException) -> dict[str, Any]:
+    """Return what the author of a module wrote in an error: only errors with a code that apcore does not have."""
+    if not isinstance(error, ModuleError) or error.code in _APCORE_CODES:
+        return {}
+    facts = {
+        "code": error.code,
+        "message": error.message,
+        "aiGuidance": error.ai_guidance,
+        "suggestion": error.suggestion,
+        "retryable": error.retryable,
+        "userFixable": error.user_fixable,
+    }
+    return {key: value for key, value in facts.items() if isinstance(value, str | bool) and value != ""}
 
 
 def format_field_errors(rows: Iterable[tuple[str, str, str]]) -> str:
@@ -137,4 +175,4 @@ _DESCRIPTIONS: Final[tuple[tuple[type[ModuleError], Callable[[Any], str]], ...]]
     (CallFrequencyExceededError, lambda _: "Call frequency limit exceeded"),
 )
 
-__all__ = ["BAD_CHUNK", "INTERNAL", "INVALID", "ErrorMapper", "format_field_errors"]
+__all__ = ["BAD_CHUNK", "INTERNAL", "INVALID", "META_KEY", "ErrorMapper", "format_field_errors"]

@@ -15,7 +15,7 @@ from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.catalogue import Catalogue, Change, Entry
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
-from jackstay.errors import JsonRpcError, UsageError
+from jackstay.errors import Json, JsonRpcError, UsageError
 from jackstay.server import Context, Server
 from jackstay.types import CallToolResult, Tool
 
@@ -180,7 +180,14 @@ def to_tool(entry: Entry, *, redacts: bool = True) -> Tool:
         input_schema=entry.input_schema,
         output_schema=allow_redacted(output_schema) if redacts else output_schema,
         annotations=entry.annotations,
+        meta=_meta_of(entry) or None,
     )
+
+
+def _meta_of(entry: Entry) -> dict[str, Json]:
+    """Return what a client can know before a call, as `_meta` of the tool."""
+    facts = {"requiresApproval": entry.needs_approval, "streaming": entry.is_streaming}
+    return {key: True for key, is_set in facts.items() if is_set}
 
 
 def _by_entry(router: "ExecutionRouter", entry: Entry) -> Callable[..., object]:
@@ -207,6 +214,7 @@ def _make(server: Server, tool: Tool, handler: Callable[..., object]) -> Any:
         "destructive": None if hints is None else hints.destructive_hint,
         "idempotent": None if hints is None else hints.idempotent_hint,
         "open_world": None if hints is None else hints.open_world_hint,
+        "meta": tool.meta,
     }
     given: Any = {name: value for name, value in options.items() if value is not None}
     return server.tool_from_schema(

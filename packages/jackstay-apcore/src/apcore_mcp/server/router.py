@@ -28,6 +28,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     Executor,
     ModuleNotFoundError,
     SchemaValidationError,
+    TraceContext,
 )
 
 from apcore_mcp.adapters.errors import ErrorMapper, format_field_errors
@@ -186,14 +187,14 @@ class ExecutionRouter:
         try:
             result = await self._call(_Call(entry, arguments or {}, caller, context))
             outcome = "error" if result.is_error else "ok"
-            return result
+            return _with_trace(result, context)
         except asyncio.CancelledError:
             token.cancel()
             outcome = "cancelled"
             raise
         except Exception as error:  # noqa: BLE001  # any error of a module or of apcore becomes a result
             outcome = "error"
-            return self._errors.to_mcp_error(error)
+            return _with_trace(self._errors.to_mcp_error(error), context)
         finally:
             running.discard(token)
             seconds = time.perf_counter() - started
@@ -316,6 +317,16 @@ class ExecutionRouter:
                 listener(entry, seconds, outcome)
             except Exception:
                 _logger.exception("a call listener failed")
+
+
+def _with_trace(result: CallToolResult, context: "Context[Any]") -> CallToolResult:
+    """Add `traceparent` to `_meta`: its trace id is in the log lines of the call (W3C Trace Context)."""
+    parent = TraceContext.inject(context).get("traceparent")
+    return (
+        result
+        if parent is None
+        else msgspec.structs.replace(result, meta={**(result.meta or {}), "traceparent": parent})
+    )
 
 
 class _ApprovalRefused(Exception):
