@@ -59,6 +59,12 @@ COMMANDS = (
     ),
     CommandRow("proxy", "keep a server running and serve it over stdio or HTTP", "jackstay.cli._proxy"),
     CommandRow(
+        "gateway",
+        "serve many servers behind one endpoint",
+        "jackstay.cli._gateway",
+        has_server=False,
+    ),
+    CommandRow(
         "states",
         "print the state machines of the protocol",
         "jackstay.cli._states",
@@ -72,10 +78,7 @@ COMMANDS = (
     ),
 )
 
-EXAMPLES = (
-    "jackstay tools -- uvx mcp-server-git",
-    "jackstay call https://example.org/mcp forecast city=Rome",
-)
+EXAMPLES = ("jackstay call https://example.org/mcp forecast city=Rome",)
 
 
 def load(row: CommandRow) -> Command:

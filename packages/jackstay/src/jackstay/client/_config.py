@@ -33,10 +33,16 @@ _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 class Config:
     """The servers of a configuration file. Created by `read_config()`; nothing is started."""
 
-    def __init__(self, path: str, servers: Mapping[str, Json], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, path: str, servers: Mapping[str, Json], environment: Mapping[str, str], section: str = "mcpServers"
+    ) -> None:
         self.path = path
+        # The member of the file that has the servers, for errors.
+        self.section = section
         self._servers = servers
         self._environment = environment
+        # The whole file.
+        self.document: Mapping[str, Json] = {}
 
     def __repr__(self) -> str:
         return f"<Config {self.path}: {', '.join(self._servers) or 'no servers'}>"
@@ -48,9 +54,9 @@ class Config:
 
     def is_disabled(self, name: str) -> bool:
         """Return whether the entry has `"disabled": true`. Raises: UsageError for an unknown name."""
-        disabled = self._entry(name).get("disabled", False)
+        disabled = self.entry(name).get("disabled", False)
         if not isinstance(disabled, bool):
-            raise self._error(f"mcpServers.{name}.disabled", "must be true or false")
+            raise self.error(f"{self.section}.{name}.disabled", "must be true or false")
         return disabled
 
     def target(self, name: str, *, stderr: StderrTo = "log") -> "StdioTarget | HttpTarget":
@@ -58,38 +64,38 @@ class Config:
 
         Raises: UsageError that names file and key.
         """
-        entry, at = self._entry(name), f"mcpServers.{name}"
+        entry, at = self.entry(name), f"{self.section}.{name}"
         ignored = sorted(entry.keys() - KNOWN_KEYS)
         if ignored:
             logger.debug("%s: %s has unknown members, which are ignored: %s", self.path, at, ", ".join(ignored))
         self._check_kind(entry, at)
         if "url" in entry:
             return self._http_target(entry, at, name)
-        command = self._string(entry["command"], f"{at}.command")
+        command = self.string(entry["command"], f"{at}.command")
         arguments = self._read(entry.get("args", []), f"{at}.args", list, self._strings)
         env = self._read(entry.get("env", {}), f"{at}.env", dict, self._values)
         cwd = entry.get("cwd")
-        folder = None if cwd is None else self._string(cwd, f"{at}.cwd")
+        folder = None if cwd is None else self.string(cwd, f"{at}.cwd")
         try:
             return stdio(command, *arguments, env=env, cwd=folder, name=name, stderr=stderr)
         except UsageError as error:
             # The original message may quote the value of a variable, so it is not even attached as the cause.
             key = f"{at}.{error.path}" if error.path in KNOWN_KEYS else at
-            raise self._error(key, "contains a character that cannot be passed to a program") from None
+            raise self.error(key, "contains a character that cannot be passed to a program") from None
 
     def _http_target(self, entry: dict[str, Json], at: str, name: str) -> "HttpTarget":
         from jackstay.transport.http import http  # noqa: PLC0415  # most files have only commands
 
-        url = self._string(entry["url"], f"{at}.url")
+        url = self.string(entry["url"], f"{at}.url")
         headers = self._read(entry.get("headers", {}), f"{at}.headers", dict, self._values)
         try:
             return http(url, headers=headers, name=name)
         except UsageError as error:
             # A URL may contain the value of a variable. The message about headers quotes only names, from the file.
             if error.path == "headers":
-                raise self._error(f"{at}.headers", f"is invalid: {error.message}") from None
+                raise self.error(f"{at}.headers", f"is invalid: {error.message}") from None
             problem = f"is invalid: {error.message}" if "$" not in str(entry["url"]) else "is not a valid URL"
-            raise self._error(f"{at}.url", problem) from None
+            raise self.error(f"{at}.url", problem) from None
 
     def display(self, name: str) -> tuple[str, ...]:
         """Return the command and its arguments, or the URL, for display: variables are not expanded, `env` is omitted.
@@ -97,7 +103,7 @@ class Config:
         Raises: UsageError, as `target()`.
         """
         self.target(name)  # raises for an entry that cannot be used
-        entry = self._entry(name)
+        entry = self.entry(name)
         if "url" in entry:
             return (str(entry["url"]).partition("?")[0],)
         arguments = entry.get("args", [])
@@ -107,69 +113,72 @@ class Config:
     def env_names(self, name: str) -> tuple[str, ...]:
         """Return the names of the environment variables, or headers, of this server. Raises: as `target()`."""
         self.target(name)
-        entry = self._entry(name)
+        entry = self.entry(name)
         env = entry.get("headers" if "url" in entry else "env", {})
         assert isinstance(env, dict)  # checked by `target()`
         return tuple(env)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def _entry(self, name: str) -> dict[str, Json]:
+    def entry(self, name: str) -> dict[str, Json]:
+        """Return the entry of this server as it is in the file. Raises: UsageError."""
         if name not in self._servers:
             known = ", ".join(map(repr, self._servers)) or "none"
-            raise UsageError(f"{self.path}: unknown server {name!r}; servers: {known}", path="mcpServers")
+            raise UsageError(f"{self.path}: unknown server {name!r}; servers: {known}", path=self.section)
         entry = self._servers[name]
         if not isinstance(entry, dict):
-            raise self._error(f"mcpServers.{name}", "must be an object")
+            raise self.error(f"{self.section}.{name}", "must be an object")
         return entry
 
     def _check_kind(self, entry: dict[str, Json], at: str) -> None:
         kind = entry.get("type", "stdio" if "url" not in entry else "http")
         if kind not in ("stdio", "http", "streamable-http", "streamableHttp", "sse"):
-            raise self._error(f"{at}.type", "must be 'stdio', 'http' or 'sse'")
+            raise self.error(f"{at}.type", "must be 'stdio', 'http' or 'sse'")
         if "url" in entry and "command" in entry:
-            raise self._error(at, "has both command and url; remove one")
+            raise self.error(at, "has both command and url; remove one")
         if "url" in entry and kind == "stdio":
-            raise self._error(f"{at}.type", "must not be 'stdio' beside a url")
+            raise self.error(f"{at}.type", "must not be 'stdio' beside a url")
         if kind != "stdio" and "url" not in entry:
-            raise self._error(at, "has no url")
+            raise self.error(at, "has no url")
         if kind == "stdio" and "command" not in entry:
-            raise self._error(at, "has no command")
+            raise self.error(at, "has no command")
 
     def _read(self, value: Json, key: str, kind: type, read: Callable[[Json, str], T]) -> T:
         if not isinstance(value, kind):
-            raise self._error(key, f"must be {'an array' if kind is list else 'an object'} of strings")
+            raise self.error(key, f"must be {'an array' if kind is list else 'an object'} of strings")
         return read(value, key)
 
     def _strings(self, value: Json, key: str) -> list[str]:
         assert isinstance(value, list)  # checked by `_read()`
-        return [self._string(item, f"{key}[{index}]") for index, item in enumerate(value)]
+        return [self.string(item, f"{key}[{index}]") for index, item in enumerate(value)]
 
     def _values(self, value: Json, key: str) -> dict[str, str]:
         assert isinstance(value, dict)  # checked by `_read()`
-        return {name: self._string(item, f"{key}.{name}") for name, item in value.items()}
+        return {name: self.string(item, f"{key}.{name}") for name, item in value.items()}
 
-    def _string(self, value: Json, key: str) -> str:
+    def string(self, value: Json, key: str) -> str:
+        """Return the string at `key` with its variables expanded. Raises: UsageError."""
         if not isinstance(value, str):
-            raise self._error(key, "must be a string")
+            raise self.error(key, "must be a string")
 
         def expand(reference: re.Match[str]) -> str:
             parts = _VARIABLE.fullmatch(reference[1]) if reference[0].endswith("}") else None
             if parts is None:
-                raise self._error(key, "has an invalid reference; write ${VAR} or ${VAR:-default}")
+                raise self.error(key, "has an invalid reference; write ${VAR} or ${VAR:-default}")
             name, default = parts[1], parts[2]
             variable = self._environment.get(name)
             if default is not None:
                 return variable or default  # as in a shell, an empty variable counts as unset
             if variable is None:
-                raise self._error(
+                raise self.error(
                     key, f"uses the environment variable {name}, which is not set; set it or write ${{{name}:-default}}"
                 )
             return variable
 
         return _REFERENCE.sub(expand, value)
 
-    def _error(self, key: str, problem: str) -> UsageError:
+    def error(self, key: str, problem: str) -> UsageError:
+        """Return the error for a member of the file."""
         error = UsageError(f"{self.path}: {key} {problem}", path=key)
         error.details["file"] = self.path
         return error
@@ -178,7 +187,9 @@ class Config:
 def read_config(path: str | os.PathLike[str], *, environment: Mapping[str, str] | None = None) -> Config:
     """Read a configuration file. `environment` provides the variables; default: `os.environ`.
 
-    Raises: UsageError for a file that cannot be read; for invalid JSON with line and column.
+    A file whose name ends in `.toml` has the servers in tables `[servers.NAME]`, with the same members.
+
+    Raises: UsageError for a file that cannot be read; for invalid JSON or TOML with line and column.
     """
     file = os.fspath(path)
     try:
@@ -188,6 +199,20 @@ def read_config(path: str | os.PathLike[str], *, environment: Mapping[str, str] 
         raise UsageError(f"cannot read {file}: {error.strerror or error}", path=file) from error
     except ValueError as error:  # not UTF-8, or a path with a NUL
         raise UsageError(f"cannot read {file}: not UTF-8", path=file) from error
+    section = "servers" if file.endswith(".toml") else "mcpServers"
+    document = _parse_toml(text, file) if section == "servers" else _parse_json(text, file)
+    servers = document.get(section) if isinstance(document, dict) else None
+    if not isinstance(servers, dict):
+        if section == "servers":
+            raise UsageError(f"{file} has no table [servers.NAME]", path=file)
+        raise UsageError(f'{file} has no object "mcpServers"{_hint(document)}', path=file)
+    assert isinstance(document, dict)  # it has the member
+    config = Config(file, servers, os.environ if environment is None else environment, section)
+    config.document = document
+    return config
+
+
+def _parse_json(text: str, file: str) -> Json:
     try:
         document: Json = json.loads(text)
     except json.JSONDecodeError as error:
@@ -195,10 +220,18 @@ def read_config(path: str | os.PathLike[str], *, environment: Mapping[str, str] 
         raise UsageError(f"{file} is not valid JSON: {error.msg}, {position}", path=file) from error
     except RecursionError as error:
         raise UsageError(f"{file} is nested too deeply", path=file) from error
-    servers = document.get("mcpServers") if isinstance(document, dict) else None
-    if not isinstance(servers, dict):
-        raise UsageError(f'{file} has no object "mcpServers"{_hint(document)}', path=file)
-    return Config(file, servers, os.environ if environment is None else environment)
+    return document
+
+
+def _parse_toml(text: str, file: str) -> Json:
+    import tomllib  # noqa: PLC0415  # few files are TOML
+
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{file} is not valid TOML: {error}", path=file) from error
+    except RecursionError as error:
+        raise UsageError(f"{file} is nested too deeply", path=file) from error
 
 
 def _hint(document: Json) -> str:

@@ -9,6 +9,7 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
+        "._gateway": "Gateway",
         "._mount": "proxies_for",
         "._options": "KEEPALIVE PROXY_OPTIONS ProxyOptions",
         "._proxy": "Proxy",

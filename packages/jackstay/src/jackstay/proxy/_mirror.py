@@ -43,10 +43,12 @@ class Mirror:
     """Copies the lists of the server behind `eras` to `catalogue`.
 
     Args:
+        name: of the server, for logs.
         notify: called with a notification that concerns the servers in which the proxy is mounted.
     """
 
-    def __init__(self, catalogue: Catalogue, eras: Eras, notify: Callable[[str, str, bytes], None]) -> None:
+    def __init__(self, name: str, catalogue: Catalogue, eras: Eras, notify: Callable[[str, str, bytes], None]) -> None:
+        self._name = name
         self._catalogue = catalogue
         self._eras = eras
         self._notify = notify
@@ -73,7 +75,7 @@ class Mirror:
             pass
         first = self._eras.first
         if first is not None and not first.is_ready():
-            logger.warning("mounted without its entries until it is ready: %s", first.cause)
+            logger.warning("%s: mounted without its entries until it is ready: %s", self._name, first.cause)
 
     def stop(self) -> None:
         """Stop fetching, and forget the lists."""
@@ -122,7 +124,7 @@ class Mirror:
             except McpError as error:
                 if upstream.is_ready():
                     self.cause = f"cannot list the entries: {error.message}"
-                    logger.warning("cannot list the entries of the upstream server: %s", error)
+                    logger.warning("%s: cannot list the entries: %s", self._name, error)
             else:
                 if upstream.is_ready():
                     self.cause, self.is_listed = "", True
@@ -161,7 +163,7 @@ class Mirror:
             key, members = read_key(kind, item)
             found.setdefault(key, make_entry(kind, members, key))
         except ProtocolError as error:
-            logger.warning("left out: %s", error)
+            logger.warning("%s: left out: %s", self._name, error)
 
     def _clear(self) -> None:
         for kind, block in self._blocks.items():

@@ -77,7 +77,7 @@ def proxies_for(other: object, prefix: str, separator: str) -> list[tuple[str, s
         targets: dict[str, Target] = other._targets
         settings: dict[str, Any] = dict(other._settings)
         inner = other.separator
-    elif isinstance(other, str | os.PathLike) and os.fspath(other).endswith(".json"):
+    elif isinstance(other, str | os.PathLike) and os.fspath(other).endswith((".json", ".toml")):
         config = read_config(other)
         targets = {name: config.target(name) for name in config.names if not config.is_disabled(name)}
         settings, inner = {}, separator

@@ -13,7 +13,7 @@ from jackstay.protocol.http import ErrorResponse, check_access, fold_headers
 from jackstay.proxy._report import CSS
 
 if TYPE_CHECKING:
-    from jackstay.server.http import App, Receive, Scope, Send
+    from jackstay.server.http import App, Asgi, Receive, Scope, Send
 
 METRICS_PATH: Final = "/metrics"
 STATUS_PATH: Final = "/"
@@ -35,11 +35,12 @@ Page = Callable[[], Awaitable[str]]
 
 
 class Pages:
-    """An ASGI app that serves these pages by path, and forwards everything else to `app`."""
+    """An ASGI app that serves these pages by path, and forwards everything else to `rest`; by default to `app`."""
 
-    def __init__(self, app: "App", pages: Mapping[str, Page]) -> None:
+    def __init__(self, app: "App", pages: Mapping[str, Page], rest: "Asgi | None" = None) -> None:
         self._app = app
         self._pages = pages
+        self._rest: Asgi = app if rest is None else rest
 
     def __repr__(self) -> str:
         return f"<Pages {', '.join(self._pages)} before {self._app!r}>"
@@ -49,7 +50,7 @@ class Pages:
         is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
         page = self._pages.get(scope["path"]) if is_read else None
         if page is None:
-            await self._app(scope, receive, send)
+            await self._rest(scope, receive, send)
             return
         refusal = await self._refusal(scope)
         common = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]

@@ -377,13 +377,18 @@ class Proxy(Server):
     # --- mounted in another server ------------------------------------------------------------------------------------
 
     def _make_mount(self, host: Server, prefix: str, separator: str) -> "Mount":
+        from jackstay.proxy._mount import ProxyMount  # noqa: PLC0415  # most proxies are not mounted
+
+        self._mirror_lists()
+        return ProxyMount(host, self, prefix, separator)
+
+    def _mirror_lists(self) -> None:
+        """Keep the lists of the upstream server in the catalogue, and start even if the server cannot be started."""
         from jackstay.proxy._mirror import Mirror  # noqa: PLC0415  # most proxies are not mounted
-        from jackstay.proxy._mount import ProxyMount  # noqa: PLC0415  # as above
 
         if self._mirror is None:
-            self._mirror = Mirror(self.catalogue, self._eras, self._notify_mounts)
+            self._mirror = Mirror(self.name, self.catalogue, self._eras, self._notify_mounts)
             self.options = msgspec.structs.replace(self.options, capabilities=CAPABILITIES)
-        return ProxyMount(host, self, prefix, separator)
 
     def _notify_mounts(self, method: str, uri: str = "", params: bytes = b"") -> None:
         for mount in self._mounted_in:

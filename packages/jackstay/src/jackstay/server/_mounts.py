@@ -86,7 +86,10 @@ class Mount:
         self.uris = UriPrefix(prefix)
         self._separator = separator
         self._lock = threading.RLock()
-        self._blocks = {kind: host.catalogue.reserve(kind, MAX_ENTRIES) for kind in Kind}
+        # The positions of its entries in the lists of the host.
+        self.blocks = {kind: host.catalogue.reserve(kind, MAX_ENTRIES) for kind in Kind}
+        # Returns whether a tool, by its original name, is part of the host. None: all are.
+        self.allows: Callable[[str], bool] | None = None
         # Name or URI at the host -> that of the mounted server. Those of a server that is down are kept.
         self.routes: dict[Kind, dict[str, str]] = {kind: {} for kind in Kind}
 
@@ -120,23 +123,25 @@ class Mount:
                 entries = self._entries(kind, is_strict)
                 if entries or not self.is_down:
                     self.routes[kind] = {entry.key: entry.original for entry in entries}
-                self.host.catalogue.swap(kind, self._blocks[kind], entries)
+                self.host.catalogue.swap(kind, self.blocks[kind], entries)
 
     def clear(self) -> None:
         """Remove all entries from the host."""
         with self._lock:
-            for kind, block in self._blocks.items():
+            for kind, block in self.blocks.items():
                 self.routes[kind] = {}
                 self.host.catalogue.swap(kind, block, [])
 
     def _entries(self, kind: Kind, is_strict: bool) -> list[Mounted]:
         found: dict[str, Mounted] = {}
         for entry in self.child.catalogue.entries(kind):
+            if kind is Kind.TOOLS and self.allows is not None and not self.allows(read_key(kind, entry.listed)[0]):
+                continue
             made = self._mounted(kind, entry)
             taken = None
             if made.key in found:
                 taken = f"its {kind} {found[made.key].original!r} and {made.original!r} have the same name here"
-            elif self.host.catalogue.is_taken(kind, made.key, self._blocks[kind]):
+            elif self.host.catalogue.is_taken(kind, made.key, self.blocks[kind]):
                 taken = f"{self.host.name!r} already has an entry of this name in {kind}"
             if taken is None:
                 found[made.key] = made
@@ -263,12 +268,11 @@ class Mounts:
         if self.host._lifetime.has_users:
             self._run_in_background(mount.start())
 
-    async def remove(self, mount: Mount) -> None:
-        """Remove a mount with its entries, and stop the mounted server."""
+    def remove(self, mount: Mount) -> None:
+        """Remove a mount with its entries. Calls in flight continue; `mount.stop()` stops the mounted server."""
         self.rows.remove(mount)
         mount.child._mounted_in = tuple(other for other in mount.child._mounted_in if other is not mount)
         mount.clear()
-        await mount.stop()
 
     def _run_in_background(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -368,6 +372,8 @@ class Mounts:
             original = mount.routes[kind].get(key)
             if original is None and not mount.is_listed and mount.prefix and key.startswith(mount.name_of("")):
                 original = key.removeprefix(mount.name_of(""))
+                if kind is Kind.TOOLS and mount.allows is not None and not mount.allows(original):
+                    continue
             if original is not None:
                 return mount, original
         return None, ""
