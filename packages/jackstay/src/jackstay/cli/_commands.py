@@ -78,7 +78,7 @@ COMMANDS = (
     ),
 )
 
-EXAMPLES = ("jackstay call https://example.org/mcp forecast city=Rome",)
+EXAMPLES = ("jackstay tools -- uvx mcp-server-git",)
 
 
 def load(row: CommandRow) -> Command:
