@@ -8,7 +8,7 @@ module also has the frames and connections that all tests of the server's core u
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -134,19 +134,31 @@ def copied(core: ServerConnection) -> ServerConnection:
 
 
 def _copied(value: Any, copies: dict[int, Any]) -> Any:
+    names = _copied_names(type(value))
+    if names is None:
+        return value
     if id(value) in copies:
         return copies[id(value)]
-    copy = value
+    copy: Any
     if isinstance(value, list):
-        copy = copies[id(value)] = list(value)
+        copy = copies[id(value)] = value.copy()
     elif isinstance(value, dict):
         copy = copies[id(value)] = {key: _copied(member, copies) for key, member in value.items()}
-    elif isinstance(value, ServerConnection | Negotiation | PeerRequests | OutgoingRequests | Batches):
+    else:
         copy = copies[id(value)] = object.__new__(type(value))
-        for kind in type(value).__mro__:
-            for name in getattr(kind, "__slots__", ()):
-                setattr(copy, name, _copied(getattr(value, name), copies))
+        for name in names:
+            setattr(copy, name, _copied(getattr(value, name), copies))
     return copy
+
+
+@cache
+def _copied_names(kind: type) -> tuple[str, ...] | None:
+    """Return the names of the members of a part of a connection; empty for a list or dict; None: not copied."""
+    if issubclass(kind, list | dict):
+        return ()
+    if not issubclass(kind, ServerConnection | Negotiation | PeerRequests | OutgoingRequests | Batches):
+        return None
+    return tuple(name for base in kind.__mro__ for name in getattr(base, "__slots__", ()))
 
 
 def snapshot(core: ServerConnection) -> tuple[object, ...]:

@@ -418,7 +418,7 @@ def test_ctrl_c_in_a_script_ends_it_with_the_call_cancelled(tmp_path: Path) -> N
         process.send_signal(signal.SIGINT)
         rest = [json.loads(line) for line in lines]
         _, stderr = process.communicate(timeout=30)
-    # Only calls and cancellations are judged: a server that starts slowly may get another message of the handshake.
+    # Only calls and cancellations are judged: a call that is cancelled after `hang_timeout` also causes a health check.
     judged = [message for message in rest if message["method"] in ("tools/call", "notifications/cancelled")]
     assert [message["params"].get("requestId") for message in judged] == [call["id"]], rest
     assert stderr.rstrip().endswith("KeyboardInterrupt")

@@ -207,11 +207,11 @@ class Search:
             self.check_end(node)
             for input in self.inputs(node):
                 node_after = node.after(input)
-                require(snapshot(self.other) == self.unchanged, "another connection changed", input.name)
                 key = node_after.key()
                 if key not in seen:
                     seen.add(key)
                     queue.append(node_after)
+            require(snapshot(self.other) == self.unchanged, "another connection changed", node.core)
         return len(seen)
 
     def inputs(self, node: Node) -> Iterator[Input]:
