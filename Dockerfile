@@ -11,7 +11,10 @@ WORKDIR /source
 RUN python -m venv /opt/venv
 COPY constraints.txt ./
 COPY packages ./packages
-RUN /opt/venv/bin/python -m pip install --no-cache-dir --disable-pip-version-check --constraint constraints.txt \
+# uv verifies the hashes in constraints.txt, which pip does not do for packages in directories.
+RUN sed -n '/^uv==/,/[^\\]$/p' constraints.txt >uv.txt \
+    && python -m pip install --no-cache-dir --disable-pip-version-check --requirement uv.txt \
+    && uv pip install --no-cache --python /opt/venv/bin/python --constraint constraints.txt \
     './packages/jackstay[http]' ./packages/jackstay-apcore ./packages/jackstay-procontext
 
 FROM python:3.13-slim

@@ -31,30 +31,36 @@ SHELL = /bin/bash
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-INSTALL = $(RUN) -m pip install --disable-pip-version-check --progress-bar off --constraint constraints.txt
+# With uv: it verifies the hashes in constraints.txt, and is faster. pip accepts such a file neither for packages in
+# directories nor for names without a version, so it installs only uv, from the lines of constraints.txt that pin it.
+INSTALL = $(VENV)/bin/uv pip install --python $(RUN) --constraint constraints.txt
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer with venv and ensurepip was found; name one: make PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "Making an environment in $(VENV) with $(PYTHON)"
 	@$(PYTHON) -m venv --clear $(VENV)
 
-# What `make run` needs, and no more. Remade only when the dependencies may have changed.
-$(VENV)/.runtime: $(PACKAGES:=/pyproject.toml) constraints.txt | $(VENV)/bin/python
-	@echo "Installing the runtime and the bridge"
-	@$(INSTALL) --editable './packages/jackstay' --editable ./packages/jackstay-apcore 2>&1 | grep --line-buffered -E '^(Collecting|Installing|Successfully|ERROR)'
+$(VENV)/.uv: constraints.txt | $(VENV)/bin/python
+	@sed -n '/^uv==/,/[^\\]$$/p' constraints.txt >$(VENV)/uv.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --requirement $(VENV)/uv.txt
 	@touch $@
 
-# Everything else: what tests, checks and documentation need. With uv, because pip takes two minutes for it.
-$(VENV)/.installed: pyproject.toml $(PACKAGES:=/pyproject.toml) constraints.txt | $(VENV)/bin/python
+# What `make run` needs, and no more. Remade only when the dependencies may have changed.
+$(VENV)/.runtime: $(VENV)/.uv $(PACKAGES:=/pyproject.toml)
+	@echo "Installing the runtime and the bridge"
+	@$(INSTALL) --editable ./packages/jackstay --editable ./packages/jackstay-apcore
+	@touch $@
+
+# Everything else: what tests, checks and documentation need.
+$(VENV)/.installed: $(VENV)/.uv pyproject.toml $(PACKAGES:=/pyproject.toml)
 	@echo "Installing the development environment, about 150 packages"
-	@$(INSTALL) --quiet uv
-	@$(VENV)/bin/uv pip install --python $(RUN) --constraint constraints.txt $(PACKAGES:%=--editable ./%) --editable '.[dev]' 2>&1 | grep --line-buffered -v '^ [+-~] '
+	@$(INSTALL) $(PACKAGES:%=--editable ./%) --editable '.[dev]' 2>&1 | grep --line-buffered -v '^ [+-~] '
 	@touch $@ $(VENV)/.runtime
 
 environment: $(VENV)/.installed ## make the development environment in .venv, which everything else does by itself
 
 lock: $(VENV)/.installed ## pin the development environment anew in constraints.txt
-	{ echo "# The development environment. Made by make lock."; $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --upgrade --extra dev pyproject.toml | grep -v '^-e '; } >constraints.new
+	{ echo "# The development environment. Made by make lock."; $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes --upgrade --extra dev pyproject.toml | grep -v '^-e '; } >constraints.new
 	mv constraints.new constraints.txt
 
 run: $(VENV)/.runtime ## serve the example modules over HTTP, with the inspector, until Ctrl-C
@@ -139,9 +145,9 @@ walk: ## run the README's commands in a fresh clone with an empty home
 test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed here
 	@SKIP="$(SKIP)" tools/test_all
 
-# The tests of the runtime without searches over states: what depends on the event loop and on Python.
+# Without searches over states: what depends on the event loop and on Python.
 test-bare: $(VENV)/.installed
-	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" packages/jackstay/tests
+	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" $(PACKAGES:=/tests) $(addprefix tests/,chaos guides wire)
 
 format: $(VENV)/.installed ## format, and fix what ruff can fix
 	$(RUN) -m ruff check --fix $(CODE)
