@@ -5,13 +5,16 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.errors import ErrorMapper
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
+from apcore_mcp.auth import ClaimMapping, JWTAuthenticator
 from apcore_mcp.background import MCPServer
 from apcore_mcp.catalogue import Catalogue, Entry
+from apcore_mcp.config import MCP_DEFAULTS, MCP_ENV_PREFIX, MCP_NAMESPACE, register_mcp_namespace
 from apcore_mcp.converters.openai import OpenAIConverter
+from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY, ElicitResult, elicit, report_progress
 from apcore_mcp.server.factory import MCPServerFactory
 from apcore_mcp.server.listener import RegistryListener
 from apcore_mcp.server.router import ExecutionRouter
 from apcore_mcp.server.transport import TransportManager
 from apcore_mcp.serving import asgi_app, async_serve, serve, to_anthropic_tools, to_openai_responses_tools, to_openai_tools
 
-__all__ = ["AnnotationMapper", "Catalogue", "Entry", "ErrorMapper", "ExecutionRouter", "MCPServer", "MCPServerFactory", "ModuleIDNormalizer", "OpenAIConverter", "RegistryListener", "SchemaConverter", "TransportManager", "__version__", "asgi_app", "async_serve", "serve", "to_anthropic_tools", "to_openai_responses_tools", "to_openai_tools"]
+__all__ = ["AnnotationMapper", "Catalogue", "ClaimMapping", "ElicitResult", "Entry", "ErrorMapper", "ExecutionRouter", "JWTAuthenticator", "MCPServer", "MCPServerFactory", "MCP_DEFAULTS", "MCP_ELICIT_KEY", "MCP_ENV_PREFIX", "MCP_NAMESPACE", "MCP_PROGRESS_KEY", "ModuleIDNormalizer", "OpenAIConverter", "RegistryListener", "SchemaConverter", "TransportManager", "__version__", "asgi_app", "async_serve", "elicit", "register_mcp_namespace", "report_progress", "serve", "to_anthropic_tools", "to_openai_responses_tools", "to_openai_tools"]

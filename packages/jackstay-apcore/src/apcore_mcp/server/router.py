@@ -36,6 +36,7 @@ from apcore_mcp.approval import CONSENT, Consent, ElicitationAnswer, attach_clie
 from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.catalogue import Catalogue, Entry
 from apcore_mcp.containment import contained
+from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY, ElicitResult
 from apcore_mcp.secrets import SECRETS, Secrets
 from apcore_mcp.threads import install_thread_pool
 from apcore_mcp.tracing import TRACE_ID, read_parent, traced
@@ -179,7 +180,8 @@ class ExecutionRouter:
             self._loops.add(loop)
             install_thread_pool(loop, owns_loop=self._owns_loop)
         token = _CallerCancelToken(caller)
-        context = self._context(caller, token)
+        helpers = _CallHelpers(caller)
+        context = self._context(caller, token, helpers)
         running = self._running.setdefault(entry.id, set())
         running.add(token)
         trace_reset = TRACE_ID.set(context.trace_id)
@@ -193,6 +195,8 @@ class ExecutionRouter:
             outcome = "cancelled"
             raise
         except Exception as error:  # noqa: BLE001  # any error of a module or of apcore becomes a result
+            if helpers.end is not None:
+                raise helpers.end from None
             outcome = "error"
             return _with_trace(self._errors.to_mcp_error(error), context)
         finally:
@@ -298,12 +302,17 @@ class ExecutionRouter:
 
     # --- context ------------------------------------------------------------------------------------------------------
 
-    def _context(self, caller: Caller | None, token: CancelToken) -> "Context[Any]":
+    def _context(self, caller: Caller | None, token: CancelToken, helpers: "_CallHelpers") -> "Context[Any]":
         identity = None
         if caller is not None:
             identity = to_identity(caller.principal, caller.scopes, getattr(caller, "claims", {}))
         parent = None if caller is None else read_parent(caller.meta)
-        return Context.create(identity=identity, trace_parent=parent, cancel_token=token)
+        context = Context.create(identity=identity, trace_parent=parent, cancel_token=token)
+        if caller is not None:
+            context.data[MCP_ELICIT_KEY] = helpers.elicit
+            if "progressToken" in caller.meta:
+                context.data[MCP_PROGRESS_KEY] = helpers.report_progress
+        return context
 
     def _rules_of(self, entry: Entry) -> ArgumentRules:
         found = self._rules.get(entry.id)
@@ -338,6 +347,34 @@ async def _require_approval(call: _Call) -> None:
     problem = await request_approval(call.entry, call.arguments, call.caller)
     if problem is not None:
         raise _ApprovalRefused(problem)
+
+
+class _CallHelpers:
+    """The functions of `apcore_mcp.helpers` for one call."""
+
+    def __init__(self, caller: Caller | None) -> None:
+        self._caller = caller
+        # In the stateless era, what ends the request so that the client repeats it with the answer.
+        self.end: BaseException | None = None
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        assert self._caller is not None
+        self._caller.progress(progress, total, message or "")
+
+    async def elicit(self, message: str, form: dict[str, Any] | None) -> ElicitResult | None:
+        assert self._caller is not None
+        try:
+            answer: Any = await self._caller.elicit(message, form or {"type": "object", "properties": {}})
+        except asyncio.CancelledError:
+            raise
+        except Exception:  # the module continues without an answer
+            _logger.warning("a module could not elicit an answer", exc_info=True)
+            return None
+        except BaseException as error:
+            self.end = error
+            raise
+        content = getattr(answer, "content", None)
+        return {"action": answer.action, "content": None if content is None else dict(content)}
 
 
 class _CallerCancelToken(CancelToken):  # type: ignore[misc]  # apcore ships no types
