@@ -5,6 +5,7 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
+        "._backend": "Backend MemoryBackend",
         "._catalogue": "CHANGES Catalogue Kind",
         "._changes": "ChangeBus ChangeListener MemoryChanges",
         "._connection": "Connection",

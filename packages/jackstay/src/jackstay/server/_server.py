@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jackstay.errors import Json, UsageError
+from jackstay.server._backend import link_bus, with_stores
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
-from jackstay.server._changes import BusLink
 from jackstay.server._entries import check_function, refuse_name
 from jackstay.server._lifetime import Lifetime
 from jackstay.server._options import make_options
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jackstay.openapi import ApiKeywords, Source
     from jackstay.protocol.http import ParamHeader
     from jackstay.protocol.server import ServerConfig
+    from jackstay.server._backend import Backend
     from jackstay.server._changes import ChangeBus
     from jackstay.server._connection import Connection
     from jackstay.server._dispatch import Dispatch, Middleware, OnInvalidArguments
@@ -83,6 +84,7 @@ class Server:
         middleware: Sequence[Middleware | Hooks] | Middleware | Hooks = (),
         on_invalid_arguments: OnInvalidArguments | None = None,
         changes: ChangeBus | None = None,
+        backend: Backend | None = None,
         lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
         **options: Unpack[ServerKeywords],
     ) -> None:
@@ -118,8 +120,9 @@ class Server:
         # The servers that are mounted in this one, and the mounts by which it is part of others.
         self._mounts: Mounts | None = None
         self._mounted_in: tuple[Mount, ...] = ()
+        self._backend = backend
         # Carries changes to other processes. None: there is only this one.
-        self._bus = None if changes is None else BusLink(changes, self._notify, self._lifetime)
+        self._bus = link_bus(name, backend, changes, self._notify, self._lifetime)
         # A library logs nothing unless the application configures it. Done here because imports have no side effects.
         package_logger = logging.getLogger("jackstay")
         if not package_logger.handlers:
@@ -543,7 +546,7 @@ class Server:
         """
         from jackstay.server.http import App, make_http_options  # noqa: PLC0415  # only needed for HTTP
 
-        app = App(self, make_http_options(**options), guard)
+        app = App(self, make_http_options(**with_stores(self._backend, options)), guard)
         self._apps.add(app)
         return app
 

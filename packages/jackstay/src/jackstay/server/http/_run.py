@@ -21,6 +21,7 @@ from jackstay.errors import UsageError
 from jackstay.extras import install_command, missing_modules
 from jackstay.protocol import Setting, SettingsBase, refuse_unknown, settings_of
 from jackstay.protocol.http import LOCAL_HOSTS
+from jackstay.server._backend import with_stores
 from jackstay.server._run import (
     END_TIMEOUT,
     Shutdown,
@@ -150,6 +151,7 @@ def run_http(
     endpoint_options = _with_host(
         options.host, {name: value for name, value in given.items() if name not in RUN_OPTIONS}
     )
+    endpoint_options = with_stores(server._backend, endpoint_options)
     endpoint = make_http_options(**endpoint_options)  # invalid options are reported before the port is bound
     _check_workers(options, endpoint)
     worker = Worker.from_env()

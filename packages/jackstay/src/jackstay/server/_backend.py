@@ -1,0 +1,87 @@
+"""Backends: the state that the workers of a server share, in one object: sessions, events and the change bus.
+
+`jackstay.testing.backend_suite` has tests for implementations. The default is the memory of one process.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jackstay.errors import UsageError
+from jackstay.server._changes import BusLink, ChangeBus, ChangeListener, MemoryChanges
+from jackstay.server._lifetime import Lifetime
+
+if TYPE_CHECKING:
+    from jackstay.server.http import EventStore, SessionStore
+
+
+class Backend(Protocol):
+    """What workers share. `Server(backend=...)` opens it before the first client is served, on the server's loop."""
+
+    @property
+    def sessions(self) -> "SessionStore":
+        """The sessions, for an endpoint with `sessions=True`."""
+
+    @property
+    def events(self) -> "EventStore":
+        """The events of resumable streams, for such an endpoint."""
+
+    @property
+    def changes(self) -> ChangeBus:
+        """The bus between the workers."""
+
+    async def open(self, name: str) -> None:
+        """Connect. Servers with the same name share their state. Raises: UsageError if it can never work."""
+
+    async def close(self) -> None:
+        """Send what was published, and disconnect. The backend can be opened again."""
+
+
+class MemoryBackend:
+    """A backend in the memory of one process."""
+
+    def __init__(self) -> None:
+        from jackstay.server.http import (  # noqa: PLC0415  # a server over stdio does not load them
+            MemoryEventStore,
+            MemorySessionStore,
+        )
+
+        self.sessions = MemorySessionStore()
+        self.events = MemoryEventStore()
+        self.changes = MemoryChanges()
+
+    def __repr__(self) -> str:
+        return f"<MemoryBackend {self.sessions!r} {self.events!r} {self.changes!r}>"
+
+    async def open(self, name: str) -> None:
+        """Do nothing: memory is always there."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def link_bus(
+    name: str, backend: Backend | None, changes: ChangeBus | None, notify: ChangeListener, lifetime: Lifetime
+) -> BusLink | None:
+    """Connect a server to its backend and its bus while it runs. Returns None if it has no bus.
+
+    Raises: UsageError for a backend and another bus.
+    """
+    if backend is None:
+        return None if changes is None else BusLink(changes, notify, lifetime)
+    if changes is not None:
+        raise UsageError("pass changes or backend, not both: a backend has a bus", path="changes")
+    lifetime.startup_hooks.append(partial(backend.open, name))
+    link = BusLink(backend.changes, notify, lifetime)
+    lifetime.final_hooks.append(backend.close)
+    return link
+
+
+def with_stores(backend: Backend | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an endpoint with the stores of the backend, unless it has its own or no sessions."""
+    if backend is None or not options.get("sessions"):
+        return dict(options)
+    return {"session_store": backend.sessions, "event_store": backend.events, **options}
+
+
+__all__ = ["Backend", "MemoryBackend", "link_bus", "with_stores"]

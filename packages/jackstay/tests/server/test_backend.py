@@ -1,0 +1,62 @@
+"""A server with a backend."""
+
+import pytest
+
+from jackstay.errors import UsageError
+from jackstay.server import MemoryBackend, MemoryChanges, Server
+from scripted.asgi import http_client, tool
+
+
+class RecordingBackend(MemoryBackend):
+    """Records when it is opened and closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    async def open(self, name: str) -> None:
+        self.calls.append(f"open {name}")
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+
+def serving(backend: RecordingBackend) -> Server:
+    server = Server("with backend", backend=backend)
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    return server
+
+
+async def test_a_backend_is_open_while_the_server_runs() -> None:
+    backend = RecordingBackend()
+    server = serving(backend)
+    server.on_startup(lambda: backend.calls.append("startup hook"))
+    server.on_shutdown(lambda: backend.calls.append("shutdown hook"))
+    app = server.asgi(sessions=True)
+    assert backend.calls == []
+    async with http_client(app) as http:
+        await http.handshake()
+        assert (await http.post(tool("echo", text="a"))).status == 200
+        assert len(backend.sessions) == 1
+        assert "1 listeners" in repr(backend)
+    await server.shutdown()
+    assert backend.calls == ["open with backend", "startup hook", "shutdown hook", "close"]
+    assert "0 listeners" in repr(backend)
+
+
+def test_an_endpoint_uses_the_stores_of_the_backend_only_for_sessions() -> None:
+    backend = RecordingBackend()
+    server = serving(backend)
+    with_sessions = server.asgi(sessions=True).options
+    assert (with_sessions.session_store, with_sessions.event_store) == (backend.sessions, backend.events)
+    assert server.asgi(sessions=True, event_store=None).options.event_store is None
+    assert server.asgi().options.session_store is None
+
+
+def test_a_backend_and_a_bus_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="pass changes or backend, not both"):
+        Server("both", backend=MemoryBackend(), changes=MemoryChanges())
