@@ -63,8 +63,9 @@ class Harness:
             asyncio.get_running_loop(),
             self.sink,
             self.handler,
-            lambda frame: frame_line(frame, limit),
+            frame_line,
             self.failures.append,
+            limit=limit,
         )
 
 

@@ -14,7 +14,7 @@ from jackstay.errors import FrameTooLargeError, McpError, RequestId
 from jackstay.protocol.server import ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.server._driver import ConnectionConfig, Driver, perform_table
-from jackstay.server._parked_task import NOT_STARTED, ParkedTask
+from jackstay.server._parked_task import NOT_STARTED, ParkedTask, Step
 from jackstay.transport import Target, Transport
 
 logger = logging.getLogger("jackstay.server")
@@ -25,7 +25,7 @@ FLUSH_TIMEOUT = 0.25
 
 # Frames read in one iteration of the event loop. Handlers run between iterations, so that a client may pipeline more
 # quick requests than `max_concurrent`, and other connections are served too.
-FRAMES_PER_ITERATION = 64
+FRAMES_PER_ITERATION = 128
 
 # Notifications that are dropped for a slow client.
 DROPPABLE = frozenset({"notifications/message", "notifications/progress"})
@@ -114,28 +114,35 @@ class Connection(Driver):
         transport = self._transport
         if transport is None or self._pull is not None:
             return
-        next_frame, perform = transport.next_frame, self.PERFORM
+        core, next_frame = self.core, transport.next_frame
+        accept = core.accept
         for _ in range(FRAMES_PER_ITERATION):
             if self._backlog and not self._is_gone:
                 return  # resumed by `room_made`
-            frame, pulled = pulled or next_frame(), None
-            if frame is None:
+            if pulled is None:
+                frame = next_frame()
+            else:
+                frame, pulled = pulled, None
+            if not isinstance(frame, bytes):
+                if frame is not None:
+                    self._receive_error(frame)
+                    continue
                 if self._is_gone:
                     self.step(e.ClientDisconnected())
                 return
-            if not isinstance(frame, bytes):
-                self._receive_error(frame)
-                continue
             try:
                 self._is_stepping = True
-                try:  # as `_apply`, without a call
-                    for effect in self.core.receive(frame):
-                        perform[effect.__class__](self, effect)
+                try:
+                    accepted = accept(frame)
+                    if isinstance(accepted, e.Serve):
+                        self._serve(accepted)
+                    else:
+                        self._perform(core.process(accepted, len(frame)))
                 finally:
                     self._is_stepping = False
                 if self._queued_events:
                     self._process_events()
-                elif self._wake is not None or self.core.wake_at is not None:
+                elif self._wake is not None or core.wake_at is not None:
                     self._arm()
             except Exception:  # a defect in this package must not leave the client without a response
                 logger.exception("connection %d: internal error while handling a frame; closing", self.number)
@@ -175,24 +182,51 @@ class Connection(Driver):
 
     # --- handlers -----------------------------------------------------------------------------------------------------
 
-    def _start(self, request: e.Serve, work: Coroutine[Any, Any, bytes]) -> None:
-        """Run the first step of a handler at once, and the rest, if there is one, in a task."""
+    def _serve(self, request: e.Serve) -> None:
+        """As `Driver._serve`; the first step of a coroutine runs at once, and the rest, if there is one, in a task."""
+        if self.telemetry.listeners:
+            self._emit_start(request)
+        try:
+            outcome = self.handlers.serve(self, request)
+        except Exception as error:  # noqa: BLE001  # reported
+            self._raised(request, error)
+            return
+        if not isinstance(outcome, bytes):
+            if outcome is None:
+                return
+            parked = self._parked
+            step = NOT_STARTED if parked is None else parked.start(outcome)
+            if not isinstance(step, bytes):
+                self._continue(request, outcome, step)
+                return
+            if not step:  # the request stays open
+                return
+            outcome = step
+        self.finish(request, outcome)
+
+    def _continue(self, request: e.Serve, work: Coroutine[Any, Any, bytes], step: Step) -> None:
+        """Continue a coroutine that did not return in its first step."""
         parked = self._parked
-        outcome = NOT_STARTED if parked is None else parked.start(work)
-        if isinstance(outcome, bytes):
-            if outcome:  # empty: the request stays open
-                self.finish(request, outcome)
-        elif isinstance(outcome, BaseException):
-            self._raised(request, outcome)
-        elif parked is None or outcome is NOT_STARTED:
+        if isinstance(step, BaseException):
+            self._raised(request, step)
+        elif parked is None or step is NOT_STARTED:
             if parked is None or parked.is_spent:
                 self._parked = ParkedTask(self._loop)
-            super()._start(request, work)
+            self._start(request, work)
         else:
             self._parked = None
-            rest = parked.remaining_steps(outcome)
+            rest = parked.remaining_steps(step)
             self._tasks[request.serial] = parked.task, rest
             parked.assign(self._run(request, rest))
+
+    def finish(self, request: e.Serve, result: bytes) -> None:
+        """As `Driver.finish`. A response that follows no event, and ends nothing else, is sent at once."""
+        if not (self._queued_events or self._stop_hooks or self._started):
+            frame = self.core.respond(request.id, request.serial, result)
+            if frame is not None:
+                self._send_frame(frame)
+                return
+        super().finish(request, result)
 
     # --- effects ------------------------------------------------------------------------------------------------------
 
@@ -200,13 +234,17 @@ class Connection(Driver):
         if effect.error is not None:
             # Only the message: the error itself quotes what the client sent.
             logger.debug("connection %d: rejected: %s", self.number, effect.error.message)
+        self._send_frame(effect.frame)
+
+    def _send_frame(self, frame: bytes) -> None:
         transport = self._transport
         if transport is None:
             return
-        if self._backlog or not transport.send(effect.frame, self._number + 1):
-            self._backlog.append(effect.frame)
+        number = self._number + 1
+        if self._backlog or not transport.send(frame, number):
+            self._backlog.append(frame)
         else:
-            self._number += 1
+            self._number = number
 
     def _draining(self) -> None:
         self._drained_by = self._loop.time() + self.server_config.options.drain_timeout

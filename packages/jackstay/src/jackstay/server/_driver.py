@@ -251,7 +251,7 @@ class Driver:
         try:
             perform = self.PERFORM
             for effect in effects:  # `_perform`, without a call
-                perform[effect.__class__](self, effect)
+                perform[type(effect)](self, effect)
         finally:
             self._is_stepping = False
         if self._queued_events:
@@ -305,7 +305,7 @@ class Driver:
         elif self._is_stepping:
             perform = self.PERFORM
             for effect in self.core.finish(request.id, request.serial, result):
-                perform[effect.__class__](self, effect)
+                perform[type(effect)](self, effect)
         else:
             self._apply(self.core.finish(request.id, request.serial, result))
 
@@ -318,8 +318,7 @@ class Driver:
 
     def _serve(self, request: e.Serve) -> None:
         if self.telemetry.listeners:
-            self._started[request.serial] = request, time.monotonic_ns()
-            self._emit("request.start", method=request.method.name, id=request.id)
+            self._emit_start(request)
         try:
             work = self.handlers.serve(self, request)
         except Exception as error:  # noqa: BLE001  # reported
@@ -442,6 +441,10 @@ class Driver:
 
     def _emit(self, name: str, **fields: object) -> None:
         self.telemetry.emit(f"jackstay.server.{name}", self.number, **fields)
+
+    def _emit_start(self, request: e.Serve) -> None:
+        self._started[request.serial] = request, time.monotonic_ns()
+        self._emit("request.start", method=request.method.name, id=request.id)
 
     def _emit_end(self, request: e.Serve, error: McpError | None = None) -> None:
         _, started_at = self._started.pop(request.serial, (request, 0))

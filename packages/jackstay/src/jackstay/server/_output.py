@@ -127,7 +127,7 @@ def encode_content_result(value: object, version: str) -> bytes:
     Raises:
         UsageError: for a value without a JSON form.
     """
-    if value.__class__ is str:
+    if type(value) is str:
         try:
             text = _encode_text(value)
         except ValueError:

@@ -20,10 +20,10 @@ from typing import Any, Final, TypeAlias
 Work: TypeAlias = Coroutine[Any, Any, bytes]
 
 # What a started coroutine returned or raised, or what it awaits: a future or None.
-Outcome: TypeAlias = "bytes | BaseException | asyncio.Future[Any] | str | None"
+Step: TypeAlias = "bytes | BaseException | asyncio.Future[Any] | str | None"
 NOT_STARTED: Final = "not started"
 
-_Steps: TypeAlias = Generator[Outcome, Any, None]
+_Steps: TypeAlias = Generator[Step, Any, None]
 
 
 class ParkedTask:
@@ -50,16 +50,17 @@ class ParkedTask:
         """True if the task cannot be used for another coroutine."""
         return self._wake_up.done() or bool(self.task._callbacks)
 
-    def start(self, work: Work) -> Outcome:
+    def start(self, work: Work) -> Step:
         """Run the first step of a coroutine, in a copy of the current context.
 
         Returns its result or its exception; or what it awaits, then call `assign()`; or NOT_STARTED if this task does
         not wait, or if another task runs.
         """
-        if not self._has_started or self._wake_up.done() or self.task._callbacks:
+        loop, task = self._loop, self.task
+        if not self._has_started or self._wake_up.done() or task._callbacks:
             return NOT_STARTED
         try:
-            _enter_task(self._loop, self.task)
+            _enter_task(loop, task)
         except RuntimeError:
             return NOT_STARTED
         self._context = context = copy_context()
@@ -69,9 +70,9 @@ class ParkedTask:
             self.discard()
             raise
         finally:
-            _leave_task(self._loop, self.task)
+            _leave_task(loop, task)
 
-    async def remaining_steps(self, awaited: Outcome) -> bytes:
+    async def remaining_steps(self, awaited: Step) -> bytes:
         """Run the rest of the started coroutine, every step in the same context. Returns its result."""
         assert self._context is not None
         return await _continue(self._steps, self._context, awaited)
@@ -120,7 +121,7 @@ async def _return(error: BaseException) -> BaseException:
 
 
 @types.coroutine
-def _continue(steps: _Steps, context: Context, awaited: Outcome) -> Generator[Outcome, Any, bytes]:
+def _continue(steps: _Steps, context: Context, awaited: Step) -> Generator[Step, Any, bytes]:
     while not isinstance(awaited, bytes):
         if isinstance(awaited, BaseException):
             raise awaited

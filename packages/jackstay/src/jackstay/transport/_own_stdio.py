@@ -10,7 +10,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
@@ -152,8 +151,8 @@ class OwnStdioTransport:
         self._is_closed = False
         self._frames = FrameReader(framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost)
         self._stdout = WritePipe(self._loop, streams.output, must_not_wait=streams.must_not_wait)
-        frame = partial(FRAMINGS[framing].writer, limit=max_frame_bytes)  # type: ignore[call-arg]  # in every framing
-        self._queue = WriteQueue(self._loop, self._stdout, handler, frame, self._write_failed)
+        write = FRAMINGS[framing].writer
+        self._queue = WriteQueue(self._loop, self._stdout, handler, write, self._write_failed, limit=max_frame_bytes)
         # See `Transport`. These run for every frame, so there is no method around them. Sending is possible after the
         # end of stdin.
         self.next_frame = self._frames.next_frame

@@ -159,27 +159,34 @@ class QueueEvent(Enum):
 _IDLE, _HELD, _CLOSED = QueueState.IDLE, QueueState.HELD, QueueState.CLOSED
 
 
+# One less than the maximum: the frame that is half written counts, too.
+_NEARLY_FULL = MAX_QUEUED_FRAMES - 1
+
+
 class WriteQueue(FrameQueue):
     """The queue of one pipe: `send` in any iteration of the event loop, written in the next.
 
     `failed` is called once, with the error of the write that failed; from then on frames are kept and not written.
     """
 
-    __slots__ = ("_failed", "_frame", "_handle", "_handler", "_loop", "_rest", "_sink", "_state")
+    __slots__ = ("_failed", "_frame", "_handle", "_handler", "_limit", "_loop", "_rest", "_sink", "_state")
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         sink: Sink,
         handler: TransportHandler,
-        frame: Callable[[bytes], bytes],
+        frame: Callable[[bytes, int], bytes],
         failed: Callable[[OSError], None],
+        *,
+        limit: int,
     ) -> None:
         super().__init__()
         self._loop = loop
         self._sink = sink
         self._handler = handler
-        self._frame = frame
+        self._frame = frame  # called with a payload and the limit of its size
+        self._limit = limit
         self._failed = failed
         self._state = _IDLE
         self._handle: asyncio.Handle | None = None  # of the flush that is scheduled
@@ -196,10 +203,10 @@ class WriteQueue(FrameQueue):
         waiting = self._waiting
         state = self._state
         # In the common case, far from full, this is the only check.
-        is_near = len(waiting) + 1 >= MAX_QUEUED_FRAMES or self.size + len(frame) > MAX_QUEUED_BYTES
+        is_near = len(waiting) >= _NEARLY_FULL or self.size + len(frame) > MAX_QUEUED_BYTES
         if state is _CLOSED or (is_near and self.is_busy(len(frame))):
             return False
-        framed = self._frame(frame)
+        framed = self._frame(frame, self._limit)
         waiting.append(framed)
         self._numbers.append(number)
         self.size += len(framed)

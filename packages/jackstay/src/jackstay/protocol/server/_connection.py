@@ -23,7 +23,6 @@ from jackstay.protocol.wire._json_text import MAX_SHALLOW_OBJECTS, MAX_SHALLOW_T
 from jackstay.protocol.wire._jsonrpc import (
     MIN_OBJECT,
     Message,
-    PlainRequest,
     Request,
     decode,
     encode_result,
@@ -124,8 +123,15 @@ class ServerConnection:
     def receive(self, frame: bytes, message: Message | None = None) -> e.Effects:
         """Process a frame. The effects contain views of it: decode what is needed before reading the next frame.
 
-        `message` is the decoded frame if the caller has it: over HTTP it is needed for routing. A request in a state
-        that serves it bypasses the table; tests check that both ways agree.
+        `message` is the decoded frame if the caller has it: over HTTP it is needed for routing.
+        """
+        accepted = self.accept(frame, message)
+        return [accepted] if isinstance(accepted, Serve) else self.process(accepted, len(frame))
+
+    def accept(self, frame: bytes, message: Message | None = None) -> Serve | Message:
+        """Decode a frame, as the first half of `receive`; for anything but `Serve` call `process` next.
+
+        A request in a state that serves it becomes a `Serve` without the table; tests check that both ways agree.
         """
         if message is None:
             size = len(frame)
@@ -135,43 +141,57 @@ class ServerConnection:
                 try:
                     message = read_plain_request(frame)
                 except DECODE_ERRORS:
-                    message = decode(frame)
-                else:
-                    if message.params is not None and message.params < MIN_OBJECT:
-                        message = decode(frame)
+                    return decode(frame)
+                params = message.params
+                if params is not None and params < MIN_OBJECT:
+                    return decode(frame)
             else:
                 message = decode(frame)
-        if type(message) is PlainRequest or type(message) is Request:
-            requests = self.peer_requests
-            in_flight = requests.in_flight
-            id, params, method = message.id, message.params, self._methods.get(message.method)
-            if method is not None and id not in in_flight and len(in_flight) < self.max_concurrent:
-                version = self.negotiation.version
-                assert version is not None  # a state with methods has one
-                meta = None
-                if self.state is not _STATELESS:
-                    is_served = not (
-                        self.config.stateless
-                        and (_CAPITAL_V in frame or _BACKSLASH in frame)
-                        and may_name_version(frame)
-                        and read_meta(params) is not None
-                    )
-                elif params is None:
-                    is_served = False
-                else:
-                    try:
-                        meta = read_params(params).meta  # as `read_meta`, without a call
-                        is_served = meta.version == version and not meta.capabilities < MIN_OBJECT
-                    except DECODE_ERRORS:
-                        is_served = False
-                if is_served:
-                    requests.serial = serial = requests.serial + 1
-                    in_flight[id] = serial
-                    return [Serve(id, serial, method, params, version, meta)]
-        return self._process(self.classify(message, len(frame)))
+                if type(message) is not Request:
+                    return message
+        elif type(message) is not Request:
+            return message
+        id, params = message.id, message.params
+        requests = self.peer_requests
+        in_flight = requests.in_flight
+        method = self._methods.get(message.method)
+        if method is None or id in in_flight or len(in_flight) >= self.max_concurrent:
+            return message
+        version = self.negotiation.version
+        assert version is not None  # a state with methods has one
+        meta = None
+        if self.state is not _STATELESS:
+            if (
+                (_CAPITAL_V in frame or _BACKSLASH in frame)
+                and self.config.stateless
+                and may_name_version(frame)
+                and read_meta(params) is not None
+            ):
+                return message
+        elif params is None:
+            return message
+        else:
+            try:
+                meta = read_params(params).meta  # as `read_meta`, without a call
+            except DECODE_ERRORS:
+                return message
+            if meta.version != version or meta.capabilities < MIN_OBJECT:
+                return message
+        requests.serial = serial = requests.serial + 1
+        in_flight[id] = serial
+        return Serve(id, serial, method, params, version, meta)
+
+    def process(self, message: Message, size: int) -> e.Effects:
+        """Process a message that `accept` returned, in a frame of `size` bytes, as the second half of `receive`."""
+        return self._process(self.classify(message, size))
 
     def finish(self, id: RequestId, serial: int, result: bytes) -> e.Effects:
         """Process the encoded result of a handler; equivalent to stepping `Finished`."""
+        frame = self.respond(id, serial, result)
+        return self._process(e.Finished(id, serial, result)) if frame is None else [Send(frame, id)]
+
+    def respond(self, id: RequestId, serial: int, result: bytes) -> bytes | None:
+        """Return the response with this result, to be sent, if this is all that `finish` does; else None: call it."""
         requests = self.peer_requests
         in_flight = requests.in_flight
         if (
@@ -186,8 +206,8 @@ class ServerConnection:
                 frame = encode_result(id, result)
             if len(frame) <= self.max_frame_bytes:
                 del in_flight[id]
-                return [Send(frame, id)]
-        return self._process(e.Finished(id, serial, result))
+                return frame
+        return None
 
     def step(self, event: e.Event, now: float) -> e.Effects:
         """Process an event.
