@@ -8,14 +8,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jackstay.errors import FrameTooLargeError, McpError, RequestId
 from jackstay.protocol.server import ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.server._driver import ConnectionConfig, Driver, perform_table
 from jackstay.server._parked_task import NOT_STARTED, ParkedTask, Step
-from jackstay.transport import Target, Transport
+
+if TYPE_CHECKING:
+    from jackstay.transport import Target, Transport
 
 logger = logging.getLogger("jackstay.server")
 
@@ -75,7 +77,7 @@ class Connection(Driver):
 
     # --- public methods -----------------------------------------------------------------------------------------------
 
-    async def open(self, target: Target, close_step: float = 2.0) -> None:
+    async def open(self, target: "Target", close_step: float = 2.0) -> None:
         """Open the target and start to serve. Raises: TransportError."""
         self._transport = await target.open(self, self.server_config.options.max_frame_bytes, close_step)
         self.frames_arrived()

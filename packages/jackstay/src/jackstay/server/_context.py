@@ -5,6 +5,8 @@ In the stateless era they end the call with an `input_required` result, and the 
 (`_input_required`).
 """
 
+from __future__ import annotations
+
 import asyncio
 import inspect
 import threading
@@ -13,24 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
+from jackstay import types
 from jackstay.errors import CapabilityError, Json, ProtocolError, RequestId, UsageError
 from jackstay.protocol.server import check_capabilities, progress_token
 from jackstay.protocol.server import events as e
-from jackstay.types import (
-    Body,
-    ClientCapabilities,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitResult,
-    Implementation,
-    ListRootsResult,
-    LoggingLevel,
-    Root,
-    SamplingMessage,
-    TextContent,
-    decode,
-    encode_json,
-)
+from jackstay.types import Body, decode, encode_json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -40,6 +29,14 @@ if TYPE_CHECKING:
     from jackstay.server._driver import Caller, Driver
     from jackstay.server._forms import Form, FormLike
     from jackstay.server._input_required import InputRounds
+    from jackstay.types import (
+        ClientCapabilities,
+        CreateMessageResult,
+        Implementation,
+        LoggingLevel,
+        Root,
+        SamplingMessage,
+    )
 
 R = TypeVar("R")
 B = TypeVar("B", bound=Body)
@@ -111,13 +108,13 @@ class Context:
 
     def __init__(
         self,
-        connection: "Driver",
+        connection: Driver,
         request: e.Serve,
         params: bytes,
-        caller: "Caller",
-        make_rounds: "Callable[[], InputRounds] | None" = None,
+        caller: Caller,
+        make_rounds: Callable[[], InputRounds] | None = None,
         *,
-        dispatch: "Dispatch | None" = None,
+        dispatch: Dispatch | None = None,
     ) -> None:
         self.method = request.method.name
         self.request_id: RequestId = request.id
@@ -200,7 +197,7 @@ class Context:
         client = self._connection.core.client
         info = self._info or (b"" if client is None else client.info)
         try:
-            return decode(Implementation, info) if info else None
+            return decode(types.Implementation, info) if info else None
         except ProtocolError:
             return None  # optional in 2026-07-28, so an invalid one is ignored
 
@@ -208,9 +205,9 @@ class Context:
     def client_capabilities(self) -> ClientCapabilities:
         """The capabilities that the client declared."""
         try:
-            return decode(ClientCapabilities, self._declared())
+            return decode(types.ClientCapabilities, self._declared())
         except ProtocolError:
-            return ClientCapabilities()
+            return types.ClientCapabilities()
 
     def _declared(self) -> bytes:
         client = self._connection.core.client
@@ -240,7 +237,7 @@ class Context:
         for future in list(self._waiting):
             future.cancel()  # wakes the thread that waits for it
 
-    def rounds(self) -> "InputRounds | None":
+    def rounds(self) -> InputRounds | None:
         """Return the input rounds of this request; None if it cannot request input. Called by the server.
 
         Raises: JsonRpcError (-32602) for an invalid `requestState`.
@@ -260,7 +257,7 @@ class Context:
         return None if lifespan is None else lifespan.state
 
     @property
-    def _dependencies(self) -> "Dependencies":
+    def _dependencies(self) -> Dependencies:
         return self._dispatch.dependencies
 
     async def _run_in_thread(self, function: Callable[..., R], **arguments: object) -> R:
@@ -331,7 +328,7 @@ class Context:
 
     # --- requests to the client ---------------------------------------------------------------------------------------
 
-    async def elicit(self, message: str, form: "FormLike", *, key: str | None = None) -> Elicited:
+    async def elicit(self, message: str, form: FormLike, *, key: str | None = None) -> Elicited:
         """Request input from the user through a form: a class with plain fields, or a JSON Schema.
 
         In the stateless era the handler runs again with the response: see `once`. `key` identifies the request there.
@@ -377,7 +374,7 @@ class Context:
         Raises: CapabilityError, if the client did not declare sampling.
         """
         self._require("sampling", "sampling/createMessage")
-        params = CreateMessageRequestParams(
+        params = types.CreateMessageRequestParams(
             messages=[_to_message(part) for part in ([messages] if isinstance(messages, str) else messages)],
             max_tokens=max_tokens,
             system_prompt=system_prompt,
@@ -386,7 +383,7 @@ class Context:
             **dict(extra or {}),
         )
         return decode(
-            CreateMessageResult, await self._request_input("sampling/createMessage", encode_json(params), key)
+            types.CreateMessageResult, await self._request_input("sampling/createMessage", encode_json(params), key)
         )
 
     async def list_roots(self, *, key: str | None = None) -> Sequence[Root]:
@@ -395,7 +392,7 @@ class Context:
         Raises: CapabilityError, if the client did not declare roots.
         """
         self._require("roots", "roots/list")
-        return decode(ListRootsResult, await self._request_input("roots/list", b"{}", key)).roots
+        return decode(types.ListRootsResult, await self._request_input("roots/list", b"{}", key)).roots
 
     async def once(self, key: str, function: Callable[[], Awaitable[R] | R]) -> R:
         """Call `function` in the first round of this request only, and return its result in every round.
@@ -437,8 +434,8 @@ class Context:
         finally:
             self._waiting.discard(waiting)
 
-    async def _elicit(self, params: bytes, key: str | None, form: "Form | None") -> Elicited:
-        response = decode(ElicitResult, await self._request_input("elicitation/create", params, key))
+    async def _elicit(self, params: bytes, key: str | None, form: Form | None) -> Elicited:
+        response = decode(types.ElicitResult, await self._request_input("elicitation/create", params, key))
         content: dict[str, Any] | None = None if response.content is None else dict(response.content)
         if form is None or response.action != "accept":
             return Elicited(response.action, content)
@@ -479,4 +476,6 @@ class Context:
 
 
 def _to_message(part: str | SamplingMessage) -> SamplingMessage:
-    return SamplingMessage(role="user", content=TextContent(text=part)) if isinstance(part, str) else part
+    if not isinstance(part, str):
+        return part
+    return types.SamplingMessage(role="user", content=types.TextContent(text=part))

@@ -15,13 +15,13 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from jackstay import types
 from jackstay.errors import CapabilityError, Json, JsonRpcError, McpError, ProtocolError, ShutdownError
 from jackstay.protocol import METHODS, REVISIONS
 from jackstay.protocol.server import check_capabilities
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._catalogue import LISTS, Catalogue
-from jackstay.server._completions import CompletionEntry, completion_key
 from jackstay.server._context import Context
 from jackstay.server._driver import Caller, Driver, Outcome
 from jackstay.server._entries import Entry
@@ -31,18 +31,10 @@ from jackstay.server._output import encode_content_result, error_result
 from jackstay.server._pool import Pool
 from jackstay.server._problems import InvalidArguments
 from jackstay.server._tools import ToolEntry
-from jackstay.types import (
-    DECODE_ERRORS,
-    Body,
-    CompleteRequestParams,
-    PromptReference,
-    ResourceRequestParams,
-    SetLevelRequestParams,
-    SubscriptionsListenRequestParams,
-    decode,
-)
+from jackstay.types import DECODE_ERRORS, Body, decode
 
 if TYPE_CHECKING:
+    from jackstay.server._completions import CompletionEntry
     from jackstay.server._depends import Dependencies
     from jackstay.server._input_required import InputRounds, KeyRing
     from jackstay.server._lifespan import Lifespan
@@ -105,7 +97,7 @@ class Job(msgspec.Struct, gc=False):
 
     connection: Driver
     request: e.Serve
-    entry: Entry | CompletionEntry
+    entry: "Entry | CompletionEntry"
     arguments: Call
     encode_result: Callable[[object, str], bytes]
     context: Context | None
@@ -346,7 +338,7 @@ class Dispatch:
         return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _subscribe(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
-        uri = _body(ResourceRequestParams, request).uri
+        uri = _body(types.ResourceRequestParams, request).uri
         # Only existing resources: otherwise a client could subscribe to any number of invented URIs.
         if not self._has_resource(uri):
             raise _not_found(request, uri)
@@ -354,11 +346,11 @@ class Dispatch:
         return _EMPTY
 
     def _unsubscribe(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
-        connection.subscriptions.unsubscribe(_body(ResourceRequestParams, request).uri)
+        connection.subscriptions.unsubscribe(_body(types.ResourceRequestParams, request).uri)
         return _EMPTY
 
     def _listen(self, connection: Driver, request: e.Serve, _: Caller) -> None:
-        wanted = _body(SubscriptionsListenRequestParams, request).notifications
+        wanted = _body(types.SubscriptionsListenRequestParams, request).notifications
         connection.subscriptions.listen(request, wanted, self._has_resource)
 
     def _has_resource(self, uri: str) -> bool:
@@ -383,11 +375,13 @@ class Dispatch:
         return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _complete(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        params = _body(CompleteRequestParams, request)
+        from jackstay.server._completions import completion_key  # noqa: PLC0415  # few servers need it
+
+        params = _body(types.CompleteRequestParams, request)
         key = completion_key(params.ref, params.argument.name)
         entry = self.catalogue.completions.get(key)
         if entry is None:
-            is_prompt = isinstance(params.ref, PromptReference)
+            is_prompt = isinstance(params.ref, types.PromptReference)
             known: Mapping[str, object] = self.catalogue.prompts if is_prompt else self.catalogue.templates
             if key[1] not in known and key[1] not in self.catalogue.resources:
                 kind = "prompt" if is_prompt else "resource template"
@@ -404,7 +398,7 @@ class Dispatch:
         return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _set_level(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
-        connection.log_level = _body(SetLevelRequestParams, request).level
+        connection.log_level = _body(types.SetLevelRequestParams, request).level
         return _EMPTY
 
     # --- running ------------------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ def read_docstring(text: str | None) -> Docstring:
     if not text:
         return Docstring("", {})
     lines = inspect.cleandoc(text).splitlines()
+    if ":" not in text and "---" not in text:  # no section: the patterns need not be compiled
+        return Docstring(_join(lines), {})
     kept: list[str] = []
     found: dict[str, str] = {}
     at = 0
@@ -47,8 +49,13 @@ def read_docstring(text: str | None) -> Docstring:
         else:
             kept.append(line)
             at += 1
-    description = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
-    return Docstring(description, {name: text for name, text in found.items() if text})
+    return Docstring(_join(kept), {name: text for name, text in found.items() if text})
+
+
+def _join(lines: list[str]) -> str:
+    """Return the lines as a text with at most one blank line in a row: a removed section leaves two."""
+    text = "\n".join(lines)
+    return (re.sub(r"\n{3,}", "\n\n", text) if "\n\n\n" in text else text).strip()
 
 
 def _indent(line: str) -> int:

@@ -9,18 +9,21 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from jackstay import types
 from jackstay.errors import JsonRpcError
 from jackstay.protocol import LISTS, REVISIONS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, splice_meta
-from jackstay.types import META_SUBSCRIPTION_ID, SubscriptionFilter, encode_json
+from jackstay.types import META_SUBSCRIPTION_ID, encode_json
 
 if TYPE_CHECKING:
     from jackstay.server._driver import Driver
+    from jackstay.types import SubscriptionFilter
 
 logger = logging.getLogger("jackstay.server")
 
@@ -31,15 +34,17 @@ MAX_URI_LENGTH = 16_384
 # Bytes of all URIs that one client may subscribe to.
 MAX_URI_BYTES = 1_048_576
 
-# The capability and the member of the filter for each notification.
-_FLAGS: Mapping[str, tuple[str, str]] = {
-    row.changed_by: (row.capability, f"{row.capability}_list_changed")
-    for row in LISTS.values()
-    if f"{row.capability}_list_changed" in SubscriptionFilter.__struct_fields__
-}
 _UPDATED = "notifications/resources/updated"
 
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+@cache
+def _flags() -> Mapping[str, tuple[str, str]]:
+    """Return the capability and the member of the filter for each notification."""
+    members = types.SubscriptionFilter.__struct_fields__
+    rows = ((row, f"{row.capability}_list_changed") for row in LISTS.values())
+    return {row.changed_by: (row.capability, member) for row, member in rows if member in members}
 
 
 class Quota:
@@ -71,7 +76,7 @@ class Subscription(msgspec.Struct, frozen=True):
     """An open `subscriptions/listen` request, and the part of its filter that was accepted."""
 
     request: e.Serve
-    accepted: SubscriptionFilter
+    accepted: "SubscriptionFilter"
     uris: frozenset[str]
     size: int = 0
 
@@ -157,13 +162,13 @@ class Subscriptions:
         self._quota.release(size)
 
     def listen(
-        self, request: e.Serve, wanted: SubscriptionFilter, exists: Callable[[str], bool] = lambda _: True
+        self, request: e.Serve, wanted: "SubscriptionFilter", exists: Callable[[str], bool] = lambda _: True
     ) -> None:
         """Open a subscription and acknowledge the accepted part of its filter. `exists` is called for each URI."""
         capabilities = self._connection.capabilities
         flags = {
             member: True
-            for capability, member in _FLAGS.values()
+            for capability, member in _flags().values()
             if getattr(wanted, member) and capability in capabilities
         }
         uris: list[str] | None = None
@@ -176,7 +181,7 @@ class Subscriptions:
                 if not self._reserve(_size(uri)):
                     break
                 uris.append(uri)
-        accepted = SubscriptionFilter(**flags, resource_subscriptions=uris)  # type: ignore[arg-type]  # all bool
+        accepted = types.SubscriptionFilter(**flags, resource_subscriptions=uris)  # type: ignore[arg-type]  # all bool
         # Without params: they are a view of the frame, which would be kept in memory with the subscription.
         bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
         size = sum(map(_size, uris or ()))
@@ -234,7 +239,7 @@ class Subscriptions:
         if method == _UPDATED:
             if uri in self.uris:
                 self._connection.notify(method, params or b'{"uri":%b}' % encode_json(uri))
-        elif _FLAGS[method][0] in self._connection.capabilities:
+        elif _flags()[method][0] in self._connection.capabilities:
             self._connection.notify(method, params or b"{}")
 
     def _notify_subscription(self, subscription: Subscription, method: str, uri: str, params: bytes) -> None:
@@ -243,7 +248,7 @@ class Subscriptions:
             if uri in subscription.uris:
                 updated = params or b'{"uri":%b}' % encode_json(uri)
                 self._connection.notify(method, _with_meta(updated, meta), about)
-        elif getattr(subscription.accepted, _FLAGS[method][1]):
+        elif getattr(subscription.accepted, _flags()[method][1]):
             self._connection.notify(method, _with_meta(params or b"{}", meta), about)
 
 

@@ -5,16 +5,12 @@ handler, the client's or the server's driver, is notified of what happens and pu
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from jackstay.errors import McpError
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
-
-# The limits of the queue of a transport; beyond them it is busy.
-MAX_QUEUED_FRAMES: Final = 1024
-MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 
 
 class TransportHandler(Protocol):

@@ -10,17 +10,19 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS
-from jackstay.transport._contract import TransportHandler
 from jackstay.transport._end_of_input import EndOfInput
 from jackstay.transport._frame_reader import FrameReader
 from jackstay.transport._pipe import ReadPipe, WritePipe
 from jackstay.transport._queue import WriteQueue
-from jackstay.transport._reading_thread import ReadingThread
 from jackstay.transport._streams import Streams
+
+if TYPE_CHECKING:
+    from jackstay.transport._contract import TransportHandler
+    from jackstay.transport._reading_thread import ReadingThread
 
 # Printed to stderr if stdin is a terminal.
 INTERACTIVE_HINT: Final = (
@@ -69,7 +71,7 @@ class OwnStdioTarget:
 
     async def open(
         self,
-        handler: TransportHandler,
+        handler: "TransportHandler",
         max_frame_bytes: int,
         close_step: float,  # noqa: ARG002  # part of the contract
     ) -> "OwnStdioTransport":
@@ -138,7 +140,7 @@ class OwnStdioTransport:
     def __init__(
         self,
         streams: Streams,
-        handler: TransportHandler,
+        handler: "TransportHandler",
         framing: str,
         max_frame_bytes: int,
         before_release: Callable[[], None] | None,
@@ -164,6 +166,8 @@ class OwnStdioTransport:
         elif streams.is_input_watchable:
             self._stdin = ReadPipe(self._loop, streams.input, self._received, self._stdin_ended)
         else:
+            from jackstay.transport._reading_thread import ReadingThread  # noqa: PLC0415  # only for files
+
             self._stdin = ReadingThread(self._loop, streams.input, self._received, self._stdin_ended)
         if self._stdin is not None:
             self._stdin.resume()

@@ -9,10 +9,16 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from jackstay.protocol import Cell, Machine
-from jackstay.transport._contract import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, TransportHandler
+
+if TYPE_CHECKING:
+    from jackstay.transport._contract import TransportHandler
+
+# The limits of the queue of a transport; beyond them it is busy.
+MAX_QUEUED_FRAMES: Final = 1024
+MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
 
 # How much is joined for one write. An empty Linux pipe accepts 64 KiB: more would be copied in vain.
 JOINED_BYTES: Final = 65_536
@@ -175,7 +181,7 @@ class WriteQueue(FrameQueue):
         self,
         loop: asyncio.AbstractEventLoop,
         sink: Sink,
-        handler: TransportHandler,
+        handler: "TransportHandler",
         frame: Callable[[bytes, int], bytes],
         failed: Callable[[OSError], None],
         *,

@@ -35,11 +35,11 @@ __all__, __getattr__, __dir__ = attach(
         " SubscriptionsListenResultMetaObject",
         "._messages": "META_CLIENT_CAPABILITIES META_CLIENT_INFO META_LOG_LEVEL META_PROGRESS_TOKEN"
         " META_PROTOCOL_VERSION META_RELATED_TASK META_SERVER_INFO META_SUBSCRIPTION_ID CacheableResult"
-        " CancelledNotificationParams EmptyResult Error LoggingLevel LoggingMessageNotificationParams"
-        " MissingRequiredClientCapabilityErrorData NotificationMetaObject NotificationParams PaginatedRequestParams"
-        " PaginatedResult ProgressNotificationParams RelatedTaskMetadata RequestMetaObject RequestParams Result"
-        " ResultMetaObject ResultType SetLevelRequestParams TaskAugmentedRequestParams TaskMetadata"
-        " UnsupportedProtocolVersionErrorData",
+        " CancelledNotificationParams EmptyResult LoggingLevel LoggingMessageNotificationParams NotificationParams"
+        " PaginatedRequestParams PaginatedResult ProgressNotificationParams RelatedTaskMetadata RequestParams Result"
+        " ResultType SetLevelRequestParams TaskAugmentedRequestParams TaskMetadata",
+        "._metadata": "Error MissingRequiredClientCapabilityErrorData NotificationMetaObject RequestMetaObject"
+        " ResultMetaObject UnsupportedProtocolVersionErrorData",
         "._prompts": "CompleteRequestParams CompleteResult Completion CompletionArgument CompletionContext"
         " CompletionReference GetPromptResult ListPromptsResult Prompt PromptArgument PromptMessage PromptReference"
         " ResourceTemplateReference",

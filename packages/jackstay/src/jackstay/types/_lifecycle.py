@@ -15,9 +15,9 @@ from jackstay.types._messages import (
     NotificationParams,
     RequestParams,
     Result,
-    ResultMetaObject,
     id_in,
 )
+from jackstay.types._metadata import ResultMetaObject
 
 
 class InitializeRequestParams(RequestParams, frozen=True):

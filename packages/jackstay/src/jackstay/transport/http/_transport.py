@@ -14,7 +14,8 @@ from typing import Final
 from jackstay.errors import McpError, OutcomeUnknownError, TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import Next, Sent, delete_headers, error_for, new_session_id
-from jackstay.transport._contract import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, ExchangeHandler
+from jackstay.transport._contract import ExchangeHandler
+from jackstay.transport._queue import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES
 from jackstay.transport.http._contract import HttpClient
 from jackstay.transport.http._legacy import LegacyStream, open_legacy
 from jackstay.transport.http._outgoing import read_outgoing
