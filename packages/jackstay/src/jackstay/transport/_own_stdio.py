@@ -18,11 +18,11 @@ from jackstay.transport._end_of_input import EndOfInput
 from jackstay.transport._frame_reader import FrameReader
 from jackstay.transport._pipe import ReadPipe, WritePipe
 from jackstay.transport._queue import WriteQueue
+from jackstay.transport._reading_thread import ReadingThread
 from jackstay.transport._streams import Streams
 
 if TYPE_CHECKING:
     from jackstay.transport._contract import TransportHandler
-    from jackstay.transport._reading_thread import ReadingThread
 
 # Printed to stderr if stdin is a terminal.
 INTERACTIVE_HINT: Final = (
@@ -166,8 +166,6 @@ class OwnStdioTransport:
         elif streams.is_input_watchable:
             self._stdin = ReadPipe(self._loop, streams.input, self._received, self._stdin_ended)
         else:
-            from jackstay.transport._reading_thread import ReadingThread  # noqa: PLC0415  # only for files
-
             self._stdin = ReadingThread(self._loop, streams.input, self._received, self._stdin_ended)
         if self._stdin is not None:
             self._stdin.resume()
