@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import types
 from typing import Any
 
 import pytest
@@ -103,6 +104,62 @@ def test_changes_while_the_loop_is_stopped_are_notified_when_it_continues() -> N
     loop.close()
     server._add_connection(connection)  # as if it had not been closed
     add(server, "third")
+
+
+class FakeConnection:
+    """Counts the notifications of one client; `error` is raised instead."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, error: Exception | None = None) -> None:
+        self.core, self.capabilities = types.SimpleNamespace(version=HANDSHAKE[0]), {"tools"}
+        self.quota, self._loop, self._error = _subscriptions.Quota(), loop, error
+        self.notified = 0
+
+    def notify(self, method: str, params: bytes) -> None:
+        assert (method, params) == ("notifications/tools/list_changed", b"{}")
+        if self._error is not None:
+            raise self._error
+        self.notified += 1
+
+
+async def test_many_clients_are_notified_in_several_turns(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_subscriptions, "FLUSHED_PER_TURN", 2)
+    loop = asyncio.get_running_loop()
+    clients = [FakeConnection(loop, ValueError("defect") if number == 1 else None) for number in range(5)]
+    subscriptions = [_subscriptions.Subscriptions(client) for client in clients]  # type: ignore[arg-type]  # a fake
+    for one in subscriptions:
+        one.changed("notifications/tools/list_changed")
+    counts = []
+    for _ in range(4):
+        await asyncio.sleep(0)
+        counts.append([client.notified for client in clients])
+    assert counts == [[1, 0, 0, 0, 0], [1, 0, 1, 1, 0], [1, 0, 1, 1, 1], [1, 0, 1, 1, 1]]
+    logged = [record.getMessage() for record in caplog.records if record.name == "jackstay.server"]
+    assert logged == ["internal error while notifying a client"]
+    assert _subscriptions._this_thread.flusher is None  # the loop is not kept alive
+
+
+async def test_a_change_during_a_notification_is_sent_in_a_later_turn() -> None:
+    loop = asyncio.get_running_loop()
+    client = FakeConnection(loop)
+    subscriptions = _subscriptions.Subscriptions(client)  # type: ignore[arg-type]  # a fake
+    subscriptions.changed("notifications/tools/list_changed")
+    loop.call_soon(subscriptions.changed, "notifications/tools/list_changed")
+    for expected in (1, 2):
+        await asyncio.sleep(0)
+        assert client.notified == expected
+
+
+def test_loops_of_one_thread_are_notified_each() -> None:
+    loops = [asyncio.new_event_loop() for _ in range(2)]
+    clients = [FakeConnection(loop) for loop in loops]
+    for client in clients:
+        _subscriptions.Subscriptions(client).changed("notifications/tools/list_changed")  # type: ignore[arg-type]
+    for loop in loops:
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+    assert [client.notified for client in clients] == [1, 1]
 
 
 async def test_without_the_declared_capability_there_are_no_notifications() -> None:

@@ -8,6 +8,7 @@ stateless era a client gets only what it requested by `subscriptions/listen`, ma
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
@@ -33,6 +34,10 @@ MAX_URI_LENGTH = 16_384
 
 # Bytes of all URIs that one client may subscribe to.
 MAX_URI_BYTES = 1_048_576
+
+# Clients that are notified of changes in one turn of the loop. Ten thousand at once would take half a second, and leave
+# so many objects that the garbage collector would visit those of all clients.
+FLUSHED_PER_TURN = 64
 
 _UPDATED = "notifications/resources/updated"
 
@@ -86,6 +91,44 @@ class Subscription(msgspec.Struct, frozen=True):
         return b'{"%b":%b}' % (META_SUBSCRIPTION_ID.encode(), encode_json(self.request.id))
 
 
+class _Flusher:
+    """Notifies the clients of one loop of what has changed, `FLUSHED_PER_TURN` of them in each turn."""
+
+    __slots__ = ("_waiting", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiting: deque[Subscriptions] = deque()
+
+    def add(self, subscriptions: "Subscriptions") -> None:
+        """Flush these in one of the next turns."""
+        self._waiting.append(subscriptions)
+        if len(self._waiting) == 1:
+            self.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        waiting = self._waiting
+        due = [waiting.popleft() for _ in range(min(FLUSHED_PER_TURN, len(waiting)))]
+        if waiting:
+            self.loop.call_soon(self._flush)
+        elif _this_thread.flusher is self:
+            _this_thread.flusher = None
+        for subscriptions in due:
+            try:
+                subscriptions.flush_changes()
+            except Exception:  # a defect with one client must not affect the others
+                logger.exception("internal error while notifying a client")
+
+
+class _ThisThread(threading.local):
+    """The flusher of the loop that runs in this thread, while anything waits."""
+
+    flusher: _Flusher | None = None
+
+
+_this_thread = _ThisThread()
+
+
 class Subscriptions:
     """The subscriptions of the client of one connection."""
 
@@ -97,7 +140,6 @@ class Subscriptions:
         self._size = 0
         self._open: dict[int, Subscription] = {}
         self._changed: dict[tuple[str, str, bytes], None] = {}
-        self._flush: asyncio.Handle | None = None
 
     def __repr__(self) -> str:
         return f"<Subscriptions to {len(self.uris)} resources, {len(self._open)} open requests>"
@@ -214,18 +256,22 @@ class Subscriptions:
     # --- changes ------------------------------------------------------------------------------------------------------
 
     def changed(self, method: str, uri: str = "", params: bytes = b"") -> None:
-        """Send a notification of a change in the next turn of the loop, once. Only on the loop's thread.
+        """Send a notification of a change in one of the next turns of the loop, once. Only on the loop's thread.
 
         `params` are the encoded params; the default depends on the method.
         """
+        is_first = not self._changed
         self._changed[method, uri, params] = None
         # Not `get_running_loop()`: a program may call this while the loop is stopped.
         loop = self._connection._loop
-        if self._flush is None and not loop.is_closed():
-            self._flush = loop.call_soon(self._flush_changes)
+        if is_first and not loop.is_closed():
+            flusher = _this_thread.flusher
+            if flusher is None or flusher.loop is not loop:
+                flusher = _this_thread.flusher = _Flusher(loop)
+            flusher.add(self)
 
-    def _flush_changes(self) -> None:
-        self._flush = None
+    def flush_changes(self) -> None:
+        """Send what has changed."""
         changed, self._changed = self._changed, {}
         for method, uri, params in changed:
             self._notify_client(method, uri, params)
