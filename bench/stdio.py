@@ -8,6 +8,7 @@ Exits with 1 if a target is missed by more than the noise of the run.
 # The load is raw: prepared frames, written and counted with system calls. Jackstay is `examples/echo.py`, with the
 # public decorators. The revision is 2025-11-25; Jackstay is also measured with 2026-07-28.
 
+import compileall
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import threading
 import time
 from pathlib import Path
 
+import jackstay
 from _measure import Sample, Series, compare, format_seconds, interleave, print_platform, print_rows
 from _peers import ENVIRONMENTS, TYPESCRIPT, node_of, python_of
 
@@ -46,6 +48,7 @@ SLOW = {name for name in SERVERS if name.startswith(("mcp", "fastmcp"))}
 SDK = "mcp 2.3.0, low level"
 # Jackstay, and the official SDK with the same revision.
 JUDGED = {"jackstay": SDK, "jackstay, 2026-07-28": "mcp 2.3.0, 2026-07-28"}
+MAX_MEMORY = 24.0
 # Seconds of load before the measurement, for a JIT compiler.
 WARM_UP = {"TypeScript 1.32.2": 10.0}
 
@@ -228,11 +231,14 @@ def print_large() -> bool:
 
 def print_memory() -> bool:
     """Print the RSS after the start, and its growth from call 10,000 to 40,000."""
-    print("\nResident memory after the first result")
+    print(f"\nResident memory after the first result (target for jackstay: {MAX_MEMORY:g} MiB)")
+    is_small = True
     for name, (command, revision) in SERVERS.items():
         server = Server(command, revision)
         server.exchange([server.call()])
-        print(f"  {name:22} {server.rss():6.1f} MiB")
+        used = server.rss()
+        is_small = is_small and (name not in JUDGED or used <= MAX_MEMORY)
+        print(f"  {name:22} {used:6.1f} MiB")
         server.close()
     server = Server(*SERVERS["jackstay"])
     grown = []
@@ -244,17 +250,20 @@ def print_memory() -> bool:
     print(f"  jackstay grows by {each:.1f} KiB per 10,000 calls between call 10,000 and 40,000 (target: under 64)")
     print(f"  jackstay after 10,000 calls: {grown[0]:.1f} MiB (target: 30)")
     server.close()
-    return each < 64 and grown[0] <= 30
+    return is_small and each < 64 and grown[0] <= 30
 
 
 def main() -> int:
     """Run and print all measurements. Returns the exit code."""
+    # As after an installation; with PYTHONDONTWRITEBYTECODE every start would compile what was edited.
+    for sources in (*jackstay.__path__, PROGRAMS):
+        compileall.compile_dir(sources, quiet=2)
     print_platform()
     print("peers: " + ", ".join([*ENVIRONMENTS, TYPESCRIPT]))
     counts = {name: (1000, 2000, 100) if name in SLOW else (3000, 30000, 500) for name in SERVERS}
     results = [
-        part("One at a time", {name: load(name, "call", 1, counts[name][0]) for name in SERVERS}, 6, 0.35),
-        part("64 in flight", {name: load(name, "call", 64, counts[name][1]) for name in SERVERS}, 40, 0.18),
+        part("One at a time", {name: load(name, "call", 1, counts[name][0]) for name in SERVERS}, 6, 0.85),
+        part("64 in flight", {name: load(name, "call", 64, counts[name][1]) for name in SERVERS}, 100, 0.4),
         part(
             "tools/list of 100",
             {name: load(name, "list", 1, counts[name][2]) for name in SERVERS},
@@ -265,7 +274,7 @@ def main() -> int:
             "Cold start to the first result",
             {name: start(name) for name in SERVERS},
             4.5,
-            1 / 1.6,
+            1 / 1.3,
             is_rate=False,
         ),
         print_large(),
