@@ -53,7 +53,7 @@ def read_docstring(text: str | None) -> Docstring:
 
 
 def _join(lines: list[str]) -> str:
-    """Return the lines as a text with at most one blank line in a row: a removed section leaves two."""
+    """Join lines, with at most one blank line in a row: a removed section leaves two."""
     text = "\n".join(lines)
     return (re.sub(r"\n{3,}", "\n\n", text) if "\n\n\n" in text else text).strip()
 
