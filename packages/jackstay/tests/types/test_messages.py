@@ -2,40 +2,21 @@
 
 import json
 
-import pytest
-
-from jackstay.errors import ProtocolError
 from jackstay.types import (
-    META_CLIENT_CAPABILITIES,
-    META_CLIENT_INFO,
-    META_LOG_LEVEL,
-    META_PROTOCOL_VERSION,
-    META_SERVER_INFO,
-    META_SUBSCRIPTION_ID,
     CancelledNotificationParams,
-    ClientCapabilities,
     EmptyResult,
-    Error,
-    Implementation,
     LoggingMessageNotificationParams,
-    MissingRequiredClientCapabilityErrorData,
-    NotificationMetaObject,
     NotificationParams,
     PaginatedRequestParams,
     PaginatedResult,
     ProgressNotificationParams,
     RelatedTaskMetadata,
-    RequestMetaObject,
     RequestParams,
-    ResultMetaObject,
-    SamplingCapability,
     SetLevelRequestParams,
     TaskAugmentedRequestParams,
     TaskMetadata,
-    UnsupportedProtocolVersionErrorData,
     decode,
     encode_json,
-    from_json,
 )
 
 # Body, and its JSON.
@@ -58,12 +39,6 @@ WRITTEN = [
     (SetLevelRequestParams("debug"), {"level": "debug"}),
     (LoggingMessageNotificationParams("alert", {"a": 1}, "l"), {"level": "alert", "data": {"a": 1}, "logger": "l"}),
     (LoggingMessageNotificationParams("alert", None), {"level": "alert", "data": None}),
-    (Error(-32603, "m", [1]), {"code": -32603, "message": "m", "data": [1]}),
-    (UnsupportedProtocolVersionErrorData(["a"], "b"), {"supported": ["a"], "requested": "b"}),
-    (
-        MissingRequiredClientCapabilityErrorData(ClientCapabilities(sampling=SamplingCapability(tools={}))),
-        {"requiredCapabilities": {"sampling": {"tools": {}}}},
-    ),
 ]
 
 
@@ -88,36 +63,3 @@ def test_a_progress_token_is_an_integer_or_a_string_or_absent() -> None:
         params = decode(RequestParams, json.dumps({} if meta is None else {"_meta": meta}).encode())
         assert params.progress_token == token
         assert params.raw == ({} if meta is None else {"_meta": meta})
-
-
-def test_the_meta_of_a_request_is_parsed_on_demand() -> None:
-    meta = {
-        META_PROTOCOL_VERSION: "2026-07-28",
-        META_CLIENT_CAPABILITIES: {"elicitation": {}, "x": 1},
-        META_CLIENT_INFO: {"name": "n", "version": "v"},
-        META_LOG_LEVEL: "info",
-        "progressToken": 5,
-        "traceparent": "00-…",
-    }
-    params = decode(RequestParams, json.dumps({"_meta": meta}).encode())
-    read = from_json(RequestMetaObject, params.meta)
-    assert read.protocol_version == "2026-07-28"
-    assert read.client_capabilities.elicitation is not None
-    assert read.client_info == Implementation("n", "v")
-    assert (read.log_level, read.progress_token) == ("info", 5)
-    assert read.unknown == {"traceparent": "00-…"}
-    assert read.raw == meta
-
-
-def test_an_invalid_meta_raises_only_when_it_is_parsed() -> None:
-    params = decode(RequestParams, json.dumps({"_meta": {META_CLIENT_INFO: "me"}}).encode())
-    with pytest.raises(ProtocolError) as caught:
-        from_json(RequestMetaObject, params.meta)
-    assert caught.value.path == f"$['{META_CLIENT_INFO}']"
-
-
-def test_the_meta_of_notifications_and_results_is_parsed_on_demand() -> None:
-    assert from_json(NotificationMetaObject, {META_SUBSCRIPTION_ID: "5"}).subscription_id == "5"
-    assert from_json(NotificationMetaObject, {}).subscription_id is None
-    info = {"name": "n", "version": "v"}
-    assert from_json(ResultMetaObject, {META_SERVER_INFO: info}).server_info == Implementation("n", "v")
