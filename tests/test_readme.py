@@ -32,7 +32,6 @@ def newcomer(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return tmp_path, {"HOME": str(home), "PATH": path, "PYTHONPATH": PYTHONPATH}
 
 
-@pytest.mark.guard(180)  # eight commands, each a process or two
 def test_the_readme_works(newcomer: tuple[Path, dict[str, str]]) -> None:
     folder, environment = newcomer
     done = walk_readme.walk(README, folder, environment, skipped=("make ",))

@@ -74,7 +74,7 @@ async def test_a_server_killed_within_a_frame_leaves_no_call_waiting() -> None:
         with pytest.raises(OutcomeUnknownError) as caught:
             await client.tools.call("die_in_a_frame")
         assert caught.value.exit_code == -signal.SIGKILL
-        await client.ready(10)
+        await client.ready(60)
 
 
 async def test_a_grandchild_with_open_pipes_does_not_delay_the_caller(tmp_path: Path) -> None:

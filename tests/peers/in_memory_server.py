@@ -51,7 +51,7 @@ class InMemoryServer:
         """Wait for the first message with this method; not on the loop's thread."""
         with self.arrived:
             found = lambda: [message for message in self.received if message.get("method") == method]  # noqa: E731
-            assert self.arrived.wait_for(found, 10), f"{method} did not arrive"
+            assert self.arrived.wait_for(found, 60), f"{method} did not arrive"
             return found()[0]
 
     def send(self, message: dict[str, Any]) -> None:

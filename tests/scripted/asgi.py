@@ -281,7 +281,7 @@ async def http_client(app: Any, path: str = "/mcp", **headers: str) -> AsyncIter
         for response in http.responses:
             assert response.task is not None
             if not response.task.done():
-                await asyncio.wait([response.task], timeout=5)
+                await asyncio.wait([response.task], timeout=60)
             assert response.task.done(), "a request is still served although its client is gone"
             if not response.task.cancelled():
                 response.task.result()

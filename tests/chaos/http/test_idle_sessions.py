@@ -43,7 +43,6 @@ def all_expired(server: LedgerServer, but: int = 0) -> float:
     return time.monotonic() - started_at
 
 
-@pytest.mark.guard(120)
 @pytest.mark.parametrize("events", [True, False] if IS_SOAK else [True])
 def test_a_thousand_idle_sessions_expire_in_time_and_leave_nothing(tmp_path: Path, events: bool) -> None:
     """docs/guarantees.md G18: their memory is freed, up to 10 %."""
@@ -61,7 +60,6 @@ def test_a_thousand_idle_sessions_expire_in_time_and_leave_nothing(tmp_path: Pat
             assert fetch(server.port, in_session(ids[-1], body=call("echo", text="a"))).status == 404
 
 
-@pytest.mark.guard(120)
 def test_a_session_with_activity_does_not_expire(tmp_path: Path) -> None:
     """docs/guarantees.md G18: a request that runs longer than the TTL and an open stream keep their sessions alive."""
     with LedgerServer(tmp_path, sessions=True, session_ttl=TTL, health=True, keepalive=0) as server:

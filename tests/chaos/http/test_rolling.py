@@ -104,7 +104,6 @@ async def get_pid(port: int) -> int:
         writer.close()
 
 
-@pytest.mark.guard(120)
 @pytest.mark.parametrize(("version", "options"), KINDS.values(), ids=KINDS)
 async def test_restarting_and_killing_workers_under_load_loses_and_duplicates_no_call(
     version: str, options: dict[str, Any], tmp_path: Path
@@ -135,7 +134,6 @@ async def test_restarting_and_killing_workers_under_load_loses_and_duplicates_no
     assert load.longest < DEADLINE, "a call hung"
 
 
-@pytest.mark.guard(120)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
 async def test_after_a_redeployment_clients_open_a_new_session(how: signal.Signals, tmp_path: Path) -> None:
     """docs/guarantees.md G4: sessions in memory end with the process, and the new process returns 404 for them."""

@@ -44,7 +44,6 @@ def slowly_read(peers: list[socket.socket], seconds: float) -> None:
         time.sleep(max(0.0, now + 0.1 - time.monotonic()))
 
 
-@pytest.mark.guard(120)
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
 def test_a_hundred_slow_streams_are_bounded_and_closed(tmp_path: Path, era: str) -> None:
     """Less than 256 KiB per stream; then the stream is closed, which is logged, and other clients are served."""
@@ -57,7 +56,7 @@ def test_a_hundred_slow_streams_are_bounded_and_closed(tmp_path: Path, era: str)
             peak, slowest = before, 0.0
             started_at = time.monotonic()
             while sum("reads too slowly" in line for line in server.lines) < STREAMS:
-                assert time.monotonic() - started_at < 60, server.stderr[-2000:]
+                assert time.monotonic() - started_at < 120, server.stderr[-2000:]
                 slowly_read(peers, 0.2)
                 peak = max(peak, server.resident_bytes)
                 sent_at = time.monotonic()
@@ -69,7 +68,7 @@ def test_a_hundred_slow_streams_are_bounded_and_closed(tmp_path: Path, era: str)
             # All connections are closed, although their clients have read almost nothing.
             started_at = time.monotonic()
             while len(server.descriptors) > 30:
-                assert time.monotonic() - started_at < 20, f"{len(server.descriptors)} descriptors are open"
+                assert time.monotonic() - started_at < 60, f"{len(server.descriptors)} descriptors are open"
                 time.sleep(0.1)
         finally:
             for peer in peers:

@@ -95,7 +95,6 @@ async def text(client: Client, tool: str) -> str:
     return (await client.tools.call(tool, timeout=60)).text
 
 
-@pytest.mark.guard(180)
 async def test_every_fault_costs_only_its_own_server(files: Files) -> None:
     files.write(good="good", other="good", hangs="hangs", lies="lies", floods="floods")
     with Serving(*JACKSTAY, "gateway", str(files.config), "--http", "0") as serving:
@@ -124,7 +123,6 @@ async def test_every_fault_costs_only_its_own_server(files: Files) -> None:
         await asyncio.to_thread(wait_until_gone, int(pid))
 
 
-@pytest.mark.guard(180)
 async def test_a_reload_completes_the_calls_in_flight(files: Files) -> None:
     files.write(good="good")
     with Serving(*JACKSTAY, "gateway", str(files.config), "--http", "0") as serving:
@@ -149,7 +147,6 @@ async def test_a_reload_completes_the_calls_in_flight(files: Files) -> None:
         await asyncio.to_thread(wait_until_gone, int(pid))
 
 
-@pytest.mark.guard(180)
 async def test_over_stdio(files: Files) -> None:
     files.write(good="good", missing="good")
     files.config.write_text(files.config.read_text() + "[servers.absent]\ncommand = '/nowhere/at/all'\n")

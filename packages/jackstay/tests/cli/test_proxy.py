@@ -114,7 +114,6 @@ def test_a_port_in_use_is_reported_before_the_server_is_started(tmp_path: Path, 
 # --- all features -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.guard(90)
 def test_the_official_sdk_gets_the_same_through_two_proxies() -> None:
     """stdio to HTTP to stdio: tools, resources, prompts, completion, progress, logs, cancellation, subscriptions, list
     changes, sampling, elicitation, roots.
@@ -174,7 +173,6 @@ class Outcomes:
         return Counter(self.outcomes.values())
 
 
-@pytest.mark.guard(90)
 async def test_outcomes_agree_with_the_ledger_while_the_server_is_killed(
     tmp_path: Path,
 ) -> None:
@@ -231,7 +229,6 @@ for line in sys.stdin.buffer:
 """
 
 
-@pytest.mark.guard(90)
 @pytest.mark.parametrize("words", [(), ("--keepalive", "0.5")], ids=str)
 async def test_a_hanging_server_is_restarted_and_health_reports_it(words: tuple[str, ...], tmp_path: Path) -> None:
     """3 clients with 20 calls each. It hangs at the 7th call; /health reports it, and later calls succeed."""

@@ -120,7 +120,7 @@ async def test_on_state_is_called_for_every_change_and_cause_is_available() -> N
         peer.crash()
         await asyncio.sleep(0.01)
         assert "cut" in str(client.wire.cause)
-        await client.ready(10)
+        await client.ready(60)
         opening = ["starting", "initializing", "ready"]
         assert states == [*opening, "backoff", *opening]
 

@@ -93,7 +93,6 @@ async def programs(count: int, site: AuthorizationSite) -> AsyncIterator[list[Pr
             process._transport.close()  # type: ignore[attr-defined]  # close its pipes now
 
 
-@pytest.mark.guard(120)
 async def test_programs_that_share_a_file_refresh_one_at_a_time(tmp_path: Path) -> None:
     """Three programs and one expired token, 20 times."""
     async with Rotating() as site, programs(3, site) as running:
@@ -109,7 +108,6 @@ async def test_programs_that_share_a_file_refresh_one_at_a_time(tmp_path: Path) 
             assert stored(path, site.issuer)["refresh_token"] == site.current
 
 
-@pytest.mark.guard(120)
 async def test_a_killed_program_releases_its_lock(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     async with Rotating() as site, programs(2, site) as (killed, other):
@@ -121,7 +119,6 @@ async def test_a_killed_program_releases_its_lock(tmp_path: Path) -> None:
         assert not site.is_revoked
 
 
-@pytest.mark.guard(120)
 async def test_a_hanging_program_blocks_others_for_a_limited_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

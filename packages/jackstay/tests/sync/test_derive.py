@@ -234,7 +234,7 @@ def test_handlers_run_for_requests_of_the_server() -> None:
         ):
             client._portal.run_on_loop(target.send, {"id": f"s{id}", "method": method, "params": params})
         with target.arrived:
-            assert target.arrived.wait_for(lambda: sum("result" in sent for sent in target.received) == 3, 10)
+            assert target.arrived.wait_for(lambda: sum("result" in sent for sent in target.received) == 3, 60)
     answers = {sent["id"]: sent["result"] for sent in target.received if "result" in sent}
     assert answers["s0"]["content"]["text"] == "sampled here"
     assert answers["s1"] == {"action": "decline"}

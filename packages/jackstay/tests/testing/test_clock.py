@@ -16,7 +16,7 @@ def test_a_sleep_of_a_day_takes_no_real_time() -> None:
 
     began = time.monotonic()
     assert run_on_fake_clock(main()) == pytest.approx(86_400)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
 
 
 def test_timers_run_in_order() -> None:

@@ -366,7 +366,6 @@ async def test_closing_the_socket_cancels_stateless_requests_only(parser: str) -
     assert cancelled == [True, False]
 
 
-@pytest.mark.guard(90)
 async def test_a_hundred_slow_readers_need_little_memory_and_are_disconnected(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

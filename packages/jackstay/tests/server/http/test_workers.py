@@ -210,7 +210,6 @@ def test_connections_are_refused_while_the_last_worker_drains(tmp_path: Path) ->
     assert refused == [False, True]
 
 
-@pytest.mark.guard(30)
 def test_a_signal_during_the_start_of_a_worker_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = ProcessTree(tmp_path, "serve", end_timeout=60)
     start = WorkerSlot.start

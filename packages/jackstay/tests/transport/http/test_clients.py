@@ -45,7 +45,7 @@ async def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(TransportError, match=r"pip install 'jackstay\[http\]'"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await connect(http("http://127.0.0.1:1/mcp")).open()
 
 

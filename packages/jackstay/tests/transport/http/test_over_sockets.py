@@ -308,7 +308,7 @@ async def test_the_end_of_an_http_sse_server_is_an_unknown_outcome() -> None:
         streams[-1].cut()
         with pytest.raises(OutcomeUnknownError):
             await call
-        await client.ready(10)
+        await client.ready(60)
         assert len(streams) == 2
 
 
