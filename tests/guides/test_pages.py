@@ -18,6 +18,8 @@ PAGES = {
     "models.md": "assistant.py",
     "openapi.md": "openapi_server.py",
 }
+# The blocks of these pages are run by the tests of the documentation.
+WITH_BLOCKS_TO_RUN = {"gateway.md"}
 FOLDER = ROOT / "docs" / "guides"
 
 
@@ -42,9 +44,10 @@ def test_a_guide_shows_the_code_that_the_tests_run(name: str) -> None:
 
 
 def test_every_guide_and_every_example_is_in_the_table() -> None:
-    assert {page.name for page in FOLDER.glob("*.md")} == {*PAGES, "README.md"}
+    assert {page.name for page in FOLDER.glob("*.md")} == {*PAGES, *WITH_BLOCKS_TO_RUN, "README.md"}
     listed = re.findall(r"\]\((\w+\.md)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
-    assert sorted(listed) == sorted(PAGES)
+    assert sorted(listed) == sorted([*PAGES, *WITH_BLOCKS_TO_RUN])
+    assert all("```python run" in (FOLDER / name).read_text(encoding="utf-8") for name in WITH_BLOCKS_TO_RUN)
     examples = {path.name for path in GUIDES.iterdir() if path.suffix in (".py", ".ipynb")}
     assert examples == {*PAGES.values(), "shop.py"}
 
