@@ -27,5 +27,6 @@ __all__, __getattr__, __dir__ = attach(
         "._server": "Server find_server",
         "._telemetry": "EVENTS Fields Listener",
         "._tracing": "trace_requests",
+        "._transforms": "Argument Transform Transforms",
     },
 )

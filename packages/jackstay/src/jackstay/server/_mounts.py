@@ -31,6 +31,7 @@ from jackstay.server._mounted_entries import (
     read_members,
 )
 from jackstay.server._mounted_uris import UriPrefix, translate_uris
+from jackstay.server._transforms import Plan, Table, Transforms, transform_item
 from jackstay.types import DECODE_ERRORS, SubscriptionsListenRequestParams, decode
 
 if TYPE_CHECKING:
@@ -90,6 +91,10 @@ class Mount:
         self.blocks = {kind: host.catalogue.reserve(kind, MAX_ENTRIES) for kind in Kind}
         # Returns whether a tool, by its original name, is part of the host. None: all are.
         self.allows: Callable[[str], bool] | None = None
+        # How entries are changed. None: only by the prefix.
+        self.table: Table | None = None
+        # How the arguments of a tool are changed, by its name at the host.
+        self.plans: dict[str, Plan] = {}
         # Name or URI at the host -> that of the mounted server. Those of a server that is down are kept.
         self.routes: dict[Kind, dict[str, str]] = {kind: {} for kind in Kind}
 
@@ -135,9 +140,17 @@ class Mount:
     def _entries(self, kind: Kind, is_strict: bool) -> list[Mounted]:
         found: dict[str, Mounted] = {}
         for entry in self.child.catalogue.entries(kind):
-            if kind is Kind.TOOLS and self.allows is not None and not self.allows(read_key(kind, entry.listed)[0]):
+            if kind is Kind.TOOLS and self.allows is not None and not self.allows(entry.key):
                 continue
-            made = self._mounted(kind, entry)
+            try:
+                made = self._mounted(kind, entry)
+            except UsageError as error:
+                if is_strict:
+                    raise
+                logger.warning("cannot mount %r of %r: %s", entry.key, self.child.name, error)
+                continue
+            if made is None:
+                continue
             taken = None
             if made.key in found:
                 taken = f"its {kind} {found[made.key].original!r} and {made.original!r} have the same name here"
@@ -152,10 +165,22 @@ class Mount:
             logger.warning("%s", message)
         return list(found.values())
 
-    def _mounted(self, kind: Kind, entry: Entry) -> Mounted:
+    def _mounted(self, kind: Kind, entry: Entry) -> Mounted | None:
+        """Return the entry for the host, or None if it is hidden. Raises: UsageError for a transform that fails."""
         original, members = read_key(kind, entry.listed)
+        name, plan = original, None
+        if self.table is not None:
+            key, row = self.table.find(kind, entry)
+            if row is None:
+                return None
+            name = row.name or original
+            plan = transform_item(kind, members, row, key)
         is_named = kind in (Kind.TOOLS, Kind.PROMPTS)
-        key = self.name_of(original) if is_named else self.uris.add(original)
+        key = self.name_of(name) if is_named else self.uris.add(original)
+        if kind is Kind.TOOLS:
+            self.plans.pop(key, None)
+            if plan is not None:
+                self.plans[key] = plan
         return make_entry(kind, members, key, mount=self, original=original, like=entry)
 
     def name_of(self, name: str) -> str:
@@ -332,6 +357,8 @@ class Mounts:
             mount, original = entry.mount, entry.original
         else:
             mount, original = (None, "") if entry is not None else self._unlisted(Kind.TOOLS, name)
+        plan = None if mount is None else mount.plans.get(name)
+        members = members if plan is None else plan.apply(members)
         return self._forward(mount, connection, request, caller, {**members, "name": _encoded(original)})
 
     def _get_prompt(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
@@ -372,8 +399,9 @@ class Mounts:
             original = mount.routes[kind].get(key)
             if original is None and not mount.is_listed and mount.prefix and key.startswith(mount.name_of("")):
                 original = key.removeprefix(mount.name_of(""))
-                if kind is Kind.TOOLS and mount.allows is not None and not mount.allows(original):
-                    continue
+                is_allowed = kind is not Kind.TOOLS or mount.allows is None or mount.allows(original)
+                if mount.table is not None or not is_allowed:
+                    continue  # what the name means after a transform is known only with the lists
             if original is not None:
                 return mount, original
         return None, ""
@@ -490,14 +518,17 @@ class Mounts:
             mount.notified(connection, method, params)
 
 
-def make_mounts(host: Server, other: Mountable, prefix: str) -> list[Mount]:
+def make_mounts(host: Server, other: Mountable, prefix: str, transforms: Transforms | None = None) -> list[Mount]:
     """Return the mounts for what `Server.mount()` accepts. Raises: UsageError."""
-    make: Any = getattr(other, "_make_mount", None)
-    if make is not None:
-        return [make(host, prefix, SEPARATOR)]
-    # The client and the proxy are layers above this one. They are loaded only if something elsewhere is mounted.
-    found: list[tuple[str, str, Server]] = import_module("jackstay.proxy").proxies_for(other, prefix, SEPARATOR)
-    return [proxy._make_mount(host, full_prefix, separator) for full_prefix, separator, proxy in found]
+    table = None if transforms is None else Table(transforms)
+    found: list[tuple[str, str, Any]] = [(prefix, SEPARATOR, other)]
+    if not hasattr(other, "_make_mount"):
+        # The client and the proxy are layers above this one. They are loaded only if something elsewhere is mounted.
+        found = import_module("jackstay.proxy").proxies_for(other, prefix, SEPARATOR)
+    mounts: list[Mount] = [server._make_mount(host, full_prefix, separator) for full_prefix, separator, server in found]
+    for mount in mounts:
+        mount.table = table
+    return mounts
 
 
 def mount_servers(host: Server, mounts: Iterable[Mount]) -> None:

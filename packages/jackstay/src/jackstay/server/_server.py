@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         ToolKeywords,
     )
     from jackstay.server._tools import ToolEntry
+    from jackstay.server._transforms import Transforms
     from jackstay.server._visibility import Views
     from jackstay.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
     from jackstay.transport import Target
@@ -434,18 +435,19 @@ class Server:
         check_function(listener, "subscribe")
         return self._telemetry.subscribe(listener)
 
-    def mount(self, other: Mountable, *, prefix: str | None = None) -> None:
+    def mount(self, other: Mountable, *, prefix: str | None = None, transforms: Transforms | None = None) -> None:
         """Add the tools, resources and prompts of another server to this one, and forward requests for them.
 
         `other` is a `Server`, a URL, a transport, the path of a program or of an `mcpServers` file, or a `Fleet`. With
         a prefix, the tool `read` is called `PREFIX_read`, and the URI `notes://all` becomes `notes://PREFIX/all`. The
-        servers of a file or a fleet have their names as prefixes. `docs/guides/gateway.md` has the details.
+        servers of a file or a fleet have their names as prefixes. `transforms` is a table that renames, describes,
+        hides and presets. `docs/guides/gateway.md` has the details.
 
         Raises: UsageError for a cycle, a name that this server already has, or something that cannot be mounted.
         """
         from jackstay.server._mounts import make_mounts, mount_servers  # noqa: PLC0415  # few servers need it
 
-        mount_servers(self, make_mounts(self, other, prefix or ""))
+        mount_servers(self, make_mounts(self, other, prefix or "", transforms))
 
     def _make_mount(self, host: Server, prefix: str, separator: str) -> Mount:
         """Return the mount of this server in another one. A proxy overrides it."""
