@@ -377,9 +377,23 @@ class Server:
         """
         from jackstay.server._visibility import make_rule  # noqa: PLC0415  # few servers need it
 
-        self._make_views().add(make_rule(keys, tags, scopes, principals, when))
+        self._make_views().change(make_rule(keys, tags, scopes, principals, when))
         for method in set(CHANGES.values()):
             self._publish_change(method, "")
+
+    def search_tools(self, *, above: int = 50, limit: int = 5) -> None:
+        """List two tools instead of all, to callers that see more than `above`: `search_tools` and `call_tool`.
+
+        `search_tools` returns `limit` tools unless the caller requests more. All tools can still be called directly.
+
+        Raises: UsageError for a bad value, a second call, and if a tool has one of the names.
+        """
+        from jackstay.server._search import enable_search  # noqa: PLC0415  # few servers need it
+
+        self._middleware = (enable_search(self._make_views(), above, limit), *self._middleware)
+        if "_dispatch" in self.__dict__:
+            self._dispatch.middleware = self._middleware
+        self._publish_change(CHANGES[Kind.TOOLS], "")
 
     def _make_views(self) -> Views:
         """Serve each class of callers with its own view of the catalogue from now on."""

@@ -14,7 +14,7 @@ import msgspec
 
 from jackstay.errors import UsageError
 from jackstay.protocol.server import ListOptions
-from jackstay.server._catalogue import CHANGES, LISTS, Catalogue, Entries, Kind
+from jackstay.server._catalogue import CHANGES, LISTS, Catalogue, Entries, Kind, Listing
 from jackstay.server._driver import Caller, Driver, Outcome
 from jackstay.server._entries import Entry, check_function, check_scopes, check_tags
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from jackstay.protocol.server import events as e
     from jackstay.server._completions import CompletionEntry, CompletionKey
     from jackstay.server._dispatch import Dispatch
+    from jackstay.server._search import Index, ToolSearch
+    from jackstay.server._tools import ToolEntry
 
 logger = logging.getLogger("jackstay.server")
 
@@ -83,7 +85,13 @@ def make_rule(
 class View(Catalogue):
     """The entries of a catalogue that one class of callers sees, in one state."""
 
-    def __init__(self, whole: Catalogue, is_visible: Callable[[Entry], bool], old: "View | None") -> None:
+    def __init__(
+        self,
+        whole: Catalogue,
+        is_visible: Callable[[Entry], bool],
+        old: "View | None",
+        search: "ToolSearch | None" = None,
+    ) -> None:
         self.changed = None
         self.listed_name = lambda name: None if whole.listed_name is None else whole.listed_name(name)
         self._lock = whole._lock
@@ -92,6 +100,20 @@ class View(Catalogue):
         self._templates = _visible(whole._templates, is_visible, old)
         self._prompts = _visible(whole._prompts, is_visible, old)
         self._whole = whole
+        self._searched = self._tools
+        # If set, the list of tools is too long: it has only the tools of the search.
+        self.search = search if search is not None and len(self._tools.rows) > search.above else None
+        self._found_tools: Index | None = None
+        if self.search is not None:
+            self._tools = _with_search(self._tools, self.search)
+
+    def find_tools(self, query: str, limit: int) -> "list[ToolEntry]":
+        """Return the visible tools that match a query best."""
+        if self._found_tools is None:
+            from jackstay.server._search import index_tools  # noqa: PLC0415  # already loaded for the search
+
+            self._found_tools = index_tools(entry for _, entry in self._searched.rows.values())
+        return [self._searched.rows[key][1] for key in self._found_tools.find(query, limit)]
 
     @property
     def completions(self) -> "Mapping[CompletionKey, CompletionEntry]":
@@ -104,7 +126,7 @@ def _visible(whole: Entries[Any], is_visible: Callable[[Entry], bool], old: View
     """Return the visible entries of a list; those of the old view, if the list has not changed since."""
     version = whole.version  # before the rows: a change meanwhile must not be missed
     if old is not None:
-        found = old._entries(whole.kind)
+        found: Entries[Any] = old._searched if whole.kind is Kind.TOOLS else old._entries(whole.kind)
         if found.version == version:
             return found
     options = whole._options
@@ -118,22 +140,34 @@ def _visible(whole: Entries[Any], is_visible: Callable[[Entry], bool], old: View
     return entries
 
 
+def _with_search(tools: Entries[Any], search: "ToolSearch") -> Entries[Any]:
+    """Return all tools and those of the search, of which only the latter are listed."""
+    entries: Entries[Any] = Entries(tools.kind, tools._options, tools._lock)
+    listed = {entry.key: (number, entry) for number, entry in enumerate(search.entries)}
+    entries.rows = {**tools.rows, **listed}
+    entries.version = tools.version
+    entries._listing = Listing(tools.kind, tools._options, listed)
+    return entries
+
+
 class Views:
     """The rules of a server, and the view and the dispatcher of each class of callers."""
 
     def __init__(self, whole: Catalogue, make_dispatch: "Callable[[Catalogue], Dispatch]") -> None:
         self.rules: tuple[Rule, ...] = ()
+        self.search: ToolSearch | None = None
         self._whole = whole
         self._make_dispatch = make_dispatch
         self._dispatches: dict[CallerClass, Dispatch] = {}
-        # The rows of each list that each class was last notified of, or saw first.
+        # The entries of each list that each class was last notified of, or saw first.
         self._announced: dict[tuple[CallerClass, Kind], dict[str, Any]] = {}
         # The notifications that everyone gets next, because the rules have changed.
         self._unannounced: set[str] = set()
 
-    def add(self, rule: Rule) -> None:
-        """Add a rule. All classes are new."""
-        self.rules = (*self.rules, rule)
+    def change(self, rule: Rule | None = None, search: "ToolSearch | None" = None) -> None:
+        """Add a rule, or set the search. All views are made anew."""
+        self.rules = self.rules if rule is None else (*self.rules, rule)
+        self.search = search or self.search
         self._dispatches = {}
         self._announced = {}
         self._unannounced = set(CHANGES.values())
@@ -189,6 +223,16 @@ class Views:
         replaced: e.Serve = msgspec.structs.replace(request, params=msgspec.Raw(msgspec.json.encode(changed)))
         return replaced
 
+    def has_tool(self, name: str) -> bool:
+        """Return whether there is a tool of this name, for any caller."""
+        return self._whole.find_tool(name) is not None
+
+    def view_for(self, caller: Caller) -> View:
+        """Return what a caller sees."""
+        view = self.dispatch_for(caller).catalogue
+        assert isinstance(view, View)
+        return view
+
     def dispatch_for(self, caller: Caller) -> "Dispatch":
         """Return the dispatcher for a caller. Its catalogue is up to date."""
         return self._dispatch_of(self._class_of(caller))
@@ -210,9 +254,9 @@ class Views:
 
     def _view(self, key: CallerClass, old: View | None) -> View:
         hiding = [rule for rule, admitted in zip(self.rules, key, strict=True) if not admitted]
-        view = View(self._whole, lambda entry: not any(rule.applies_to(entry) for rule in hiding), old)
+        view = View(self._whole, lambda entry: not any(rule.applies_to(entry) for rule in hiding), old, self.search)
         for kind in Kind:
-            self._announced.setdefault((key, kind), view._entries(kind).rows)
+            self._announced.setdefault((key, kind), view._entries(kind).listing.entries)
         return view
 
     def concerned(self, method: str) -> Callable[[Caller], bool]:
@@ -228,7 +272,7 @@ class Views:
             if key not in known:
                 before = [self._announced.get((key, kind)) for kind in kinds]
                 catalogue = self._dispatch_of(key).catalogue
-                after = [catalogue._entries(kind).rows for kind in kinds]
+                after = [catalogue._entries(kind).listing.entries for kind in kinds]
                 known[key] = None in before or before != after
                 self._announced.update({(key, kind): rows for kind, rows in zip(kinds, after, strict=True)})
             return known[key]
