@@ -1,13 +1,31 @@
 """A server that uses the options of tools and the context, for tests over every transport. As a program: stdio."""
 
 import asyncio
+import datetime
 import sys
 import threading
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
 
 from jackstay.server import Context, Server
 
 # Set when the blocking tool saw its timeout.
 SAW_TIMEOUT = threading.Event()
+
+
+@dataclass
+class Line:
+    name: str
+    count: int
+
+
+@dataclass
+class Order:
+    id: int
+    at: Annotated[datetime.datetime, msgspec.Meta(tz=True)]
+    lines: list[Line]
 
 
 def make() -> Server:
@@ -41,6 +59,14 @@ def make() -> Server:
             "request": None if request is None else [request.method, request.path, request.client],
             "host": None if request is None else request.headers["host"],
         }
+
+    @server.tool
+    async def order(id: int) -> Order:
+        return Order(id, datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC), [Line("tea", 2)])
+
+    @server.tool
+    async def orders() -> list[Order]:
+        return [Order(1, datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC), [])]
 
     @server.tool
     async def twice(n: int) -> int:

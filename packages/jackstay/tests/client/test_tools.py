@@ -143,7 +143,7 @@ async def test_output_that_violates_its_schema_is_logged_or_raised(
         with pytest.raises(ProtocolError, match="violates its output schema") as caught:
             await client.tools.call("count", check_output=True, timeout=5)
         assert caught.value.may_have_run is True
-        assert len(peer.got("tools/list")) == 1, "it was listed for that"
+        assert len(peer.got("tools/list")) == 2, "for the data of the first result, and for the check"
         with caplog.at_level(logging.WARNING, "jackstay.client"):
             assert (await client.tools.call("count")).text == "one"
             assert "violates its output schema" in caplog.text

@@ -30,7 +30,7 @@ def output(**responses: Any) -> Output | None:
 
 
 def wrapped(schema: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+    return {"type": "object", "properties": {"result": schema}, "required": ["result"], "x-fastmcp-wrap-result": True}
 
 
 EMPTY = {"description": "no content"}

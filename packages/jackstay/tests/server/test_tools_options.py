@@ -20,7 +20,7 @@ async def nothing() -> None: ...
 async def test_options_of_tools_over_every_transport(way: str, version: str) -> None:
     async with reached(authored.make(), way, version) as client:
         tools = {tool.name: tool for tool in await client.tools.list()}
-        assert list(tools) == ["wait", "block", "quick", "described", "about", "twice"]
+        assert list(tools) == ["wait", "block", "quick", "described", "about", "order", "orders", "twice"]
         assert tools["wait"].annotations == ToolAnnotations(title="Waits", read_only_hint=True)
         assert tools["described"].output_schema == {
             "type": "object",

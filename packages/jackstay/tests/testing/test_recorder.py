@@ -145,7 +145,8 @@ async def test_redacted_names_are_in_the_header_and_their_values_nowhere(tmp_pat
     assert "s3cret" not in text
     assert "t0p" not in text
     assert rows(path)[0]["redacted"] == ["token"]
-    assert messages(path, "client")[-1]["params"]["arguments"] == {"token": "[redacted]", "order": 7}
+    (call,) = [row for row in messages(path, "client") if row.get("method") == "tools/call"]
+    assert call["params"]["arguments"] == {"token": "[redacted]", "order": 7}
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------

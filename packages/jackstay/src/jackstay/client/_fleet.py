@@ -249,7 +249,11 @@ class Fleet:
         if name not in self._table:
             raise self._unknown(name)
         server, tool = self._table[name]
-        result = await self._clients[server].tools._call(tool, arguments, options, deadline)
+        tools = self._clients[server].tools
+        began_at = tools._requests.connection.time()
+        result = await tools._call(tool, arguments, options, deadline)
+        if result.structured_content is not None and not result.is_error:
+            return await tools._described(tool, result, options, began_at)
         if result.is_error and must_raise:
             raise ToolCallError.of(name, result)
         return result

@@ -1,8 +1,9 @@
 """`client.tools`: list and call tools."""
 
 import asyncio
+import builtins
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jackstay.client._connection import Connection
@@ -24,12 +25,15 @@ from jackstay.extras import install_command
 from jackstay.protocol import Era
 from jackstay.protocol.client import Settings
 from jackstay.protocol.wire import ErrorCode
-from jackstay.types import CallToolResult, ListToolsResult, Tool
+from jackstay.types import CallToolResult, ListToolsResult, OutputReader, Tool
 
 if TYPE_CHECKING:
     from jackstay.client._output import Check
 
 logger = logging.getLogger("jackstay.client")
+
+# Seconds that a call waits for the list of tools after its result has arrived.
+MAX_LIST_SECONDS = 5.0
 
 _NOT_MAPPINGS = (str, bytes, int, float, list, tuple, set, frozenset)
 
@@ -57,6 +61,10 @@ class Tools:
         self._listing: asyncio.Lock | None = None
         # By name of a called tool; None if it has no output schema or the schema library is not installed.
         self._checks: dict[str, Check | None] = {}
+        # The output schemas for `result.data`, by name of the tool, of which version of the list, and their readers.
+        self._schemas: dict[str, Mapping[str, Json]] = {}
+        self._schemas_version: tuple[int, int] | None = None
+        self._readers: dict[str, OutputReader] = {}
 
     async def _list(self, options: CallOptions, deadline: Deadline | None) -> list[Tool]:
         """List tools as part of a call with this deadline; without one, as `list()`."""
@@ -68,6 +76,7 @@ class Tools:
         self._known = {tool.name: tool for tool in tools}
         self._listed_version = version
         self._checks.clear()
+        self._keep_schemas(tools, version)
         return tools
 
     async def list(self, **options: Unpack[CallOptions]) -> list[Tool]:
@@ -86,7 +95,10 @@ class Tools:
         `docs/errors.md` lists what each one guarantees.
         """
         must_raise = pop_raise_on_error(options) if options else True
+        began_at = self._requests.connection.time()
         result = await self._call(name, arguments, options, None)
+        if result.structured_content is not None and not result.is_error:
+            return await self._described(name, result, options, began_at)
         if result.is_error and must_raise:
             raise ToolCallError.of(name, result)
         return result
@@ -215,6 +227,51 @@ class Tools:
         return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
     # --- output -------------------------------------------------------------------------------------------------------
+
+    async def _described(
+        self, name: str, result: CallToolResult, options: CallOptions, began_at: float
+    ) -> CallToolResult:
+        """Return the result with a reader for the output schema of its tool.
+
+        The list of tools is fetched if it has changed since. The time for that is part of the call's, and short: the
+        result has arrived.
+        """
+        if self._schemas_version != self._cache.version("tools/list"):
+            shared = list_options(options)
+            deadline = self._requests.deadline(shared)
+            deadline.began_at = deadline.moved_at = began_at
+            if self._listing is None:
+                self._listing = asyncio.Lock()
+            try:
+                async with asyncio.timeout(MAX_LIST_SECONDS), deadline.bound(sent=True), self._listing:
+                    await self._fetch_schemas(shared, deadline)
+            except (McpError, builtins.TimeoutError) as error:
+                # Not tried again before the next change: a server without a list must not delay every call.
+                self._keep_schemas((), self._cache.version("tools/list"))
+                logger.debug("listing the tools failed, so the data of %r is plain JSON: %s", name, error)
+        return result.with_reader(self._reader(name))
+
+    async def _fetch_schemas(self, options: CallOptions, deadline: Deadline) -> None:
+        version = self._cache.version("tools/list")
+        if self._schemas_version == version:
+            return  # by another call
+        pages = await fetch_pages(
+            self._requests, self._cache, "tools/list", ListToolsResult, options, deadline=deadline
+        )
+        self._keep_schemas([tool for page in pages for tool in page.tools], version)
+
+    def _keep_schemas(self, tools: Sequence[Tool], version: tuple[int, int]) -> None:
+        self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
+        self._schemas_version = version
+        self._readers.clear()
+
+    def _reader(self, name: str) -> OutputReader | None:
+        schema = self._schemas.get(name)
+        if schema is None:
+            return None
+        if name not in self._readers:
+            self._readers[name] = OutputReader(schema)
+        return self._readers[name]
 
     async def _prepare_check(self, name: str, options: CallOptions, deadline: Deadline) -> None:
         """Make sure that the output can be checked, before the call is sent.

@@ -12,6 +12,7 @@ from jackstay.openapi._problems import join
 from jackstay.openapi._schemas import Place, Schemas
 from jackstay.types import (
     DECODE_ERRORS,
+    WRAPPED,
     AudioContent,
     BlobResourceContents,
     CallToolResult,
@@ -88,7 +89,7 @@ def read_output(document: Document, operation: Node, schemas: Schemas) -> Output
         if has_empty:
             options.append({"type": "null"})
         inner: Json = options[0] if len(options) == 1 else {"anyOf": options}
-        return {"type": "object", "properties": {_RESULT: inner}, "required": [_RESULT]}
+        return {"type": "object", "properties": {_RESULT: inner}, "required": [_RESULT], WRAPPED: True}
 
     schema = schemas.translate(places, combine, join(operation.pointer, "responses"))
     return Output(schema, is_wrapped[-1])

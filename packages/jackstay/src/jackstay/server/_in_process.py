@@ -22,6 +22,7 @@ from jackstay.types import (
     CallToolResult,
     Implementation,
     ListToolsResult,
+    OutputReader,
     Tool,
     encode_json,
 )
@@ -100,7 +101,9 @@ async def call_tool(server: "Server", name: str, arguments: Mapping[str, Any] | 
     )
     if result.is_error:
         raise ToolCallError.of(name, result)
-    return result
+    entry = server.catalogue.find_tool(name)
+    schema = None if entry is None else entry.body.output_schema
+    return result.with_reader(None if schema is None else OutputReader(schema))
 
 
 async def list_tools(server: "Server") -> list[Tool]:

@@ -18,6 +18,7 @@ __all__, __getattr__, __dir__ = attach(
         "._content": "AudioContent BlobResourceContents ContentBlock EmbeddedResource ImageContent ResourceContents"
         " ResourceLink SamplingMessageContentBlock TextContent TextResourceContents ToolResultContent ToolUseContent"
         " UnknownContent",
+        "._data": "WRAPPED OutputReader",
         "._decode": "decode from_json",
         "._display": "Annotations Icon Implementation Role",
         "._elicitation": "BooleanSchema ElicitationCompleteNotificationParams ElicitRequestFormParams"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import msgspec
 
@@ -12,6 +12,9 @@ from jackstay.types._body import Body, BodyWithMeta, JsonObject, Maybe, MaybeJso
 from jackstay.types._content import Block, joined_text
 from jackstay.types._display import Icon
 from jackstay.types._messages import PaginatedResult, Result
+
+if TYPE_CHECKING:
+    from jackstay.types._data import OutputReader
 
 T = TypeVar("T")
 
@@ -70,7 +73,7 @@ class ListToolsResult(PaginatedResult, frozen=True):
     tools: Sequence[Tool]
 
 
-class CallToolResult(Result, frozen=True):
+class CallToolResult(Result, frozen=True, dict=True):
     """The result of `tools/call`. If the tool failed, `is_error` is True; that is not a protocol error."""
 
     content: Sequence[Block]
@@ -86,16 +89,36 @@ class CallToolResult(Result, frozen=True):
 
     @property
     def data(self) -> Any:
-        """The structured output. `{"result": value}`, the usual form of a value that is no object, is unwrapped."""
-        data = self.structured_content
-        return data["result"] if isinstance(data, dict) and data.keys() == {"result"} else data
+        """The structured output, as objects of the output schema: see `OutputReader`.
+
+        Without an output schema it is plain JSON, as `structured_content`.
+        """
+        kept = self.__dict__
+        if "data" not in kept:
+            reader: OutputReader | None = kept.get("reader")
+            kept["data"] = self.structured_content if reader is None else reader.read(self.structured_content)
+        return kept["data"]
+
+    def with_reader(self, reader: OutputReader | None) -> Self:
+        """Read `data` with this reader. Returns the same object. Called by clients."""
+        self.__dict__["reader"] = reader
+        return self
 
     def data_as(self, wanted: type[T]) -> T:
         """Return the structured output as this type: a dataclass, a TypedDict, a list of them and so on.
 
+        `{"result": value}`, the usual form of a value that is no object, is also accepted as the value.
+
         Raises: ProtocolError if it does not match; `path` is the place.
         """
-        try:
-            return msgspec.convert(self.data, wanted)
-        except msgspec.ValidationError as error:
-            raise ProtocolError(f"the structured output does not match {wanted}: {error}", sent=True) from error
+        data = self.structured_content
+        candidates = [data]
+        if isinstance(data, dict) and data.keys() == {"result"}:
+            candidates.append(data["result"])
+        problem: msgspec.ValidationError | None = None
+        for candidate in candidates:
+            try:
+                return msgspec.convert(candidate, wanted)
+            except msgspec.ValidationError as error:
+                problem = error
+        raise ProtocolError(f"the structured output does not match {wanted}: {problem}", sent=True) from problem
