@@ -239,3 +239,111 @@ def test_errors_at_registration() -> None:
         with pytest.raises(UsageError):
             Depends(wrong, **options)  # type: ignore[arg-type]
     assert repr(Depends(settings)) == "Depends(settings, scope='request')"
+
+
+async def test_a_server_dependency_is_entered_and_left_in_one_task() -> None:
+    tasks: list[Any] = []
+
+    async def pool() -> AsyncIterator[str]:
+        async with asyncio.timeout(None), asyncio.TaskGroup():  # can be left only in the task that entered them
+            tasks.append(asyncio.current_task())
+            yield "pool"
+            tasks.append(asyncio.current_task())
+
+    server = Server("x")
+
+    @server.tool
+    async def use(of: str = Depends(pool, scope="server")) -> str:
+        assert asyncio.current_task() not in tasks
+        return of
+
+    async with connect(server) as client:
+        results = await asyncio.gather(*(client.tools.call("use") for _ in range(3)))
+        assert [result.text for result in results] == ["pool"] * 3
+    assert len(tasks) == 2
+    assert tasks[0] is tasks[1]
+
+
+async def test_a_server_dependency_that_fails_is_made_again_and_logged_when_it_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    can_start, must_fail = False, asyncio.Event()
+    failed = asyncio.Event()
+
+    async def watch() -> None:
+        await must_fail.wait()
+        raise ValueError("the pool died")
+
+    async def pool() -> AsyncIterator[str]:
+        if not can_start:
+            raise ValueError("no database")
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(watch())
+                yield "pool"
+        finally:
+            failed.set()
+
+    server = Server("x")
+
+    @server.tool
+    async def use(of: str = Depends(pool, scope="server")) -> str:
+        return of
+
+    async with connect(server) as client:
+        with pytest.raises(ToolCallError, match="use failed"):
+            await client.tools.call("use")
+        can_start = True
+        assert (await client.tools.call("use")).text == "pool"
+        must_fail.set()
+        await failed.wait()
+    assert "a dependency of the server failed while the server runs" in caplog.text
+
+
+async def test_what_an_overridden_provider_made_for_the_server_ends_with_the_block() -> None:
+    made: list[str] = []
+
+    def url() -> str:
+        return "real"
+
+    def other() -> str:
+        made.append("other")
+        return "other"
+
+    def pool(of: str = Depends(url, scope="server")) -> str:
+        made.append(f"pool of {of}")
+        return f"pool of {of}"
+
+    server = Server("x")
+
+    @server.tool
+    async def use(of: str = Depends(pool, scope="server"), more: str = Depends(other, scope="server")) -> str:
+        return of
+
+    async with connect(server) as client:
+        assert (await client.tools.call("use")).text == "pool of real"
+        with server.override(url, lambda: "fake"):
+            assert (await client.tools.call("use")).text == "pool of fake"
+            assert (await client.tools.call("use")).text == "pool of fake"
+        assert (await client.tools.call("use")).text == "pool of real"
+    assert made == ["pool of real", "other", "pool of fake"]
+
+
+async def test_a_server_dependency_that_does_not_end_is_cancelled_at_the_timeout() -> None:
+    was_cancelled = asyncio.Event()
+
+    async def pool() -> AsyncIterator[str]:
+        yield "pool"
+        try:
+            await asyncio.Event().wait()
+        finally:
+            was_cancelled.set()
+
+    server = Server("x", shutdown_timeout=0.05)
+
+    @server.tool
+    async def use(of: str = Depends(pool, scope="server")) -> str:
+        return of
+
+    assert (await server.call_tool("use")).text == "pool"
+    await was_cancelled.wait()

@@ -2,7 +2,9 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Literal, TypeAlias, get_type_hints
 
@@ -10,7 +12,12 @@ from jackstay.errors import UsageError
 from jackstay.server._context import Context
 from jackstay.server._functions import Dependency
 
+logger = logging.getLogger("jackstay.server")
+
 Provider: TypeAlias = Callable[..., Any]
+
+# Makes a value of the server; its generators are entered on the stack.
+_Job: TypeAlias = Callable[[AsyncExitStack], Awaitable[Any]]
 
 
 def Depends(  # noqa: N802  # a marker, named as in FastAPI
@@ -74,6 +81,67 @@ class _Plan:
             raise UsageError(f"{where}: a provider gets only a Context and other dependencies", path=where)
 
 
+class _ServerScope:
+    """A task that enters the generators of the server's dependencies and leaves them.
+
+    Cancel scopes and task groups must be left in the task that entered them, which no request can be.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: asyncio.Queue[tuple[_Job, Future[Any]] | None] = asyncio.Queue()
+        self._ended: Future[None] = Future()
+        self._task = self._loop.create_task(self._run())
+
+    async def run(self, job: "_Job") -> Any:
+        """Run a coroutine function in the task, with its exit stack. Raises: what it raises."""
+        done: Future[Any] = Future()
+        self._loop.call_soon_threadsafe(self._jobs.put_nowait, (job, done))
+        return await asyncio.wrap_future(done)
+
+    async def close(self) -> None:
+        """Leave the generators, in reverse order. Raises: what they raise."""
+        self._loop.call_soon_threadsafe(self._jobs.put_nowait, None)
+        try:
+            await asyncio.wrap_future(self._ended)
+        except asyncio.CancelledError:
+            self._loop.call_soon_threadsafe(self._task.cancel)
+            raise
+
+    async def _run(self) -> None:
+        is_closing = False
+        try:
+            async with AsyncExitStack() as stack:
+                while (item := await self._jobs.get()) is not None:
+                    await _complete(*item, stack)
+                is_closing = True
+        except BaseException as error:
+            if is_closing and not self._ended.done():
+                self._ended.set_exception(error)
+            elif isinstance(error, Exception):
+                logger.error("a dependency of the server failed while the server runs", exc_info=error)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            if not self._ended.done():
+                self._ended.set_result(None)
+            while not self._jobs.empty():
+                item = self._jobs.get_nowait()
+                if item is not None:
+                    item[1].set_exception(UsageError("the dependencies of the server are closed"))
+
+
+async def _complete(job: "_Job", done: "Future[Any]", stack: AsyncExitStack) -> None:
+    try:
+        value = await job(stack)
+    except Exception as error:  # noqa: BLE001  # raised in the request that waits for it
+        if not done.cancelled():
+            done.set_exception(error)
+    else:
+        if not done.cancelled():
+            done.set_result(value)
+
+
 class Dependencies:
     """The dependencies of one server: those that live as long as the server, and replacements for tests."""
 
@@ -81,21 +149,34 @@ class Dependencies:
         self._replacements: dict[Provider, Provider] = {}
         self._plans: dict[tuple[Provider, str], _Plan] = {}
         self._values: dict[Provider, Any] = {}
-        self._stack: AsyncExitStack | None = None
-        self._lock: asyncio.Lock | None = None
+        # For each value of `_values`, the providers that it was made from, as they are declared.
+        self._sources: dict[Provider, frozenset[Provider]] = {}
+        self._scope: _ServerScope | None = None
 
     @contextmanager
     def override(self, provider: Provider, replacement: Provider) -> Iterator[None]:
-        """Call `replacement` instead of `provider` inside a `with` block."""
+        """Call `replacement` instead of `provider` inside a `with` block.
+
+        What was made from `provider` for the server is set aside, and what is made from `replacement` ends with the
+        block.
+        """
         before = self._replacements.get(provider)
+        aside = {made: value for made, value in self._values.items() if provider in self._sources[made]}
+        self._forget(provider)
         self._replacements[provider] = replacement
         try:
             yield
         finally:
+            self._forget(provider)
+            self._values.update(aside)
             if before is None:
                 del self._replacements[provider]
             else:
                 self._replacements[provider] = before
+
+    def _forget(self, provider: Provider) -> None:
+        for made in [made for made in self._values if provider in self._sources[made]]:
+            del self._values[made]
 
     async def resolve(
         self, plans: Mapping[str, _Plan], context: Context, stack: AsyncExitStack, found: dict[Provider, Any]
@@ -104,44 +185,37 @@ class Dependencies:
         values: dict[str, Any] = {}
         for name, plan in plans.items():
             if plan.scope == "server":
-                values[name] = await self._resolve_for_server(plan, context)
+                values[name] = await self._resolve_for_server(plan)
             else:
                 values[name] = await self._value(plan, context, stack, found)
         return values
 
-    async def _resolve_for_server(self, plan: _Plan, context: Context) -> Any:
-        plan = self._replaced(plan)
-        if plan.provider in self._values:
-            return self._values[plan.provider]
-        if self._lock is None:
-            self._lock = asyncio.Lock()
-        async with self._lock:
-            if self._stack is None:
-                self._stack = AsyncExitStack()
-            return await self._value(plan, context, self._stack, self._values)
+    async def _resolve_for_server(self, plan: _Plan) -> Any:
+        provider = self._replaced(plan).provider
+        if provider in self._values:
+            return self._values[provider]
+        if self._scope is None:
+            self._scope = _ServerScope()
+        return await self._scope.run(lambda stack: self._server_value(plan, stack))
+
+    async def _server_value(self, declared: _Plan, stack: AsyncExitStack) -> Any:
+        plan = self._replaced(declared)
+        if plan.provider not in self._values:
+            arguments = {name: await self._server_value(inner, stack) for name, inner in plan.parameters.items()}
+            value = await _call(plan, arguments, stack)
+            inner_sources = (self._sources[self._replaced(inner).provider] for inner in plan.parameters.values())
+            self._sources[plan.provider] = frozenset({declared.provider, plan.provider}).union(*inner_sources)
+            self._values[plan.provider] = value
+        return self._values[plan.provider]
 
     async def _value(self, plan: _Plan, context: Context, stack: AsyncExitStack, found: dict[Provider, Any]) -> Any:
         plan = self._replaced(plan)
-        if plan.provider in found:
-            return found[plan.provider]
-        if plan.scope == "server":
-            arguments = {
-                name: await self._value(inner, context, stack, found) for name, inner in plan.parameters.items()
-            }
-        else:
+        if plan.provider not in found:
             arguments = await self.resolve(plan.parameters, context, stack, found)
-        if plan.context is not None:
-            arguments[plan.context] = context
-        if plan.enter is None:
-            value = plan.provider(**arguments)
-            if plan.is_async or inspect.isawaitable(value):
-                value = await value
-        else:
-            manager = plan.enter(**arguments)
-            is_async = hasattr(manager, "__aenter__")
-            value = await stack.enter_async_context(manager) if is_async else stack.enter_context(manager)
-        found[plan.provider] = value
-        return value
+            if plan.context is not None:
+                arguments[plan.context] = context
+            found[plan.provider] = await _call(plan, arguments, stack)
+        return found[plan.provider]
 
     def _replaced(self, plan: _Plan) -> _Plan:
         replacement = self._replacements.get(plan.provider) if self._replacements else None
@@ -154,10 +228,20 @@ class Dependencies:
 
     async def close(self) -> None:
         """End the dependencies of the server, in reverse order."""
-        stack, self._stack, self._lock = self._stack, None, None
+        scope, self._scope = self._scope, None
         self._values.clear()
-        if stack is not None:
-            await stack.aclose()
+        if scope is not None:
+            await scope.close()
+
+
+async def _call(plan: _Plan, arguments: dict[str, Any], stack: AsyncExitStack) -> Any:
+    """Call a provider. A generator is entered, and left with the stack."""
+    if plan.enter is None:
+        value = plan.provider(**arguments)
+        return await value if plan.is_async or inspect.isawaitable(value) else value
+    manager = plan.enter(**arguments)
+    is_async = hasattr(manager, "__aenter__")
+    return await stack.enter_async_context(manager) if is_async else stack.enter_context(manager)
 
 
 class Injected:
