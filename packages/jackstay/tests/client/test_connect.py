@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from jackstay import Server
+from jackstay import Client, Server
 from jackstay.client import connect
 from jackstay.errors import TransportError, UsageError
+from jackstay.protocol.client import Settings
 from jackstay.transport import memory_pair, stdio
 from jackstay.transport.http import HttpTarget
 
@@ -121,7 +122,7 @@ async def test_closing_cancels_a_startup_hook_that_waits() -> None:
 
 
 PROGRAM = """\
-from jackstay import Server
+from jackstay import Client, Server
 
 server = Server("program")
 
@@ -146,3 +147,25 @@ async def test_a_program_and_a_configuration_file_are_accepted_by_path(tmp_path:
             assert (await client.tools.call("double", {"number": 21})).text == "42"
     with pytest.raises(UsageError, match=r"expected one server in .*two\.json, found a, b; use Fleet"):
         connect(two)
+
+
+async def test_a_client_accepts_what_connect_accepts(tmp_path: Path) -> None:
+    server = Server("x")
+
+    @server.tool
+    async def hello() -> str:
+        return "hello"
+
+    async with Client(server, request_timeout=5) as client:
+        assert client.settings.request_timeout == 5
+        assert (await client.tools.call("hello")).text == "hello"
+    program = tmp_path / "served.py"
+    program.write_text("from jackstay import Server\nserver = Server('x')\nserver.run()\n")
+    async with Client(program) as client:
+        assert client.settings.name == "served"
+    async with Client(server, Settings(name="named")) as client:
+        assert client.settings.name == "named"
+    with pytest.raises(UsageError, match="pass either settings or options, not both: request_timeout"):
+        Client(server, Settings(), request_timeout=5)
+    with pytest.raises(UsageError, match=r"connect\(\) expected a URL"):
+        Client(5)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeAlias, Unpack
 import msgspec
 
 from jackstay.client._call import Call
+from jackstay.client._connect import Connectable, as_target, prepare
 from jackstay.client._connection import Connection
 from jackstay.client._features import Completions, Elicitation, Logging, Prompts, Roots, Sampling
 from jackstay.client._lists import Cache
@@ -28,9 +29,8 @@ from jackstay.client._tools import Tools
 from jackstay.client._wire import Wire
 from jackstay.errors import Json, McpError, ProtocolError, ShutdownError, StateError, TimeoutError, UsageError
 from jackstay.protocol import Era
-from jackstay.protocol.client import QueuedNotification, Settings
+from jackstay.protocol.client import ClientKeywords, QueuedNotification, Settings
 from jackstay.protocol.client import events as e
-from jackstay.transport import Target
 from jackstay.types import (
     DiscoverResult,
     EmptyResult,
@@ -59,10 +59,26 @@ NotificationHandler: TypeAlias = Callable[[Notification], object | Awaitable[obj
 class Client:
     """A client that reconnects automatically. Safe to share between the tasks of one event loop.
 
-    Create it with `connect()`. `rng` provides backoff jitter and correlation ids; pass one for reproducible runs.
+    `Client(target, **options)` is the same as `connect(target, **options)`. `settings` are all options as one object.
+    `rng` provides backoff jitter and correlation ids; pass one for reproducible runs.
+
+    Raises: as `connect()`.
     """
 
-    def __init__(self, target: Target, settings: Settings, *, rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        target: Connectable,
+        settings: Settings | None = None,
+        *,
+        rng: random.Random | None = None,
+        **options: Unpack[ClientKeywords],
+    ) -> None:
+        if settings is None:
+            target, settings = prepare(target, options)
+        elif options:
+            raise UsageError(f"pass either settings or options, not both: {', '.join(options)}", path="settings")
+        else:
+            target = as_target(target)
         self.settings = settings
         self.cache = Cache()
         self._target = target

@@ -28,14 +28,20 @@ def connect(target: Connectable, **options: "Unpack[ClientKeywords]") -> "Client
 
     Raises: UsageError for an invalid target, an unknown option or a bad value.
     """
-    target = as_target(target)
     from jackstay.client._client import Client  # noqa: PLC0415  # about 80 modules that a pure server does not need
+
+    return Client(*prepare(target, options))
+
+
+def prepare(target: Connectable, options: "ClientKeywords") -> "tuple[Target, Settings]":
+    """Return the target and the settings of a client. Raises: as `connect()`."""
+    target = as_target(target)
     from jackstay.protocol.client import Settings  # noqa: PLC0415  # as above
 
     settings = Settings.of(**{"name": target.name, **_timeouts_for(target, Settings()), **options})
     if "stderr" in options and isinstance(target, StdioTarget):
         target = target.with_stderr(settings.stderr)
-    return Client(target, settings)
+    return target, settings
 
 
 def as_target(target: Connectable, caller: str = "connect()") -> Target:
