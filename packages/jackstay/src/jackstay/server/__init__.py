@@ -9,11 +9,12 @@ __all__, __getattr__, __dir__ = attach(
         "._catalogue": "CHANGES Catalogue Kind",
         "._changes": "ChangeBus ChangeListener MemoryChanges",
         "._connection": "Connection",
-        "._content": "Audio Image",
+        "._content": "Audio File Image",
         "._context": "ClientDescription Context Elicited HttpRequest",
         "._depends": "Depends",
         "._dispatch": "Middleware Next OnInvalidArguments",
         "._driver": "Caller Driver Handlers Outcome",
+        "._files": "DirectoryResource FileResource HttpResource TextResource",
         "._failures": "InsufficientScopeError ResourceNotFoundError ToolError",
         "._hooks": "CallNext Hooks",
         "._middleware": (

@@ -4,12 +4,13 @@ from jackstay.server._backend import Backend, MemoryBackend
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
 from jackstay.server._changes import ChangeBus, ChangeListener, MemoryChanges
 from jackstay.server._connection import Connection
-from jackstay.server._content import Audio, Image
+from jackstay.server._content import Audio, File, Image
 from jackstay.server._context import ClientDescription, Context, Elicited, HttpRequest
 from jackstay.server._depends import Depends
 from jackstay.server._dispatch import Middleware, Next, OnInvalidArguments
 from jackstay.server._driver import Caller, Driver, Handlers, Outcome
 from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError
+from jackstay.server._files import DirectoryResource, FileResource, HttpResource, TextResource
 from jackstay.server._hooks import CallNext, Hooks
 from jackstay.server._middleware import MemoryMiddlewareStore, MiddlewareStore, RateLimit, ResponseCache, ResponseSizeLimit, Retry, StructuredLogging, Timing
 from jackstay.server._mounted_entries import make_entry, read_key
@@ -21,4 +22,4 @@ from jackstay.server._telemetry import EVENTS, Fields, Listener
 from jackstay.server._tracing import trace_requests
 from jackstay.server._transforms import Argument, Transform, Transforms
 
-__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "Driver", "EVENTS", "Elicited", "Fields", "Handlers", "Hooks", "HttpRequest", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "StructuredLogging", "Timing", "ToolError", "Transform", "Transforms", "clients_of", "find_server", "make_entry", "mount_servers", "read_key", "trace_requests"]
+__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "DirectoryResource", "Driver", "EVENTS", "Elicited", "Fields", "File", "FileResource", "Handlers", "Hooks", "HttpRequest", "HttpResource", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "StructuredLogging", "TextResource", "Timing", "ToolError", "Transform", "Transforms", "clients_of", "find_server", "make_entry", "mount_servers", "read_key", "trace_requests"]

@@ -1,8 +1,8 @@
 """Conversion of Python values to content blocks.
 
 A list with at least one block is a list of blocks. Other values become one block: strings as text, `Image` and `Audio`
-as base64, everything else as JSON text. A block type that the negotiated revision lacks is replaced by text, because an
-unknown block would make the whole result invalid for the client.
+as base64, `File` as an embedded resource, everything else as JSON text. A block type that the negotiated revision lacks
+is replaced by text, because an unknown block would make the whole result invalid for the client.
 """
 
 from binascii import b2a_base64
@@ -14,11 +14,14 @@ from jackstay.errors import UsageError
 from jackstay.server._foreign import encode_foreign
 from jackstay.types import (
     AudioContent,
+    BlobResourceContents,
     ContentBlock,
     EmbeddedResource,
     ImageContent,
+    ResourceContents,
     ResourceLink,
     TextContent,
+    TextResourceContents,
     UnknownContent,
     encode_json,
 )
@@ -43,7 +46,28 @@ class Audio(msgspec.Struct, frozen=True):
     mime_type: str = "audio/wav"
 
 
-MEDIA = (Image, Audio)
+class File(msgspec.Struct, frozen=True):
+    """A file to return from a tool, resource or prompt: an embedded resource, text if `data` is a str."""
+
+    data: bytes | str
+    mime_type: str | None = None
+    name: str = "file"
+
+    def to_block(self) -> EmbeddedResource:
+        """Return the file as an embedded resource."""
+        from urllib.parse import quote  # noqa: PLC0415  # slow to import, and rarely needed
+
+        uri = f"file:///{quote(self.name)}"
+        contents: ResourceContents
+        if isinstance(self.data, str):
+            contents = TextResourceContents(uri=uri, mime_type=self.mime_type or "text/plain", text=self.data)
+        else:
+            mime_type = self.mime_type or "application/octet-stream"
+            contents = BlobResourceContents(uri=uri, mime_type=mime_type, blob=encode_base64(self.data))
+        return EmbeddedResource(resource=contents)
+
+
+MEDIA = (Image, Audio, File)
 
 _encode = msgspec.json.Encoder(enc_hook=encode_foreign).encode
 
@@ -86,7 +110,7 @@ def encode_base64(data: bytes) -> str:
 
 
 def is_block(value: object) -> bool:
-    """Return whether the value is a block, an `Image` or an `Audio`."""
+    """Return whether the value is a block, an `Image`, an `Audio` or a `File`."""
     return isinstance(value, (*BLOCKS, *MEDIA))
 
 
@@ -102,6 +126,8 @@ def to_block(value: object) -> ContentBlock:
         return TextContent(text=value)
     if isinstance(value, Image):
         return ImageContent(data=encode_base64(value.data), mime_type=value.mime_type)
+    if isinstance(value, File):
+        return value.to_block()
     if isinstance(value, Audio):
         return AudioContent(data=encode_base64(value.data), mime_type=value.mime_type)
     return TextContent(text=to_text(value))

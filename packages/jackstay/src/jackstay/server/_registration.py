@@ -116,11 +116,17 @@ def make_tool_from_schema(
     return tool_from_schema(handler, made, _make_options("add_tool()", ToolOptions, {"name": name, **options}))
 
 
-def make_resource(uri: str, call: Callable[..., object], options: ResourceKeywords) -> ResourceEntry:
-    """Create a resource from a function. Raises: UsageError, if variables and parameters do not match."""
+def make_resource(
+    uri: str, call: Callable[..., object], options: ResourceKeywords, more: ResourceKeywords | None = None
+) -> ResourceEntry:
+    """Create a resource from a function. `more` options override the others.
+
+    Raises: UsageError, if variables and parameters do not match.
+    """
     from jackstay.server._resources import ResourceOptions, resource_from_function
 
-    return resource_from_function(uri, call, _context_type(), _make_options("resource()", ResourceOptions, options))
+    given = {**options, **(more or {})}
+    return resource_from_function(uri, call, _context_type(), _make_options("resource()", ResourceOptions, given))
 
 
 def make_prompt(call: Callable[..., object], options: PromptKeywords) -> PromptEntry:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from jackstay.server._connection import Connection
     from jackstay.server._dispatch import Dispatch, Middleware, OnInvalidArguments
     from jackstay.server._driver import Caller, ConnectionConfig, Driver, Handlers
+    from jackstay.server._files import ResourceSource
     from jackstay.server._hooks import Hooks
     from jackstay.server._input_required import KeyRing
     from jackstay.server._keywords import ServerKeywords
@@ -281,6 +282,14 @@ class Server:
             return call
 
         return register
+
+    def add_resource(self, *sources: ResourceSource, **options: Unpack[ResourceKeywords]) -> None:
+        """Register `TextResource`, `FileResource`, `DirectoryResource` or `HttpResource` objects, all or none.
+
+        Raises: UsageError for a duplicate URI or an unknown option.
+        """
+        rows = [row for source in sources for row in source.entries()]
+        self.catalogue.add_resources(*(make_resource(uri, read, made, options) for uri, read, made in rows))
 
     @overload
     def prompt(self, function: F, /) -> F: ...

@@ -1,8 +1,7 @@
 """URI templates (RFC 6570) that are matched against URIs to get the values of their variables.
 
-Supported are `{name}`, which matches within a path segment, and one `{+name}`, which may contain slashes. Values that
-could escape from a directory (`..`, encoded slashes, absolute paths) do not match unless traversal is allowed, because
-most handlers join them to a path. This is stricter than the RFC.
+Values that could escape from a directory (`..`, encoded slashes, absolute paths) do not match unless traversal is
+allowed, because most handlers join them to a path. This is stricter than the RFC.
 """
 
 import re
@@ -28,7 +27,11 @@ def check_uri(uri: str, what: str) -> str:
 
 
 class UriTemplate:
-    """A parsed URI template. Variables are never empty.
+    """A parsed URI template. Variables are never empty, except those of `{?a,b}`.
+
+    Supported are `{name}`, which matches within a path segment; one `{+name}`, which may contain slashes, or one
+    `{/name*}`, which matches a slash and segments with slashes between them; `{/a,b}`, the same as `/{a}/{b}`; and
+    `{?a,b}` at the end, whose variables may be absent.
 
     Matching searches for the literals from both ends towards `{+name}`, in linear time. A regular expression could be
     made to backtrack by a malicious URI. The nearest literal is always the right one, because `{name}` contains no
@@ -38,22 +41,42 @@ class UriTemplate:
         UsageError: for an expression that cannot be matched unambiguously, and for an invalid URI.
     """
 
-    __slots__ = ("_allow_traversal", "_backward", "_forward", "_head", "_reserved", "_tail", "text", "variables")
+    __slots__ = (
+        "_allow_traversal",
+        "_backward",
+        "_forward",
+        "_has_segments",
+        "_head",
+        "_names",
+        "_reserved",
+        "_tail",
+        "query",
+        "text",
+        "variables",
+    )
 
     def __init__(self, text: str, *, allow_traversal: bool = False) -> None:
         self.text = text
         self._allow_traversal = allow_traversal
-        literals, names = _split(check_uri(text, "uri_template"))
-        self.variables = tuple(name.lstrip("+") for name in names)
-        if len(set(self.variables)) != len(names):
+        path, self.query = _split_query(check_uri(text, "uri_template"))
+        self._has_segments = re.search(r"\{/[^{}]*\*\}", path) is not None
+        literals, names = _split(re.sub(r"\{/([^{}]*)\}", _as_segments, path), text, bool(self.query))
+        self._names = tuple(name.lstrip("+") for name in names)
+        self.variables = (*self._names, *self.query)
+        if len(set(self.variables)) != len(self.variables):
             raise UsageError(f"duplicate variable in {text!r}", path="uri_template")
         reserved = [index for index, name in enumerate(names) if name.startswith("+")]
         if len(reserved) > 1:
             raise UsageError(f"more than one {{+name}} in {text!r}: the match is ambiguous", path="uri_template")
+        self._head, self._tail = literals[0], literals[-1]
+        self._reserved: int | None = None
+        self._forward: tuple[str, ...] = ()
+        self._backward: tuple[str, ...] = ()
+        if not names:
+            return
         # Without a {+name} the last variable is treated like it: it ends where the tail begins.
         at = reserved[0] if reserved else len(names) - 1
         self._reserved = reserved[0] if reserved else None
-        self._head, self._tail = literals[0], literals[-1]
         # Literals in the order in which they are searched for; each one ends a variable.
         self._forward = tuple(literals[1 : at + 1])
         self._backward = tuple(reversed(literals[at + 1 : -1]))
@@ -63,6 +86,26 @@ class UriTemplate:
 
     def match(self, uri: str) -> Mapping[str, str] | None:
         """Return the percent-decoded variables of a URI, or None if it does not match."""
+        if not self.query:
+            return self._match_path(uri)
+        path, _, query = uri.partition("?")
+        values = self._match_path(path) if self._names else ({} if path == self._head else None)
+        found = None if values is None else self._match_query(query)
+        return None if values is None or found is None else {**values, **found}
+
+    def _match_query(self, query: str) -> Mapping[str, str] | None:
+        values: dict[str, str] = {}
+        for pair in query.split("&") if query else ():
+            name, _, part = pair.partition("=")
+            value = _percent_decoded(part)
+            if name not in self.query or name in values or "#" in part or value is None:
+                return None
+            if not self._allow_traversal and _is_traversal(value, is_reserved=True):
+                return None
+            values[name] = value
+        return values
+
+    def _match_path(self, uri: str) -> Mapping[str, str] | None:
         head, tail = self._head, self._tail
         begin, end = len(head), len(uri) - len(tail)
         if begin >= end or not uri.startswith(head) or not uri.endswith(tail):
@@ -87,9 +130,11 @@ class UriTemplate:
 
     def _decoded(self, parts: list[str]) -> Mapping[str, str] | None:
         values: dict[str, str] = {}
-        for index, (name, part) in enumerate(zip(self.variables, parts, strict=True)):
+        for index, (name, part) in enumerate(zip(self._names, parts, strict=True)):
             is_reserved = index == self._reserved
             if not is_reserved and any(character in part for character in _OUTSIDE):
+                return None
+            if is_reserved and self._has_segments and _is_no_path(part):
                 return None
             value = _percent_decoded(part) if "%" in part else part
             if value is None:
@@ -117,18 +162,46 @@ def _is_traversal(value: str, is_reserved: bool) -> bool:
     return "/" in value or value in (".", "..")
 
 
-def _split(text: str) -> tuple[list[str], list[str]]:
+def _is_no_path(part: str) -> bool:
+    """Return whether this cannot be what `{/name*}` expands to after its first slash."""
+    return "?" in part or "#" in part or "%2f" in part.lower() or "" in part.split("/")
+
+
+def _split_query(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the template without its `{?a,b}`, and the names in it."""
+    path, found, query = text.partition("{?")
+    if not found:
+        return text, ()
+    names = tuple(query.removesuffix("}").split(","))
+    if (
+        not query.endswith("}")
+        or "?" in path
+        or any(re.fullmatch(_NAME.removeprefix(r"\+?"), name) is None for name in names)
+    ):
+        raise UsageError(f"{{?a,b}} must be the end of {text!r} and its only query", path="uri_template")
+    return path, names
+
+
+def _as_segments(expression: re.Match[str]) -> str:
+    """Return `{/a,b*}` as `/{a}/{+b}`."""
+    names = expression[1].split(",")
+    return "".join(f"/{{+{name[:-1]}}}" if name.endswith("*") else f"/{{{name}}}" for name in names)
+
+
+def _split(text: str, whole: str, has_query: bool) -> tuple[list[str], list[str]]:
     """Return the literals around the variables (one more than variables), and the expressions without braces."""
     pieces = re.split(_EXPRESSION, text)
     literals, names = pieces[::2], pieces[1::2]
     if any("{" in literal or "}" in literal for literal in literals):
-        raise UsageError(f"unbalanced braces in {text!r}", path="uri_template")
-    if not names:
-        raise UsageError(f"no variable in {text!r}: register it as a resource", path="uri_template")
+        raise UsageError(f"unbalanced braces in {whole!r}", path="uri_template")
+    if not names and not has_query:
+        raise UsageError(f"no variable in {whole!r}: register it as a resource", path="uri_template")
     for name in names:
         if re.fullmatch(_NAME, name) is None:
-            message = f"unsupported expression {{{name}}} in {text!r}; use {{name}} or {{+name}}"
+            message = (
+                f"unsupported expression {{{name}}} in {whole!r}; use {{name}}, {{+name}}, {{/name*}} or {{?name}}"
+            )
             raise UsageError(message, path="uri_template")
     if any(not literal for literal in literals[1:-1]):
-        raise UsageError(f"adjacent variables in {text!r}: put a literal between them", path="uri_template")
+        raise UsageError(f"adjacent variables in {whole!r}: put a literal between them", path="uri_template")
     return literals, names

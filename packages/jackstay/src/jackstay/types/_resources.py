@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jackstay.types._body import BodyWithMeta, Maybe
 from jackstay.types._content import Contents
@@ -37,6 +38,15 @@ class ResourceTemplate(BodyWithMeta, frozen=True):
     annotations: Maybe[Annotations] = None
     # Since 2025-11-25.
     icons: Maybe[Sequence[Icon]] = None
+
+    def expand(self, values: Mapping[str, Any]) -> str:
+        """Return the URI for these values of the variables: strings, numbers, lists and mappings (RFC 6570).
+
+        Raises: UsageError for an unknown variable or an invalid template.
+        """
+        from jackstay.types._uri_templates import expand_template  # noqa: PLC0415  # few clients need it
+
+        return expand_template(self.uri_template, values)
 
 
 class ListResourcesResult(PaginatedResult, frozen=True):
