@@ -59,6 +59,7 @@ PURE_MODULES = {
     "collections",
     "collections.abc",
     "copy",
+    "dataclasses",
     "datetime",  # to parse a date from a peer; reading the clock is refused below
     "difflib",
     "enum",

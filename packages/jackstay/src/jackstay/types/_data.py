@@ -42,8 +42,8 @@ class OutputReader:
 
     Objects with declared properties become instances of dataclasses, the same class for the same schema. Members that
     are not declared become attributes, too; declared ones that are absent have the default of the schema, or None.
-    Strings with the formats `date-time`, `date`, `time`, `duration` and `uuid` become `datetime` and so on. `anyOf` and
-    `oneOf` become the first alternative that matches.
+    Strings with the formats `date-time`, `date`, `time` and `duration` become `datetime` and so on. `anyOf` and `oneOf`
+    become the first alternative that matches.
     """
 
     def __init__(self, schema: Mapping[str, Json], name: str = "Root") -> None:
@@ -160,7 +160,7 @@ class OutputReader:
         return found
 
 
-_FORMATS = {"date-time": "datetime", "date": "date", "time": "time", "duration": "timedelta", "uuid": "UUID"}
+_FORMATS = {"date-time": "datetime", "date": "date", "time": "time", "duration": "timedelta"}
 
 
 def _convert_string(schema: Mapping[str, Any], value: str) -> Any:
@@ -168,10 +168,9 @@ def _convert_string(schema: Mapping[str, Any], value: str) -> Any:
     if name is None:
         return value
     import datetime  # noqa: PLC0415  # slow to import, and rarely needed
-    import uuid  # noqa: PLC0415  # as above
 
     try:
-        return msgspec.convert(value, uuid.UUID if name == "UUID" else getattr(datetime, name))
+        return msgspec.convert(value, getattr(datetime, name))
     except msgspec.ValidationError as error:
         raise _Mismatch from error
 
