@@ -258,10 +258,15 @@ class Catalogue:
 
     @property
     def registered(self) -> tuple[bool, bool, bool, bool]:
-        """Whether there are tools, resources or templates, prompts, and completions. Disabled ones count."""
-        has_resources = any(entries.rows or entries.disabled for entries in (self._resources, self._templates))
-        has_tools, has_prompts = (bool(entries.rows or entries.disabled) for entries in (self._tools, self._prompts))
-        return has_tools, has_resources, has_prompts, bool(self._completions)
+        """Whether there are or were tools, resources or templates, prompts, and completions. Disabled ones count.
+
+        A list that became empty is still served: clients know it, and more entries may come.
+        """
+        has_tools, has_resources, has_templates, has_prompts = (
+            bool(entries.rows or entries.disabled or entries.version)
+            for entries in (self._tools, self._resources, self._templates, self._prompts)
+        )
+        return has_tools, has_resources or has_templates, has_prompts, bool(self._completions)
 
     @property
     def versions(self) -> tuple[int, int, int, int]:
