@@ -5,7 +5,7 @@ import socket
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-GUARD = 20.0
+GUARD = 120.0
 STATELESS = "2026-07-28"
 HANDSHAKE = "2025-11-25"
 META = {

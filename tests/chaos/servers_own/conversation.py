@@ -12,7 +12,7 @@ from jackstay.errors import McpError
 from jackstay.server import Server
 from jackstay.transport import MemoryPair, Transport, memory_pair
 
-GUARD = 20.0
+GUARD = 120.0
 STATELESS = "2026-07-28"
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 ALL = (*HANDSHAKE, STATELESS)

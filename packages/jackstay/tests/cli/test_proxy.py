@@ -33,7 +33,7 @@ WORKING = (sys.executable, "-I", "-S", str(ROOT / "tests" / "chaos" / "servers" 
 EVERYTHING = (sys.executable, str(ROOT / "examples" / "everything.py"))
 PEER = (sys.executable, str(ROOT / "tests" / "peers" / "stdio_server.py"))
 SDK = (sys.executable, str(ROOT / "tests" / "interop" / "clients" / "sdk1.py"))
-GUARD = 20.0
+GUARD = 120.0
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "n", "version": "1"}}
 
 
@@ -427,5 +427,5 @@ async def test_a_server_from_a_configuration_file(tmp_path: Path) -> None:
     )
 
     target = stdio(*JACKSTAY, "proxy", "--config", str(tmp_path / "mcp.json"), "w", inherit_env=True)
-    async with connect(target) as client:
+    async with connect(target, init_timeout=GUARD) as client:
         assert (await client.tools.call("anything")).text == "anything"

@@ -33,7 +33,7 @@ from scripted.places import PYTHONPATH, ROOT
 EVERYTHING = [sys.executable, str(ROOT / "examples" / "everything.py")]
 PEER = [sys.executable, str(ROOT / "tests" / "peers" / "stdio_server.py")]
 JACKSTAY = [sys.executable, "-m", "jackstay"]
-GUARD = 20.0
+GUARD = 120.0
 HELLO = request(
     0,
     "initialize",
@@ -136,7 +136,7 @@ async def test_a_replayed_session_is_the_same_as_the_recorded_one(version: str, 
 
     async def talk(target: Any) -> list[Any]:
         async with asyncio.timeout(GUARD):
-            return await use(connect(target, versions=(version,)))
+            return await use(connect(target, versions=(version,), init_timeout=GUARD))
 
     original = await talk(recorded(stdio(*EVERYTHING), first))
     repeated = await talk(recorded(replayed(first), second))
@@ -154,7 +154,7 @@ async def test_a_server_over_http_is_recorded_in_both_eras(tmp_path: Path) -> No
     stateless, handshake = tmp_path / "stateless.jsonl", tmp_path / "handshake.jsonl"
 
     async def use(target: Any, *versions: str) -> list[Any]:
-        async with asyncio.timeout(GUARD), connect(target, versions=versions) as client:
+        async with asyncio.timeout(GUARD), connect(target, versions=versions, init_timeout=GUARD) as client:
             await client.tools.list()
             found: list[Any] = [client.protocol_version]
             found.append((await client.tools.call("test_header", {"region": "eu"})).text)

@@ -15,7 +15,7 @@ from chaos.redirected_stdio import redirected_stdio
 from scripted.cassettes import client, event, notification, request, result, server, write
 from scripted.places import PYTHONPATH
 
-GUARD = 20.0
+GUARD = 120.0
 
 
 def call(id: Any, **arguments: Any) -> dict[str, Any]:

@@ -142,6 +142,15 @@ async def test_authentication_cannot_be_switched_on_while_it_runs(
         del app
 
 
+def test_capabilities_remain_while_all_servers_are_replaced(office: Office) -> None:
+    office.write("a")
+    gateway = Gateway(office.path)
+    assert gateway._mounts is not None
+    before = gateway._capabilities()
+    gateway._mounts.rows.clear()  # as between the removal of the old ones and the start of the new ones
+    assert gateway._capabilities() == before == {"tools", "resources", "prompts", "completions"}
+
+
 def test_an_invalid_file_is_refused_at_the_start(office: Office) -> None:
     office.write()
     with pytest.raises(UsageError, match=r"has no table \[servers.NAME\]"):

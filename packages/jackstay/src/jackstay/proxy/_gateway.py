@@ -90,7 +90,9 @@ class Gateway(Server):
         self.path = os.fspath(path)
         self._environment = environment
         self.config = read_gateway(path, environment=environment)
-        super().__init__(self.config.name, shutdown_timeout=HTTP_SHUTDOWN)
+        # Declared in any case: while a reload replaces all servers, there are none for a moment.
+        declared = ("tools", "resources", "prompts", "completions")
+        super().__init__(self.config.name, shutdown_timeout=HTTP_SHUTDOWN, capabilities=declared)
         self._file = _fingerprint(self.path)
         self._close_step = HTTP_CLOSE_STEP
         self._verifier: Verifier | None = None
