@@ -37,7 +37,7 @@ MAX_URI_BYTES = 1_048_576
 
 # Clients that are notified of changes in one turn of the loop. Ten thousand at once would take half a second, and leave
 # so many objects that the garbage collector would visit those of all clients.
-FLUSHED_PER_TURN = 64
+FLUSHED_PER_TURN = 32
 
 _UPDATED = "notifications/resources/updated"
 
