@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,18 +13,17 @@ from peers.shared_processes import SharedServers, shared_servers
 PROGRAM_SECONDS = 150.0
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
-    with shared_servers(tmp_path_factory.mktemp("shared")) as started:
-        yield started
-
-
 @pytest.mark.parametrize(
     ("peer", "mode", "revision"),
     [("sdk1", "", "2025-11-25"), ("sdk2", "legacy", "2025-11-25"), ("sdk2", "auto", "2026-07-28")],
 )
-def test_any_process_serves_any_request(servers: SharedServers, peer: str, mode: str, revision: str) -> None:
+def test_any_process_serves_any_request(peer: str, mode: str, revision: str, tmp_path: Path) -> None:
     """Responses, cancellations and changes reach the process or the client that they concern."""
+    with shared_servers(tmp_path) as servers:
+        use_client(servers, peer, mode, revision)
+
+
+def use_client(servers: SharedServers, peer: str, mode: str, revision: str) -> None:
     cancelled = [serving.lines.count("cancelled") for serving in servers.processes]
     command = [BY_NAME[peer].python, PROGRAMS / f"shared_{peer}.py", *([mode] if mode else []), servers.proxy.url]
     done = subprocess.run(

@@ -46,9 +46,10 @@ class RoundRobin:
 
     async def _close(self) -> None:
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -59,8 +60,8 @@ class RoundRobin:
         except (OSError, asyncio.IncompleteReadError):
             pass  # one of the two ends has closed its connection
         finally:
+            await _close(writer)
             self._tasks.discard(task)
-            writer.close()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send one request to the next server, and its response back. The connection then ends."""
@@ -71,16 +72,27 @@ class RoundRobin:
         self.log.append((turn, first.decode()))
         kept = [line for line in lines if not line.lower().startswith(b"connection:")]
         upstream, sending = await asyncio.open_connection("127.0.0.1", self._ports[turn])
+        sending.write(b"\r\n".join((first, *kept, b"connection: close", b"", body)))
+        ends = (asyncio.ensure_future(_copy(upstream, writer)), asyncio.ensure_future(reader.read(1)))
         try:
-            sending.write(b"\r\n".join((first, *kept, b"connection: close", b"", body)))
-            copying = asyncio.ensure_future(_copy(upstream, writer))
-            leaving = asyncio.ensure_future(reader.read(1))
-            await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)
-            for task in (copying, leaving):
-                task.cancel()
-            await asyncio.gather(copying, leaving, return_exceptions=True)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            sending.close()
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+            await _close(sending)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Close a connection and wait until its socket is closed."""
+    writer.close()
+    try:
+        await writer.wait_closed()
+    except OSError:
+        pass  # the other end has closed it
+    except asyncio.CancelledError:
+        writer.transport.abort()
+        raise
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
