@@ -157,7 +157,7 @@ def test_a_block_marked_as_a_test_passes(body: str, tmp_path: Path) -> None:
     (tmp_path / "test_block.py").write_text(body, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_block.py"]
     path = {**os.environ, "PYTHONPATH": PYTHONPATH}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, cwd=tmp_path, env=path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path, env=path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -168,7 +168,7 @@ def test_a_block_marked_as_runnable_runs(body: str, tmp_path: Path) -> None:
         [sys.executable, "-W", "error", "-c", path + body],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
         cwd=tmp_path,
     )
@@ -225,7 +225,7 @@ def test_generated_pages_match_the_tables() -> None:
         [sys.executable, str(GENERATOR), "--check"],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
         cwd=ROOT,
     )

@@ -18,8 +18,8 @@ PAGES = {
     "models.md": "assistant.py",
     "openapi.md": "openapi_server.py",
 }
-# The blocks of these pages are run by the tests of the documentation.
-WITH_BLOCKS_TO_RUN = {"gateway.md"}
+# Pages whose blocks are complete programs and tests, which tests/test_docs.py runs.
+COMPLETE = ("dependency-injection.md", "gateway.md", "testing.md")
 FOLDER = ROOT / "docs" / "guides"
 
 
@@ -43,11 +43,17 @@ def test_a_guide_shows_the_code_that_the_tests_run(name: str) -> None:
     assert [block for block in shown if block.strip("\n") not in code] == []
 
 
+@pytest.mark.parametrize("name", COMPLETE)
+def test_every_block_of_other_guides_is_run(name: str) -> None:
+    kinds = re.findall(r"^```python(.*)$", (FOLDER / name).read_text(encoding="utf-8"), re.MULTILINE)
+    assert kinds
+    assert set(kinds) <= {" run", " test"}
+
+
 def test_every_guide_and_every_example_is_in_the_table() -> None:
-    assert {page.name for page in FOLDER.glob("*.md")} == {*PAGES, *WITH_BLOCKS_TO_RUN, "README.md"}
-    listed = re.findall(r"\]\((\w+\.md)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
-    assert sorted(listed) == sorted([*PAGES, *WITH_BLOCKS_TO_RUN])
-    assert all("```python run" in (FOLDER / name).read_text(encoding="utf-8") for name in WITH_BLOCKS_TO_RUN)
+    assert {page.name for page in FOLDER.glob("*.md")} == {*PAGES, *COMPLETE, "README.md"}
+    listed = re.findall(r"\]\(([\w-]+\.md)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted((*PAGES, *COMPLETE))
     examples = {path.name for path in GUIDES.iterdir() if path.suffix in (".py", ".ipynb")}
     assert examples == {*PAGES.values(), "shop.py"}
 

@@ -43,6 +43,9 @@ asyncio.run(main())
 """
 
 
+EXAMPLES = ROOT / "examples" / "migration"
+
+
 def pairs() -> Iterator[pytest.param]:
     """Yield (peer, whether it is a server, the block before, the block after)."""
     for page in sorted(PAGES.glob("*.md")):
@@ -100,3 +103,14 @@ def test_code_before_and_after_prints_the_same(
         outputs.append(run(command, tmp_path))
     assert outputs[0] == outputs[1]
     assert outputs[1]
+
+
+@pytest.mark.parametrize(
+    ("peer", "program"),
+    [("fastmcp3", "library_fastmcp.py"), ("fastmcp4", "library_fastmcp.py"), ("sdk2", "library_sdk.py")],
+)
+def test_the_library_is_the_same_server(peer: str, program: str, tmp_path: Path) -> None:
+    client = [sys.executable, str(EXAMPLES / "library_client.py")]
+    expected = run([*client, sys.executable, str(EXAMPLES / "library.py")], tmp_path)
+    assert len(expected) > 20
+    assert run([*client, str(BY_NAME[peer].python), str(EXAMPLES / program)], tmp_path) == expected
