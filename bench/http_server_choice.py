@@ -1,4 +1,4 @@
-"""Compare HTTP servers for `Server.run(transport="http")` (docs/design/http-server-choice.md).
+"""Compare HTTP servers (docs/design/http-server-choice.md).
 
     python bench/http_server_choice.py        needs granian beside the usual environment
 
@@ -14,8 +14,8 @@ from _measure import Sample, format_seconds, interleave, print_platform
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 SERVERS = {
-    "httptools": "uvicorn",
-    "bounded": "uvicorn with the limits of Server.run",
+    "uvicorn": "uvicorn",
+    "own": "the HTTP server of Server.run",
     "granian": "granian, embedded",
     "plain": "a plain protocol on httptools",
 }
@@ -53,7 +53,7 @@ def main() -> None:
         for server, name in SERVERS.items():
             measured = series[server]
             spread = f"({format_seconds(min(measured.samples))} .. {format_seconds(max(measured.samples))})"
-            ratio = series["httptools"].middle / measured.middle
+            ratio = series["uvicorn"].middle / measured.middle
             cpu, per_second = format_seconds(measured.middle), 1 / sorted(walls[server])[len(walls[server]) // 2]
             print(f"  {name:40} {cpu:>9} {spread:>22} {ratio:5.2f} x uvicorn {per_second:>9,.0f}/s")
 

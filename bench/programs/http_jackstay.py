@@ -1,12 +1,11 @@
-"""Jackstay over Streamable HTTP, with the public decorators, on the same uvicorn as the others.
+"""Jackstay over Streamable HTTP, with the public decorators, as `server.run()` serves it.
 
-python http_jackstay.py PORT PARSER ANSWERS [--sessions] [--tools N]
+python http_jackstay.py PORT PARSER ANSWERS [--sessions] [--tools N]      PARSER as in `_serving.py`, or uvicorn
 """
 
 import sys
 
 from _catalogue import catalogue
-from _serving import serve
 
 from jackstay.server import Server
 
@@ -33,4 +32,11 @@ for tool in catalogue(COUNT):
         validate=False,
     )
 
-serve(server.asgi(response_format="sse" if sys.argv[3] == "sse" else "auto", sessions="--sessions" in sys.argv))
+OPTIONS = {"response_format": "sse" if sys.argv[3] == "sse" else "auto", "sessions": "--sessions" in sys.argv}
+if sys.argv[2] in ("h11", "httptools"):
+    loop = "asyncio" if sys.argv[2] == "h11" else "uvloop"
+    server.run(transport="http", port=int(sys.argv[1]), parser=sys.argv[2], loop=loop, **OPTIONS)
+else:  # to compare HTTP servers
+    from _serving import serve
+
+    serve(server.asgi(**OPTIONS))

@@ -1,12 +1,13 @@
-"""One connection to a plain ASGI app on uvicorn, with Jackstay's limits, for tests of raw HTTP."""
+"""One connection to a plain ASGI app on the HTTP server of `run()`, for tests of raw HTTP."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvicorn
 
-from jackstay.server.http import _head
+from jackstay.server.http._listening import Http1Server
 from jackstay.server.http._sockets import bind_sockets, port_of
 
 LIMIT = 4096
@@ -22,33 +23,61 @@ async def hello(scope: dict, receive: Callable, send: Callable) -> None:
 def talked(
     talk: Conversation, timeout: float = 5.0, keepalive: int = 5, app: Any = hello, protocol: Any = None
 ) -> None:
-    """Serve on a socket with these limits, connect to it, and run `talk` with the connection."""
+    """Serve on a socket with these limits, connect to it, and run `talk` with the connection.
+
+    `protocol` returns a protocol of uvicorn for a timeout, to be used instead of `Http1Server`.
+    """
 
     async def test() -> None:
-        config = uvicorn.Config(
-            app,
-            http=_head.make_httptools_protocol(LIMIT, timeout) if protocol is None else protocol(timeout),
-            log_config=None,
-            lifespan="off",
-            ws="none",
-            timeout_keep_alive=keepalive,
-            h11_max_incomplete_event_size=LIMIT,
-        )
-        server = uvicorn.Server(config)
         sockets = bind_sockets("127.0.0.1", 0)
-        serving = asyncio.create_task(server._serve(sockets))
-        while not server.started:
-            await asyncio.sleep(0)
+        is_ready = asyncio.Event()
+        server: Any
+        if protocol is None:
+            server = Http1Server(
+                app,
+                keepalive_timeout=keepalive,
+                header_timeout=timeout,
+                max_header_bytes=LIMIT,
+                on_ready=is_ready.set,
+            )
+        else:
+            server = on_uvicorn(app, protocol(timeout), keepalive, is_ready.set)
+        serving = asyncio.create_task(server.serve(sockets))
+        await is_ready.wait()
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(sockets))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await talk(reader, writer)
         finally:
             writer.close()
-            server.should_exit = True
+            server.stop()
             await serving
 
     asyncio.run(test())
+
+
+def on_uvicorn(app: Any, protocol: Any, keepalive: int, on_ready: Callable[[], None]) -> Any:
+    class Server(uvicorn.Server):
+        async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+            await self._serve(sockets)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            on_ready()
+
+        def stop(self) -> None:
+            self.should_exit = True
+
+    config = uvicorn.Config(
+        app,
+        http=protocol,
+        log_config=None,
+        lifespan="off",
+        ws="none",
+        timeout_keep_alive=keepalive,
+        h11_max_incomplete_event_size=LIMIT,
+    )
+    return Server(config)
 
 
 async def status(reader: asyncio.StreamReader) -> bytes:

@@ -20,10 +20,12 @@ from starlette.routing import Mount
 
 from jackstay.server import Context, Server
 from jackstay.server.http import MemoryEventStore
+from jackstay.server.http._listening import Http1Server
 from jackstay.server.http._stream import Stream
 from scripted.asgi import STATELESS, initialize, stateless, tool
 
-PARSERS = ["h11", "httptools"]
+# "own" is the HTTP server of `run()`.
+PARSERS = ["h11", "httptools", "own"]
 
 
 @asynccontextmanager
@@ -35,6 +37,15 @@ async def on_uvicorn(
     listening.bind(("127.0.0.1", 0))
     if send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+    if http == "own":
+        own = Http1Server(app)
+        serving = asyncio.get_running_loop().create_task(own.serve([listening]))
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            own.stop()
+            await serving
+        return
     config = uvicorn.Config(app, host="127.0.0.1", port=0, http=http, lifespan=lifespan, log_config=None)
     config.timeout_graceful_shutdown = 2
     server = uvicorn.Server(config)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 from jackstay.errors import TransportError, UnexpectedOptionError, UsageError
 from jackstay.server import Server
@@ -32,7 +33,6 @@ from jackstay.server.http import (
     keys,
     run_http,
 )
-from jackstay.server.http._h11 import TimedH11
 from jackstay.server.http._sockets import bind_sockets, port_of
 from jackstay.server.http._workers import Worker
 from peers.http_process import GUARD, HttpReply, call, send_request
@@ -156,13 +156,20 @@ def test_the_listening_address_is_an_allowed_host(subtests: pytest.Subtests) -> 
 
 def test_a_missing_library_is_replaced_unless_it_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    monkeypatch.setitem(sys.modules, "jackstay.server.http._head", None)
+    monkeypatch.setitem(sys.modules, "jackstay.server.http._listening", None)
+    server = Server("x")
+
+    def make(**options: Any) -> Any:
+        app = server.asgi()
+        context = _run.ServeContext(server, RunOptions(**options), app, app, "", [], None)
+        return _run._make_http_server(context, on_ready=lambda: None, drain=lambda: None)
+
     assert _run._loop_factory("auto") is asyncio.new_event_loop
-    assert issubclass(_run._parser(RunOptions()), TimedH11)
+    assert isinstance(make(), uvicorn.Server)
     with pytest.raises(UsageError, match="uvloop"):
         _run._loop_factory("uvloop")
     with pytest.raises(UsageError, match="httptools"):
-        _run._parser(RunOptions(parser="httptools"))
+        make(parser="httptools")
 
 
 # --- in this process --------------------------------------------------------------------------------------------------

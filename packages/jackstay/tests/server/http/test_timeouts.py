@@ -3,25 +3,22 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any
 
 import pytest
 
 from jackstay.server.http import _timeouts
 from jackstay.server.http._h11 import make_h11_protocol
-from jackstay.server.http._head import make_httptools_protocol
-from scripted.connection import GET, LIMIT, status, talked
-
-Make: TypeAlias = Callable[[float], type[asyncio.Protocol]]
+from scripted.connection import GET, status, talked
 
 
-@pytest.fixture(params=["httptools", "h11"])
-def protocol(request: pytest.FixtureRequest) -> Make:
-    """Return a function that makes the protocol class for a head timeout."""
-    return make_h11_protocol if request.param == "h11" else lambda timeout: make_httptools_protocol(LIMIT, timeout)
+@pytest.fixture(params=[None, make_h11_protocol], ids=["httptools", "h11"])
+def protocol(request: pytest.FixtureRequest) -> Any:
+    """Return the `protocol` argument of `talked()`."""
+    return request.param
 
 
-def test_a_slow_head_closes_the_connection(protocol: Make) -> None:
+def test_a_slow_head_closes_the_connection(protocol: Any) -> None:
     """The client sends one byte at a time, forever."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,7 +35,7 @@ def test_a_slow_head_closes_the_connection(protocol: Make) -> None:
     talked(talk, protocol=protocol, timeout=0.1)
 
 
-def test_the_timeout_applies_to_later_heads(protocol: Make) -> None:
+def test_the_timeout_applies_to_later_heads(protocol: Any) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(GET + b"\r\n")
         assert await status(reader) == b"200"
@@ -48,14 +45,14 @@ def test_the_timeout_applies_to_later_heads(protocol: Make) -> None:
     talked(talk, protocol=protocol, timeout=0.1)
 
 
-def test_a_connection_without_a_request_is_closed(protocol: Make) -> None:
+def test_a_connection_without_a_request_is_closed(protocol: Any) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert await reader.read() == b""
 
     talked(talk, protocol=protocol, keepalive=1)
 
 
-def test_an_unread_body_does_not_reset_the_timer(protocol: Make) -> None:
+def test_an_unread_body_does_not_reset_the_timer(protocol: Any) -> None:
     """uvicorn's own timer stops at the first byte of anything, even if the bytes trickle in forever."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -101,7 +98,7 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 
 
 def test_an_aborted_response_resets_the_connection(
-    protocol: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    protocol: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The client may never read what was written before."""
     monkeypatch.setattr(_timeouts, "STALL_CHECK_INTERVAL", 0.05)
@@ -116,7 +113,7 @@ def test_an_aborted_response_resets_the_connection(
         talked(talk, protocol=protocol, app=aborting)
 
 
-def test_a_client_that_reads_nothing_is_disconnected(protocol: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_nothing_is_disconnected(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The response must not stay in memory forever."""
     monkeypatch.setattr(_timeouts, "STALL_CHECK_INTERVAL", 0.02)
     monkeypatch.setattr(_timeouts, "STALL_TIMEOUT", 0.2)
@@ -130,7 +127,7 @@ def test_a_client_that_reads_nothing_is_disconnected(protocol: Make, monkeypatch
     talked(talk, protocol=protocol, app=whole)
 
 
-def test_a_complete_response_may_be_read_slowly(protocol: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_response_may_be_read_slowly(protocol: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the connection is closed after it."""
     monkeypatch.setattr(_timeouts, "STALL_CHECK_INTERVAL", 0.01)
     checks = 0

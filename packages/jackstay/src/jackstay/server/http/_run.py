@@ -1,4 +1,4 @@
-"""Run an HTTP server as a process: the listening sockets, uvicorn, and a graceful shutdown.
+"""Run an HTTP server as a process: the listening sockets, the HTTP server on them, and a graceful shutdown.
 
 The first signal drains, a second one exits at once, and a watchdog limits the shutdown, as over stdio. To drain, the
 server closes its listeners, refuses new requests with 503, waits for running handlers, ends streams and runs the
@@ -12,10 +12,11 @@ import logging
 import math
 import os
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 from jackstay.errors import UsageError
 from jackstay.extras import install_command, missing_modules
@@ -42,8 +43,6 @@ from jackstay.server.http._uvicorn_logs import UvicornLogs
 from jackstay.server.http._workers import Supervisor, Worker, own_command
 
 if TYPE_CHECKING:
-    import uvicorn
-
     from jackstay.server._server import Server
     from jackstay.server.http._app import App
     from jackstay.server.http._asgi import Asgi
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("jackstay.server.http")
 
-# Seconds beyond the drain timeout, for flushing, hooks and uvicorn's own shutdown. The same as over stdio.
+# Seconds beyond the drain timeout, for flushing, hooks and the shutdown of the HTTP server. The same as over stdio.
 END_MARGIN: Final = END_TIMEOUT - 1.0
 
 # Seconds that idle connections stay open in a drain. A request that was already on its way then gets a 503, which
@@ -183,7 +182,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
 
 
 class ServeContext(NamedTuple):
-    """What one process serves: the app as `app`, and as it is wrapped for uvicorn as `served`."""
+    """What one process serves: the app as `app`, and with the wrapper of `wrap_app` as `served`."""
 
     server: "Server"
     options: RunOptions
@@ -284,35 +283,32 @@ def _serve(
 ) -> int:
     threads = set(threading.enumerate())
     server, worker = context.server, context.worker
-    with UvicornLogs():
-        on_ready = context.announce if worker is None else worker.notify_ready
-        http = _make_uvicorn(context, on_ready, lambda: shutdown.drain())
-        loop = (loop_factory or _loop_factory(context.options.loop))()
-        draining: list[asyncio.Task[None]] = []
+    on_ready = context.announce if worker is None else worker.notify_ready
+    http = _make_http_server(context, on_ready, lambda: shutdown.drain())
+    loop = (loop_factory or _loop_factory(context.options.loop))()
+    draining: list[asyncio.Task[None]] = []
 
-        def drain() -> None:
-            # At once and not with uvicorn's next tick: another worker can accept a connection that this one leaves in
-            # the backlog, while a connection accepted here would only be refused.
-            for listener in getattr(http, "servers", ()):  # missing before uvicorn has started
-                listener.close()
-            draining.append(loop.create_task(context.app.drain()))
-            http.should_exit = True
-            server._cancel_startup()
+    def drain() -> None:
+        # At once: another worker can accept a connection that this one leaves in the backlog, while a connection
+        # accepted here would only be refused.
+        http.stop()
+        draining.append(loop.create_task(context.app.drain()))
+        server._cancel_startup()
 
-        shutdown = Shutdown(drain, loop, exit_process, _end_timeout(server))
-        shutdown.install()
-        try:
-            if worker is not None:
-                loop.add_reader(worker.control, _watch_parent, loop, worker, shutdown)
-            loop.run_until_complete(_serve_until_drained(context, http))
-            is_left = server._blocking_calls > 0
-            pending = loop.run_until_complete(cancel_remaining_tasks(loop))
-            loop.close()
-            if is_left or pending or has_running_threads(threads):
-                shutdown.exit_now()
-        finally:
-            shutdown.restore()
-            loop.close()
+    shutdown = Shutdown(drain, loop, exit_process, _end_timeout(server))
+    shutdown.install()
+    try:
+        if worker is not None:
+            loop.add_reader(worker.control, _watch_parent, loop, worker, shutdown)
+        loop.run_until_complete(_serve_until_drained(context, http))
+        is_left = server._blocking_calls > 0
+        pending = loop.run_until_complete(cancel_remaining_tasks(loop))
+        loop.close()
+        if is_left or pending or has_running_threads(threads):
+            shutdown.exit_now()
+    finally:
+        shutdown.restore()
+        loop.close()
     return shutdown.code
 
 
@@ -321,9 +317,9 @@ def _end_timeout(server: "Server") -> float:
     return server.options.drain_timeout + server._hooks_timeout + END_MARGIN
 
 
-async def _serve_until_drained(context: ServeContext, http: "uvicorn.Server") -> None:
+async def _serve_until_drained(context: ServeContext, http: "_HttpServer") -> None:
     if await context.app.lifecycle.start():
-        await http.serve(sockets=context.sockets)
+        await http.serve(context.sockets)
     await context.app.lifecycle.end()
 
 
@@ -334,8 +330,75 @@ def _watch_parent(loop: asyncio.AbstractEventLoop, worker: Worker, shutdown: Shu
         shutdown.drain()
 
 
-def _make_uvicorn(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> "uvicorn.Server":
+class _HttpServer(Protocol):
+    """Serves the app of a process."""
+
+    async def serve(self, sockets: list[socket.socket]) -> None:
+        """Serve until `stop()`, then close all connections."""
+
+    def stop(self) -> None:
+        """Stop listening at once, and let `serve()` return. It may be called before `serve()`."""
+
+
+def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> _HttpServer:
+    if context.options.parser == "h11":
+        return _make_uvicorn(context, on_ready, drain)
+    try:
+        from jackstay.server.http._listening import Http1Server  # noqa: PLC0415  # needs httptools
+    except ImportError as missing:
+        if context.options.parser == "auto":
+            return _make_uvicorn(context, on_ready, drain)
+        raise UsageError(f"parser='httptools' is not installed: {install_command('http')}", path="parser") from missing
+    options = context.options
+
+    def on_tick() -> None:
+        if context.app.is_draining:  # `server.drain()` was called, perhaps from another thread
+            drain()
+
+    return Http1Server(
+        _behind_proxies(context.served, options.trusted_proxies),
+        keepalive_timeout=options.keepalive_timeout,
+        header_timeout=options.header_timeout,
+        max_header_bytes=options.max_header_bytes,
+        has_access_log=options.access_log,
+        ssl_context=_ssl_context(options),
+        grace=DRAIN_GRACE,
+        # Handlers have a limit of their own, and the watchdog limits the whole shutdown.
+        shutdown_timeout=context.server.options.drain_timeout + END_MARGIN,
+        on_ready=on_ready,
+        on_tick=on_tick,
+    )
+
+
+def _behind_proxies(app: "Asgi", proxies: Sequence[str]) -> "Asgi":
+    """Return the app with the client address and the scheme that these proxies forward."""
+    if not proxies:
+        return app
+    from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware  # noqa: PLC0415  # an extra
+
+    wrapped: Any = ProxyHeadersMiddleware(app, trusted_hosts=list(proxies))  # type: ignore[arg-type]  # other types
+    served: Asgi = wrapped
+    return served
+
+
+def _ssl_context(options: RunOptions) -> ssl.SSLContext | None:
+    if options.certfile is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # An empty password instead of none: OpenSSL would read it from the terminal.
+        context.load_cert_chain(options.certfile, options.keyfile, options.keyfile_password or "")
+    except OSError as error:  # ssl.SSLError is one
+        raise UsageError(f"cannot load certfile and keyfile: {error}", path="certfile") from error
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _make_uvicorn(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> _HttpServer:
+    """Return uvicorn with h11, which needs no compiled parser."""
     import uvicorn  # noqa: PLC0415  # an extra, and large
+
+    from jackstay.server.http._h11 import make_h11_protocol  # noqa: PLC0415  # an extra
 
     class Uvicorn(uvicorn.Server):
         """uvicorn without its signal handlers, and with a grace period for requests that are on their way."""
@@ -343,6 +406,10 @@ def _make_uvicorn(context: ServeContext, on_ready: Callable[[], None], drain: Ca
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
             yield
+
+        async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+            with UvicornLogs():
+                await super().serve(sockets)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -358,10 +425,15 @@ def _make_uvicorn(context: ServeContext, on_ready: Callable[[], None], drain: Ca
             await asyncio.sleep(DRAIN_GRACE)
             await super().shutdown(sockets)
 
+        def stop(self) -> None:
+            for listener in getattr(self, "servers", ()):  # missing before uvicorn has started
+                listener.close()
+            self.should_exit = True
+
     options = context.options
     config = uvicorn.Config(
         context.served,
-        http=_parser(options),
+        http=make_h11_protocol(options.header_timeout),
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -379,29 +451,9 @@ def _make_uvicorn(context: ServeContext, on_ready: Callable[[], None], drain: Ca
         ssl_keyfile=options.keyfile,
         ssl_keyfile_password=options.keyfile_password,
     )
-    try:
-        config.load()
-    except OSError as error:  # ssl.SSLError is one
-        raise UsageError(f"cannot load certfile and keyfile: {error}", path="certfile") from error
+    _ssl_context(options)  # raises the error for an invalid certificate
+    config.load()
     return Uvicorn(config)
-
-
-def _parser(options: RunOptions) -> type[asyncio.Protocol]:
-    if options.parser == "h11":
-        return _h11(options)
-    try:
-        from jackstay.server.http._head import make_httptools_protocol  # noqa: PLC0415  # needs httptools
-    except ImportError as missing:
-        if options.parser == "auto":
-            return _h11(options)
-        raise UsageError(f"parser='httptools' is not installed: {install_command('http')}", path="parser") from missing
-    return make_httptools_protocol(options.max_header_bytes, options.header_timeout)
-
-
-def _h11(options: RunOptions) -> type[asyncio.Protocol]:
-    from jackstay.server.http._h11 import make_h11_protocol  # noqa: PLC0415  # an extra
-
-    return make_h11_protocol(options.header_timeout)
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:

@@ -1,46 +1,58 @@
-"""Read and write timeouts of an HTTP connection, as a mixin for both of uvicorn's protocols.
+"""Read and write timeouts of an HTTP connection, as a mixin for a protocol of asyncio.
 
-uvicorn stops its own timer at the first byte of a request and waits forever for a client that does not read. Here a
-request head must be complete in time, an aborted response is not flushed, and a connection whose client reads nothing
-is reset.
+A request head must be complete in time, an idle connection is closed, an aborted response is not flushed, and a
+connection whose client reads nothing is reset.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import math
+from typing import Any
 
 # How often a connection with a full write buffer is checked, and how long its client may read nothing. The kernel may
 # buffer megabytes for a slow reader without reporting progress, so the timeout must be generous.
 STALL_CHECK_INTERVAL = 1.0
 STALL_TIMEOUT = 300.0
 
-if TYPE_CHECKING:
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as _Protocol
-else:
-    _Protocol = object  # the class that it is mixed into has the rest
 
+class TimeoutMixin(asyncio.Protocol):
+    """Adds timeouts to a protocol, which must set `loop`, `transport` and `timeout_keep_alive`. The first base class.
 
-class TimeoutMixin(_Protocol):
-    """Adds timeouts to a uvicorn protocol. It must be the first base class."""
+    A deadline is set for most requests and rarely passes, so its timer is not replaced when the deadline is moved to a
+    later time: the timer fires too early then, and starts again.
+    """
 
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    timeout_keep_alive: float
     head_timeout = 10.0
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         # Nothing more is read; the connection is closed after the pending responses.
         self._is_refused = False
-        self._head_timer: asyncio.TimerHandle | None = None
+        # When the head must be complete or an idle connection ends; infinite while a request is served.
+        self._deadline = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._stall_timer: asyncio.TimerHandle | None = None
         self._stall_bytes = 0
         self._stall_since = 0.0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+    @property
+    def _is_serving(self) -> bool:
+        """True while a request has no complete response."""
+        raise NotImplementedError
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Give a connection without a request the keep-alive timeout."""
         super().connection_made(transport)
-        self._start_timer(self.timeout_keep_alive)
+        self._set_timeout(self.timeout_keep_alive)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers."""
-        self._stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._stop_stall_timer()
         super().connection_lost(exc)
 
@@ -63,7 +75,7 @@ class TimeoutMixin(_Protocol):
         size, now = self.transport.get_write_buffer_size(), self.loop.time()
         if size != self._stall_bytes:
             self._stall_bytes, self._stall_since = size, now
-        is_aborted = self.transport.is_closing() and not self.cycle.response_complete
+        is_aborted = self.transport.is_closing() and self._is_serving
         if is_aborted or now - self._stall_since >= STALL_TIMEOUT:
             self.transport.abort()
         else:
@@ -79,26 +91,29 @@ class TimeoutMixin(_Protocol):
     def _is_over(self) -> bool:
         return self._is_refused or self.transport.is_closing()
 
-    @property
-    def _is_serving(self) -> bool:
-        # None until the first request, despite its annotation.
-        cycle = vars(self)["cycle"]
-        return cycle is not None and not cycle.response_complete
+    def _set_timeout(self, seconds: float) -> None:
+        """Close the connection after this time, unless the timeout is set again or `_deadline` is set to infinity."""
+        self._deadline = deadline = self.loop.time() + seconds
+        if self._timer is None or deadline < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._start_timer(deadline)
 
-    def _time_out(self) -> None:
-        """The request did not arrive in time. A pending response is still written."""
+    def _start_timer(self, at: float) -> None:
+        self._timer_at = at
+        self._timer = self.loop.call_at(at, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        # A timer may fire slightly early because of the clock's resolution.
+        if self._deadline > max(self._timer_at, self.loop.time()):
+            if self._deadline < math.inf:
+                self._start_timer(self._deadline)
+            return
+        # The request did not arrive in time. A pending response is still written.
         self._is_refused = True
         if not self._is_serving:
             self.transport.close()
-
-    def _start_timer(self, seconds: float) -> None:
-        self._stop_timer()
-        self._head_timer = self.loop.call_later(seconds, self._time_out)
-
-    def _stop_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
 
 
 __all__ = ["TimeoutMixin"]

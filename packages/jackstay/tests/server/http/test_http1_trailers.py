@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jackstay.server.http import _head
+from jackstay.server.http import _http1
 from scripted.connection import GET, LIMIT, mirror, mirrored, status, talked
 
 POST = b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -221,7 +221,7 @@ def test_any_number_of_single_upgrades_is_declined() -> None:
     upgrade = GET + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n"
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for _ in range(4 * _head.MAX_DECLINED):
+        for _ in range(4 * _http1.MAX_DECLINED):
             writer.write(upgrade)
             assert await status(reader) == b"200"
 

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from jackstay.server.http._head import BoundedProtocol, make_httptools_protocol
 from scripted.connection import GET, LIMIT, mirror, mirrored, status, talked
 
 
@@ -193,8 +192,3 @@ def test_an_ambiguous_request_is_refused(subtests: pytest.Subtests) -> None:
                 assert b"HTTP/1.1 200" not in await reader.read()
 
             talked(talk)
-
-
-def test_every_limit_has_a_class_of_its_own() -> None:
-    assert [make_httptools_protocol(size, 1.0).max_head_bytes for size in (1000, 2000)] == [1000, 2000]
-    assert BoundedProtocol.max_head_bytes == 65_536

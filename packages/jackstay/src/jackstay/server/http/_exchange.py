@@ -1,0 +1,272 @@
+"""One HTTP/1.1 request and its response, as an ASGI server presents them to an app (ASGI HTTP 2.3).
+
+The response is framed by its Content-Length or in chunks, and for HTTP/1.0 by the end of the connection. A head with a
+Content-Length is written together with the first part of the body; any other head at once, because a stream may be
+silent for long.
+"""
+
+import asyncio
+import logging
+import re
+import time
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from jackstay.server.http._asgi import AsgiMessage, HeaderLines, Scope
+
+if TYPE_CHECKING:
+    from jackstay.server.http._http1 import Http1Connection
+
+logger = logging.getLogger("jackstay.server.http")
+access_logger = logging.getLogger("jackstay.server.http.access")
+
+# Bytes of a body that are kept until the app reads them. Above it nothing is read from the connection.
+MAX_UNREAD_BYTES: Final = 65_536
+
+# A body up to this size is copied behind its head, which is cheaper than a second write.
+MAX_JOINED_BYTES: Final = 65_536
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_INTERNAL_ERROR: Final = b"Internal Server Error"
+
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # a token, RFC 9110 section 5.6.2
+
+
+@lru_cache(maxsize=256)
+def _name_prefix(name: bytes) -> bytes:
+    """Return the start of a header line. Raises: RuntimeError for an invalid name."""
+    if _NAME.fullmatch(name) is None:
+        raise RuntimeError(f"invalid name of a response header: {name!r}")
+    return name.lower() + b": "
+
+
+@lru_cache(maxsize=256)
+def _status_line(status: int) -> bytes:
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode("ascii")
+
+
+@lru_cache(maxsize=1)
+def _date_line(second: int) -> bytes:
+    return b"date: " + formatdate(second, usegmt=True).encode("ascii") + b"\r\n"
+
+
+def encode_head(status: int, headers: HeaderLines) -> bytes:
+    """Return a response head with a date, without its last empty line. Raises: RuntimeError for an invalid header."""
+    lines = b"".join([_name_prefix(name) + value + b"\r\n" for name, value in headers])
+    # A value with a line end would be another header (RFC 9110 section 5.5).
+    if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers) or b"\0" in lines:
+        raise RuntimeError("invalid value of a response header")
+    return _status_line(status) + _date_line(int(time.time())) + lines
+
+
+class Exchange:
+    """A request, whose body may still arrive, and its response. `start()` runs the app in a task."""
+
+    __slots__ = (
+        "_body",
+        "_connection",
+        "_content_left",
+        "_head",
+        "_is_body_complete",
+        "_is_body_read",
+        "_is_chunked",
+        "_is_continue_expected",
+        "_is_without_body",
+        "_scope",
+        "_unread",
+        "_wakeup",
+        "is_complete",
+        "is_disconnected",
+        "is_started",
+        "keep_alive",
+        "task",
+    )
+
+    def __init__(
+        self, connection: "Http1Connection", scope: Scope, *, keep_alive: bool, is_continue_expected: bool
+    ) -> None:
+        self._connection = connection
+        self._scope = scope
+        self.keep_alive = keep_alive
+        self.task: asyncio.Task[None] | None = None
+        self.is_disconnected = False
+        # Made when the app waits.
+        self._wakeup: asyncio.Event | None = None
+        # The request.
+        self._body: list[bytes] = []
+        self._unread = 0
+        self._is_body_complete = self._is_body_read = False
+        self._is_continue_expected = is_continue_expected
+        # The response. `_content_left` is None without a Content-Length.
+        self._head = b""
+        self.is_started = self.is_complete = False
+        self._is_chunked = self._is_without_body = False
+        self._content_left: int | None = None
+
+    def __repr__(self) -> str:
+        state = "complete" if self.is_complete else "started" if self.is_started else "waiting"
+        return f"<Exchange {self._scope['method']} {self._scope['path']} {state}>"
+
+    def start(self) -> None:
+        """Run the app in a task."""
+        connection = self._connection
+        connection.server.exchanges.add(self)
+        self.task = connection.loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        connection = self._connection
+        try:
+            await connection.server.app(self._scope, self.receive, self.send)
+            if not (self.is_complete or self.is_disconnected):
+                await self._end_incomplete()
+        except Exception:  # an app may raise anything
+            logger.exception("unhandled exception in the ASGI app")
+            if not (self.is_complete or self.is_disconnected):
+                await self._end_incomplete()
+        except asyncio.CancelledError:
+            connection.transport.abort()
+            raise
+        finally:
+            connection.server.exchanges.discard(self)
+
+    async def _end_incomplete(self) -> None:
+        """End a response that the app did not complete, so that the client does not take it for a complete one."""
+        if not self.is_started:
+            fields = [
+                (b"content-type", b"text/plain; charset=utf-8"),
+                (b"content-length", b"%d" % len(_INTERNAL_ERROR)),
+                (b"connection", b"close"),
+            ]
+            await self.send({"type": "http.response.start", "status": 500, "headers": fields})
+            await self.send({"type": "http.response.body", "body": _INTERNAL_ERROR})
+        else:
+            self._connection.transport.close()
+
+    # --- the request --------------------------------------------------------------------------------------------------
+
+    def add_body(self, part: bytes) -> None:
+        """Add a part of the body."""
+        if self.is_complete:
+            return  # the app has responded without reading it
+        self._body.append(part)
+        self._unread += len(part)
+        if self._unread > MAX_UNREAD_BYTES:
+            self._connection.pause_reading()
+        if self._wakeup is not None:
+            self._wakeup.set()
+
+    def end_body(self) -> None:
+        """The body is complete."""
+        self._is_body_complete = True
+        if self._wakeup is not None:
+            self._wakeup.set()
+
+    def disconnect(self) -> None:
+        """The client cannot receive the response any more."""
+        self.is_disconnected = True
+        if self._wakeup is not None:
+            self._wakeup.set()
+
+    async def receive(self) -> AsgiMessage:
+        """Return the next part of the body, or that the client has disconnected: a callable of ASGI."""
+        if self._is_continue_expected:
+            self._is_continue_expected = False
+            if not (self.is_started or self._body or self._is_body_complete or self.is_disconnected):
+                self._connection.transport.write(_CONTINUE)
+        while not (self.is_disconnected or self.is_complete):
+            if self._body or (self._is_body_complete and not self._is_body_read):
+                body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+                self._body, self._unread = [], 0
+                self._is_body_read = self._is_body_complete
+                return {"type": "http.request", "body": body, "more_body": not self._is_body_complete}
+            self._connection.resume_reading()
+            if self._wakeup is None:
+                self._wakeup = asyncio.Event()
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        return {"type": "http.disconnect"}
+
+    # --- the response -------------------------------------------------------------------------------------------------
+
+    async def send(self, message: AsgiMessage) -> None:
+        """Write the start or a part of the response: a callable of ASGI. Waits while the write buffer is full."""
+        connection = self._connection
+        if connection.can_write is not None:
+            await connection.can_write.wait()
+        if self.is_disconnected:
+            return
+        if not self.is_started:
+            if message["type"] != "http.response.start":
+                raise RuntimeError(f"expected the start of the response, got {message['type']!r}")
+            self._start_response(message["status"], message.get("headers") or [])
+            return
+        if self.is_complete or message["type"] != "http.response.body":
+            raise RuntimeError(f"unexpected message {message['type']!r} of the ASGI app")
+        is_last = not message.get("more_body", False)
+        data = self._frame(message.get("body", b""), is_last=is_last)
+        if self._head:
+            head, self._head = self._head, b""
+            if len(data) <= MAX_JOINED_BYTES:
+                data = head + data
+            else:
+                connection.transport.write(head)
+        if data:
+            connection.transport.write(data)
+        if is_last:
+            self.is_complete = True
+            if self._wakeup is not None:
+                self._wakeup.set()
+            connection.on_response_complete(self)
+
+    def _start_response(self, status: int, headers: HeaderLines) -> None:
+        scope = self._scope
+        head = encode_head(status, list(headers))
+        has_connection = False
+        for name, value in headers:
+            name = name.lower()  # noqa: PLW2901
+            if name == b"content-length":
+                self._content_left = int(value)
+            elif name == b"connection":
+                has_connection = b"close" in value.lower()
+                self.keep_alive = self.keep_alive and not has_connection
+        # RFC 9112 section 6.3: these have no body, whatever their headers are.
+        self._is_without_body = scope["method"] == "HEAD" or status in (204, 304)
+        if self._content_left is None and not self._is_without_body:
+            if scope["http_version"] == "1.0":
+                self.keep_alive = False
+            else:
+                self._is_chunked = True
+                head += b"transfer-encoding: chunked\r\n"
+        head += b"\r\n" if self.keep_alive or has_connection else b"connection: close\r\n\r\n"
+        self.is_started = True
+        if self._connection.server.has_access_log:
+            client = scope["client"]
+            address = f"{client[0]}:{client[1]}" if client else ""
+            access_logger.info("%s %s %s %s", address, scope["method"], scope["path"], status)
+        if self._content_left is None:
+            self._connection.transport.write(head)
+        else:
+            self._head = head
+
+    def _frame(self, body: bytes, *, is_last: bool) -> bytes:
+        """Return a part of the body as it is written. Raises: RuntimeError for a body of another length."""
+        if self._is_without_body:
+            self._content_left = 0
+            return b""
+        if self._is_chunked:
+            data = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            return data + b"0\r\n\r\n" if is_last else data
+        if self._content_left is not None:
+            self._content_left -= len(body)
+            if self._content_left < 0 or (is_last and self._content_left):
+                raise RuntimeError("the body of the response has another length than its Content-Length")
+        return body
+
+
+__all__ = ["Exchange", "access_logger", "encode_head"]
