@@ -22,6 +22,7 @@ ENVIRONMENTS = {
     "mcp-2.3.0": ["mcp==2.3.0", *FAST],
     "fastmcp-3.4.10": ["fastmcp==3.4.10", *FAST],
     "fastmcp-4.1.2": ["fastmcp==4.1.2", *FAST],
+    "mcp-proxy-0.13.0": ["mcp-proxy==0.13.0"],
     "apcore-mcp-0.23.3": ["apcore-mcp==0.23.3"],
     "jackstay-apcore": ["--editable", f"{HERE.parent}[apcore]"],
 }
