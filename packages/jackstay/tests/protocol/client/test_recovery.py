@@ -527,6 +527,15 @@ def test_failures_are_counted_and_delay_the_next_attempt():
     assert (component.failures, harness.calls.timers.at(e.BackoffElapsed)) == (4, 1.0)
 
 
+def test_only_the_error_of_a_lost_transport_mentions_other_output():
+    _, component, transport = recovery()
+    transport.invalid_frame_received(ProtocolError("not JSON", quote="Listening"), is_first_start=False)
+    error = TransportError("the connection is gone")
+    lost = component.cause_of(e.WentDown(1, error), transport, "ping")
+    assert lost.message.startswith("the connection is gone; the program printed 'Listening'")
+    assert component.cause_of(e.NegotiationFailed(error), transport, "ping") is error
+
+
 def test_attempts_are_limited_and_fewer_if_there_is_no_server():
     for options, cause, limit in (
         ({"max_attempts": 3}, TransportError("x"), 3),

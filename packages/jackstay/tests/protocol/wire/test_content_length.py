@@ -162,6 +162,12 @@ def test_frames_are_read_one_at_a_time() -> None:
     assert framer.next_frame() is None
 
 
+def test_next_frames_returns_one_frame_at_a_time() -> None:
+    framer = ContentLengthFramer(LIMIT)
+    framer.feed(b"Content-Length: 2\r\n\r\n{}Content-Length: 3\r\n\r\n[1]Content-")
+    assert [framer.next_frames() for _ in range(3)] == [[b"{}"], [b"[1]"], []]
+
+
 def test_eof_before_all_frames_are_read_is_refused() -> None:
     framer = ContentLengthFramer()
     framer.feed(frame_content_length(b"a"))

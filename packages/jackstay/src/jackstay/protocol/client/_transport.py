@@ -68,7 +68,7 @@ class TransportLink(msgspec.Struct):
         """Record a frame that is not a message. Returns a hint for the user."""
         self.invalid_frames += 1
         self.last_line = getattr(error, "quote", "")
-        if is_first_start and not self.has_received_message and self.invalid_frames == 1:
+        if is_first_start and not self.has_received_message:
             self._shorten_connect_deadline()
         if self.is_http or self.last_line.lstrip()[:1] in ("", "{", "["):
             return ""
