@@ -77,7 +77,7 @@ def run(command: list[str], folder: Path) -> list[str]:
         command,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
         cwd=folder,
         env={"PATH": path, "HOME": str(folder)},

@@ -55,6 +55,7 @@ def test_the_names_are_known_before_they_are_loaded(package: str) -> None:
     module = __import__(package)
     assert module.__all__ == ["Thing", "Lost", "loads"]
     assert {"Thing", "Lost", "loads", "__name__"} <= set(dir(module))
+    assert "attach" not in dir(module)
     assert "Thing" not in vars(module)
 
 

@@ -34,6 +34,6 @@ def attach(
         return value
 
     def __dir__() -> list[str]:  # noqa: N807  # PEP 562
-        return sorted({*vars(sys.modules[package]), *modules})
+        return sorted({*vars(sys.modules[package]), *modules} - {"attach"})
 
     return list(modules), __getattr__, __dir__

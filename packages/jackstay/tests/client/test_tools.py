@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jackstay.client._tools import ToolOptions, Tools
 from jackstay.errors import (
     CapabilityError,
     JsonRpcError,
@@ -326,3 +327,10 @@ async def test_an_invalid_check_output_is_refused() -> None:
         with pytest.raises(UsageError, match="check_output must be a bool, got 'no'"):
             await client.tools.call("count", check_output=unclear)
         assert peer.got("tools/call") == []
+
+
+def test_the_docstring_of_call_has_every_option() -> None:
+    """`help()` shows only `**options` in the signature."""
+    assert Tools.call.__doc__ is not None
+    assert [name for name in ToolOptions.__annotations__ if f"`{name}`" not in Tools.call.__doc__] == []
+    assert {"timeout", "raise_on_error"} <= ToolOptions.__annotations__.keys()

@@ -88,3 +88,14 @@ def test_a_result_is_written_without_defaults() -> None:
     }
     tool = Tool("t", {"type": "object"}, annotations=ToolAnnotations(read_only_hint=True, title="T"))
     assert tool.raw["annotations"] == {"readOnlyHint": True, "title": "T"}
+
+
+def test_a_notebook_shows_the_output_or_the_text() -> None:
+    result = CallToolResult(content=[TextContent(text="a < b & c")])
+    assert result._repr_html_() == "<pre>a &lt; b &amp; c</pre>"
+    failed = CallToolResult(content=[TextContent(text="no city")], is_error=True)
+    assert failed._repr_html_() == "<pre>The tool failed: no city</pre>"
+    structured = CallToolResult(content=[], structured_content={"a": [1]})
+    assert structured._repr_html_() == '<pre>{\n  "a": [\n    1\n  ]\n}</pre>'
+    long = CallToolResult(content=[TextContent(text="x" * 20_000)])
+    assert len(long._repr_html_()) < 10_100

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# How much of a result a notebook shows.
+MAX_SHOWN = 10_000
+
 
 class ToolAnnotations(Body, frozen=True, kw_only=True):
     """Hints about a tool (2025-03-26). They come from the server and must not be trusted."""
@@ -86,6 +89,14 @@ class CallToolResult(Result, frozen=True, dict=True):
     def text(self) -> str:
         """The text of all text blocks, joined by newlines."""
         return joined_text(self.content)
+
+    def _repr_html_(self) -> str:
+        """Return the structured output or the text, for notebooks."""
+        shown = self.text
+        if self.structured_content is not None:
+            shown = msgspec.json.format(msgspec.json.encode(self.structured_content)).decode()
+        shown = shown[:MAX_SHOWN].replace("&", "&amp;").replace("<", "&lt;")
+        return f"<pre>{'The tool failed: ' if self.is_error else ''}{shown}</pre>"
 
     @property
     def data(self) -> Any:
