@@ -97,7 +97,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "models": ("msgspec",),
     "proxy": ("msgspec",),
     "cli": ("msgspec",),
-    "apcore_mcp": ("apcore", "joserfc", "jsonschema", "msgspec", "prometheus_client", "referencing"),
+    "apcore_mcp": ("apcore", "joserfc", "jsonschema", "msgspec", "referencing"),
     "procontext": (
         "h11",
         "html_to_markdown",

@@ -24,7 +24,7 @@ async def test_only_health_is_served_by_default(registry: Registry) -> None:
 async def test_metrics_page(registry: Registry, options: dict[str, Any]) -> None:
     (response,) = await responses(registry, "/metrics", **options)
     assert response.status == 200
-    assert b"apcore_mcp_tools 4.0" in response.body
+    assert b"apcore_mcp_tools 4\n" in response.body
 
 
 async def test_inspector_prefix(registry: Registry) -> None:
@@ -41,7 +41,7 @@ async def test_inspector_calls_are_counted(registry: Registry) -> None:
             numbers: bytes = (await request_app(app, "GET", "/metrics")).body
             return numbers
 
-    assert b'apcore_mcp_tool_calls_total{outcome="ok",tool="math.add"} 1.0' in await main()
+    assert b'apcore_mcp_tool_calls_total{tool="math.add",outcome="ok"} 1\n' in await main()
 
 
 async def test_mounted_app(registry: Registry) -> None:

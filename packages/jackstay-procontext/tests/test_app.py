@@ -543,8 +543,12 @@ async def test_invalid_keys_are_401(subtests: pytest.Subtests) -> None:
 def test_metrics_option(served: list[dict[str, Any]]) -> None:
     """`server.metrics` adds the metrics route."""
     assert serve(Config(server=ServerSettings(transport="http", port=0, metrics=True))) == 0
-    app = served[0]["wrap_app"](None)
-    assert set(app._gauges()) == {"registry_libraries", "registry_generation"}
+    assert callable(served[0]["wrap_app"](None))
+    metrics = Application(Config(server=ServerSettings(metrics=True))).metrics
+    assert metrics is not None
+    assert "procontext_registry_libraries " in metrics.text()
+    assert "procontext_registry_generation " in metrics.text()
+    assert Application(Config()).metrics is None
 
 
 def test_invalid_auth_key_setting(served: list[dict[str, Any]]) -> None:

@@ -7,10 +7,9 @@ label is the module id; a call of an unknown tool creates no label.
 import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-
 from apcore_mcp.access import authorize
 from apcore_mcp.responses import RequestRejected, respond, respond_error
+from jackstay import server
 from jackstay.protocol.http import error_response
 
 if TYPE_CHECKING:
@@ -35,47 +34,23 @@ class MetricsExporter(Protocol):
         """Return all metrics in the text format."""
 
 
-class Metrics:
+class Metrics(server.Metrics):
     """The metrics. Pass `observe` to `ExecutionRouter.on_call`; `export()` is the page for Prometheus."""
 
     def __init__(self, catalogue: "Catalogue", collector: MetricsExporter | None = None) -> None:
+        def gauges() -> dict[str, float]:
+            return {"tools": len(catalogue), "modules_skipped": len(catalogue.skipped())}
+
+        super().__init__("apcore_mcp", gauges=gauges, seconds="tool_call_seconds", buckets=BUCKETS)
         self._collector = collector
-        # Not the global registry of the library, which belongs to the program.
-        self._registry = CollectorRegistry()
-        self._calls = Counter(
-            "apcore_mcp_tool_calls",
-            "Finished tool calls by outcome: ok, error or cancelled",
-            ("tool", "outcome"),
-            registry=self._registry,
-        )
-        self._errors = Counter(
-            "apcore_mcp_tool_errors",
-            "Tool calls that ended with an error",
-            ("tool",),
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
-            "apcore_mcp_tool_call_seconds",
-            "Duration of tool calls",
-            ("tool",),
-            buckets=BUCKETS,
-            registry=self._registry,
-        )
-        Gauge("apcore_mcp_tools", "Served tools", registry=self._registry).set_function(lambda: len(catalogue))
-        Gauge("apcore_mcp_modules_skipped", "Skipped modules", registry=self._registry).set_function(
-            lambda: len(catalogue.skipped())
-        )
 
     def observe(self, entry: "Entry", seconds: float, outcome: "Outcome") -> None:
         """Record one call. Thread-safe."""
-        self._calls.labels(entry.id, outcome).inc()
-        self._seconds.labels(entry.id).observe(seconds)
-        if outcome == "error":
-            self._errors.labels(entry.id).inc()
+        self.count(entry.id, outcome, seconds)
 
     def export(self) -> bytes:
         """Return all metrics in the text format. A failing collector is omitted and logged."""
-        own: bytes = generate_latest(self._registry)
+        own = self.text().encode()
         if self._collector is None:
             return own
         try:

@@ -37,7 +37,7 @@ def pages_of(bridge: "Bridge", app: "App") -> "dict[str, Asgi]":
     options = bridge.options
     pages = {HEALTH_PATH: make_health(app, bridge.catalogue, bridge.started_at)}
     if options.has_metrics:
-        from apcore_mcp.metrics import METRICS_PATH, Metrics  # noqa: PLC0415  # imports prometheus_client
+        from apcore_mcp.metrics import METRICS_PATH, Metrics  # noqa: PLC0415  # few servers need it
 
         metrics = Metrics(bridge.catalogue, options.metrics_collector)
         bridge.router.on_call(metrics.observe)

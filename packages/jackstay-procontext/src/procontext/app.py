@@ -21,14 +21,13 @@ from procontext.config_files import ConfigFiles
 from procontext.errors import ConfigError, RegistryError
 from procontext.events import log_event, log_to_stderr
 from procontext.interfaces import Documents
-from procontext.metrics import Metrics, MetricsApp
 from procontext.registry import Registry, Store, default_directory, keep_fresh, update
 from procontext.tools import Tools, make_server
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ErrorResponse
-    from jackstay.server import Server
-    from jackstay.server.http import App, Asgi, BearerAuth, Principal
+    from jackstay.server import Metrics, Server
+    from jackstay.server.http import BearerAuth, Principal
 
 logger = logging.getLogger("procontext")
 
@@ -51,7 +50,11 @@ class Application:
     def __init__(self, config: Config, registry: Registry | None = None) -> None:
         self.config = config
         self.registry = make_registry(config) if registry is None else registry
-        self.metrics = Metrics()
+        self.metrics: Metrics | None = None
+        if config.server.metrics:
+            from jackstay.server import prometheus  # noqa: PLC0415  # few servers need it
+
+            self.metrics = prometheus("procontext", gauges=self.gauges)
         self.tools = Tools(self.registry, self.documents, config.output.max_chars)
         self._documents: Documents | None = None
         self._opening: asyncio.Task[Documents] | None = None
@@ -82,7 +85,7 @@ class Application:
 
     def server(self) -> "Server":
         """Return an MCP server with the tools."""
-        server = make_server(self.tools, self.metrics.count)
+        server = make_server(self.tools, None if self.metrics is None else self.metrics.count)
         server.on_shutdown(self.close)
         return server
 
@@ -184,9 +187,7 @@ def _serve_http(application: Application, server: "Server", auth: "BearerAuth | 
             detail="only requests with Host localhost are accepted; set server.allowed_hosts to allow other host names",
         )
 
-    def with_metrics(app: "App") -> "Asgi":
-        return MetricsApp(app, application.metrics, application.gauges, auth)
-
+    metrics = application.metrics
     # Sessions, because each has its own list of resolved libraries.
     return server.run(
         transport="http",
@@ -198,7 +199,7 @@ def _serve_http(application: Application, server: "Server", auth: "BearerAuth | 
         sessions=True,
         health=True,
         auth=auth,
-        wrap_app=with_metrics if config.metrics else None,
+        wrap_app=None if metrics is None else lambda app: metrics.wrap_app(app, auth),
     )
 
 

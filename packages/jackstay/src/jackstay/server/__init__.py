@@ -17,6 +17,7 @@ __all__, __getattr__, __dir__ = attach(
         "._files": "DirectoryResource FileResource HttpResource TextResource",
         "._failures": "InsufficientScopeError ResourceNotFoundError ToolError",
         "._hooks": "CallNext Hooks",
+        "._metrics": "Metrics prometheus",
         "._middleware": (
             "MemoryMiddlewareStore MiddlewareStore RateLimit ResponseCache ResponseSizeLimit Retry StructuredLogging "
             "Timing"

@@ -12,6 +12,7 @@ from jackstay.server._driver import Caller, Driver, Handlers, Outcome
 from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError
 from jackstay.server._files import DirectoryResource, FileResource, HttpResource, TextResource
 from jackstay.server._hooks import CallNext, Hooks
+from jackstay.server._metrics import Metrics, prometheus
 from jackstay.server._middleware import MemoryMiddlewareStore, MiddlewareStore, RateLimit, ResponseCache, ResponseSizeLimit, Retry, StructuredLogging, Timing
 from jackstay.server._mounted_entries import make_entry, read_key
 from jackstay.server._mounts import ALL, Mount, Mounts, clients_of, mount_servers
@@ -22,4 +23,4 @@ from jackstay.server._telemetry import EVENTS, Fields, Listener
 from jackstay.server._tracing import trace_requests
 from jackstay.server._transforms import Argument, Transform, Transforms
 
-__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "DirectoryResource", "Driver", "EVENTS", "Elicited", "Fields", "File", "FileResource", "Handlers", "Hooks", "HttpRequest", "HttpResource", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "StructuredLogging", "TextResource", "Timing", "ToolError", "Transform", "Transforms", "clients_of", "find_server", "make_entry", "mount_servers", "read_key", "trace_requests"]
+__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "DirectoryResource", "Driver", "EVENTS", "Elicited", "Fields", "File", "FileResource", "Handlers", "Hooks", "HttpRequest", "HttpResource", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "Metrics", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "StructuredLogging", "TextResource", "Timing", "ToolError", "Transform", "Transforms", "clients_of", "find_server", "make_entry", "mount_servers", "prometheus", "read_key", "trace_requests"]
