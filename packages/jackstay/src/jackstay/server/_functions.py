@@ -16,6 +16,7 @@ from msgspec import NODEFAULT, Raw
 from jackstay.errors import Json, UsageError
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._foreign import Hint, adapt, decode_foreign, is_field
+from jackstay.server._portable_schema import make_portable
 from jackstay.server._problems import InvalidArguments, JsonPath, collect, find_problems
 from jackstay.server._schema import Schema, UnusableHintError, object_schema, schemas_of
 from jackstay.types import DECODE_ERRORS, encode_json
@@ -379,7 +380,7 @@ def _describe(parameters: tuple[Parameter, ...], function: str) -> Schema:
             _show_default(described, parameter.default)
         properties[parameter.name] = described
     required: list[Json] = [parameter.name for parameter in parameters if parameter.is_required]
-    return object_schema(properties, required, found.definitions)
+    return make_portable(object_schema(properties, required, found.definitions))
 
 
 def _show_default(schema: Schema, default: object) -> None:
