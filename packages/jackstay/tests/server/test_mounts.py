@@ -320,6 +320,45 @@ async def test_a_server_is_mounted_while_the_host_runs() -> None:
         assert (await client.tools.call("late_fail", raise_on_error=False)).text == "no such order"
 
 
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_what_a_caller_does_not_see_cannot_be_called(era: str, is_late: bool) -> None:
+    host, orders = Server("host", capabilities=("tools", "resources", "prompts")), Orders()
+    for key in ("shop_find", "orders://shop/all", "shop_review"):
+        host.visible(key, when=lambda _: False)
+    if not is_late:
+        host.mount(orders.server, prefix="shop")
+    async with connect(host, versions=(era,)) as client:
+        if is_late:
+            host.mount(orders.server, prefix="shop")
+        assert "shop_find" not in [tool.name for tool in await client.tools.list()]
+        with pytest.raises(JsonRpcError, match="unknown tool"):
+            await client.tools.call("shop_find", {"query": "x"})
+        with pytest.raises(JsonRpcError, match="unknown prompt"):
+            await client.prompts.get("shop_review", {"id": "1"})
+        for uri in ("orders://shop/all", "orders://shop/nothing"):
+            with pytest.raises(JsonRpcError, match="not found"):
+                await client.resources.read(uri)
+        assert (await client.tools.call("shop_fail", raise_on_error=False)).text == "no such order"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_is_disabled_cannot_be_called_and_stays_disabled(way: str) -> None:
+    async with hosted(way, HANDSHAKE) as (made, orders, host), made as client:
+        host.disable("shop_find", "orders://shop/{id}/lines")
+        for _ in range(2):
+            with pytest.raises(JsonRpcError, match="unknown tool"):
+                await client.tools.call("shop_find", {"query": "x"})
+            with pytest.raises(JsonRpcError, match="not found"):
+                await client.resources.read("orders://shop/5/lines")
+            orders.server.remove_tool("fail")  # the list of the mounted server is read again
+            while "shop_fail" in host.catalogue.tools:
+                await asyncio.sleep(0.01)
+            orders.server.tool(name="fail")(lambda: "again")
+        host.enable("shop_find")
+        assert (await client.tools.call("shop_find", {"query": "x"})).text.startswith("x: ")
+
+
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 

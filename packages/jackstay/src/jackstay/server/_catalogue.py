@@ -179,14 +179,24 @@ class Entries(Generic[E]):
         self._next_number += count
         return number
 
-    def swap(self, block: range, entries: Sequence[E]) -> bool:
-        """Replace the entries at the positions of `block`. Returns False if nothing changed."""
+    def swap(self, block: range, entries: Sequence[E], *, is_final: bool = False) -> bool:
+        """Replace the entries at the positions of `block`. Returns False if nothing changed.
+
+        Disabled entries remain disabled when they come back, unless `is_final`.
+        """
+        if is_final:
+            self.disabled = {key: row for key, row in self.disabled.items() if row[0] not in block}
+        added: dict[str, tuple[int, E]] = {}
+        for number, entry in zip(block, entries, strict=False):
+            if entry.key in self.disabled:
+                self.disabled[entry.key] = number, msgspec.structs.replace(entry, enabled=False)
+            else:
+                added[entry.key] = number, entry
         before = [entry.listed for number, entry in self.rows.values() if number in block]
-        if before == [entry.listed for entry in entries]:
+        if before == [entry.listed for _, entry in added.values()]:
             return False
         rows = {key: row for key, row in self.rows.items() if row[0] not in block}
-        rows.update((entry.key, (number, entry)) for number, entry in zip(block, entries, strict=False))
-        self.rows = dict(sorted(rows.items(), key=lambda row: row[1][0]))
+        self.rows = dict(sorted({**rows, **added}.items(), key=_number))
         self._change()
         return True
 
@@ -399,16 +409,25 @@ class Catalogue:
             number = self._entries(kind).reserve(count)
         return range(number, number + count)
 
-    def swap(self, kind: Kind, block: range, entries: Sequence[Any]) -> None:
+    def swap(self, kind: Kind, block: range, entries: Sequence[Any], *, is_final: bool = False) -> None:
         """Replace the entries of a block, with one notification; with none if the list items are the same."""
         with self._lock:
-            is_changed = self._entries(kind).swap(block, entries)
+            is_changed = self._entries(kind).swap(block, entries, is_final=is_final)
         if is_changed:
             self._notify_changed(kind)
 
     def entries(self, kind: Kind) -> Iterable[Entry]:
         """Return the entries of a list, in order."""
         return self._entries(kind).listing.entries.values()
+
+    def is_disabled(self, kind: Kind, key: str) -> bool:
+        """Return whether the entry of this name or URI is disabled. A URI may be one of a disabled template."""
+        if key in self._entries(kind).disabled:
+            return True
+        if kind is not Kind.RESOURCES:
+            return False
+        templates = [entry.template for _, entry in self._templates.disabled.values()]
+        return any(template is not None and template.match(key) is not None for template in templates)
 
     def is_taken(self, kind: Kind, key: str, block: range) -> bool:
         """Return whether an entry outside of a block has this name or URI."""

@@ -135,7 +135,7 @@ class Mount:
         with self._lock:
             for kind, block in self.blocks.items():
                 self.routes[kind] = {}
-                self.host.catalogue.swap(kind, block, [])
+                self.host.catalogue.swap(kind, block, [], is_final=True)
 
     def _entries(self, kind: Kind, is_strict: bool) -> list[Mounted]:
         found: dict[str, Mounted] = {}
@@ -395,7 +395,7 @@ class Mounts:
 
     def _unlisted(self, kind: Kind, key: str) -> tuple[Mount | None, str]:
         """Return the mount and the original name of an entry whose server is down, or has not started yet."""
-        for mount in self.rows:
+        for mount in self.rows if self._may_be_unlisted(kind, key) else ():
             original = mount.routes[kind].get(key)
             if original is None and not mount.is_listed and mount.prefix and key.startswith(mount.name_of("")):
                 original = key.removeprefix(mount.name_of(""))
@@ -405,6 +405,13 @@ class Mounts:
             if original is not None:
                 return mount, original
         return None, ""
+
+    def _may_be_unlisted(self, kind: Kind, key: str) -> bool:
+        """Return whether a request for something that is not listed is forwarded.
+
+        Not if it is disabled, nor with rules of visibility: they apply to what is listed.
+        """
+        return self.host._views is None and not self.host.catalogue.is_disabled(kind, key)
 
     def _find_completed(self, kind: Kind, key: str) -> tuple[Mount | None, str]:
         catalogue = self.host.catalogue
@@ -424,6 +431,8 @@ class Mounts:
             if not isinstance(entry, MountedResource):
                 return None, ""
             return entry.mount, entry.mount.uris.remove(uri) or uri
+        if not self._may_be_unlisted(Kind.RESOURCES, uri):
+            return None, ""
         for mount in self.rows:
             original = mount.uris.remove(uri)
             if original is not None:
@@ -537,6 +546,8 @@ def mount_servers(host: Server, mounts: Iterable[Mount]) -> None:
         host._mounts = Mounts(host)
         if "_dispatch" in host.__dict__:
             host._mounts.install(host._dispatch)
+            if host._views is not None:
+                host._views.install(host._dispatch)  # rules of visibility apply to mounted entries, too
             if host._views is not None:  # which entries a caller sees is decided first
                 host._views.install(host._dispatch)
     for mount in mounts:
