@@ -25,7 +25,7 @@ from jackstay.protocol import REVISIONS
 from jackstay.server._content import MEDIA, encode_blocks, encode_value, to_blocks, to_text
 from jackstay.server._foreign import Hint, accept_foreign, adapt
 from jackstay.server._schema import Schema, UnusableHintError, resolve, schemas_of
-from jackstay.types import DECODE_ERRORS, WRAPPED, Body, CallToolResult, Result, encode_json
+from jackstay.types import DECODE_ERRORS, Body, CallToolResult, Result, encode_json
 
 # Encodes what a tool returned as a result for a revision.
 EncodeResult: TypeAlias = Callable[[object, str], bytes]
@@ -78,6 +78,8 @@ def read_output(hint: Hint, tool: str, structured: bool | None = None) -> Output
     if schema.get("type") == "object":
         return Output(schema, _object_encoder(tool, check))
     definitions = schema.pop("$defs", None)
+    from jackstay.types import WRAPPED  # noqa: PLC0415  # imports dataclasses, which few servers need
+
     wrapped: Schema = {"type": "object", "properties": {_RESULT: schema}, "required": [_RESULT], WRAPPED: True}
     if definitions is not None:
         wrapped["$defs"] = definitions

@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jackstay.errors import Json, UsageError
-from jackstay.server._backend import link_bus, with_stores
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
 from jackstay.server._entries import check_function, refuse_name
 from jackstay.server._lifetime import Lifetime
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
     from jackstay.protocol.server import ServerConfig
     from jackstay.server._backend import Backend
-    from jackstay.server._changes import ChangeBus
+    from jackstay.server._changes import BusLink, ChangeBus
     from jackstay.server._connection import Connection
     from jackstay.server._dispatch import Dispatch, Middleware, OnInvalidArguments
     from jackstay.server._driver import Caller, ConnectionConfig, Driver, Handlers
@@ -124,7 +123,11 @@ class Server:
         self._mounted_in: tuple[Mount, ...] = ()
         self._backend = backend
         # Carries changes to other processes. None: there is only this one.
-        self._bus = link_bus(name, backend, changes, self._notify, self._lifetime)
+        self._bus: BusLink | None = None
+        if backend is not None or changes is not None:
+            from jackstay.server._backend import link_bus  # noqa: PLC0415  # few servers need it
+
+            self._bus = link_bus(name, backend, changes, self._notify, self._lifetime)
         # A library logs nothing unless the application configures it. Done here because imports have no side effects.
         package_logger = logging.getLogger("jackstay")
         if not package_logger.handlers:
@@ -569,6 +572,7 @@ class Server:
 
         Raises: UsageError for an option that is unknown or out of range.
         """
+        from jackstay.server._backend import with_stores  # noqa: PLC0415  # only needed for HTTP
         from jackstay.server.http import App, make_http_options  # noqa: PLC0415  # only needed for HTTP
 
         app = App(self, make_http_options(**with_stores(self._backend, options)), guard)

@@ -1,6 +1,7 @@
 """The connection as an object: its components, copies, repr, and isolation of two connections."""
 
 import itertools
+import json
 import sys
 from typing import Any
 
@@ -49,6 +50,16 @@ def test_two_connections_do_not_affect_each_other() -> None:
             index = turn if queues[turn] else 1 - turn
             seen[index].extend(run(cores[index], (queues[index].pop(0),)))
         assert seen == alone
+
+
+def test_a_stateless_request_is_served_only_in_the_revision_of_the_connection() -> None:
+    for kind in (ServerConnection, SlowConnection):
+        core = connect(S.STATELESS, kind=kind)
+        (serve,) = core.receive(stateless(1))
+        assert isinstance(serve, e.Serve)
+        (send,) = core.receive(stateless(2, meta={"io.modelcontextprotocol/protocolVersion": "2027-01-01"}))
+        assert isinstance(send, e.Send)
+        assert json.loads(send.frame)["error"]["code"] == -32022
 
 
 def test_a_copy_is_independent() -> None:
