@@ -210,9 +210,9 @@ def main() -> int:
     print("peers: " + ", ".join([*ENVIRONMENTS, TYPESCRIPT]))
     results = [
         part("h11", "json", "call", 2, 0.4),
-        part("httptools", "json", "call", 4, 0.6),
+        part("httptools", "json", "call", 4, 0.4),
         part("h11", "sse", "call", 3.5, 0),
-        part("httptools", "sse", "call", 3.5, 0.55),
+        part("httptools", "sse", "call", 3.5, 0.4),
         part("httptools", "json", "list", 20, 0.6),
         print_sessions(),
         growth(),
