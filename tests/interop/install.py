@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from interop.peers import BY_NAME, HOME, NODE, PEERS, Peer, node, node_home
 
 CONCURRENT_INSTALLS = 2
-INSTALLER_SECONDS = 240.0
+INSTALLER_SECONDS = 600.0
 SHOWN_LINES = 15
 
 
