@@ -88,7 +88,8 @@ async def test_a_grandchild_with_open_pipes_does_not_delay_the_caller(tmp_path: 
 
 
 async def test_a_server_that_crashes_on_the_probe_is_restarted_with_a_handshake() -> None:
-    async with client_of("dies_of_the_probe", versions=("2025-11-25", "2026-07-28")) as client:
+    # Nothing else is sent before the server has received the probe, however slowly it starts.
+    async with client_of("dies_of_the_probe", versions=("2025-11-25", "2026-07-28"), probe_timeout=100) as client:
         assert client.protocol_version == "2025-11-25"
 
 
