@@ -189,6 +189,19 @@ async def test_the_prepared_pages_are_kept_for_each_class_of_callers(monkeypatch
         assert encoded == ["tools", "tools"], "the list of tools has not changed"
 
 
+async def test_headers_do_not_reveal_a_hidden_tool() -> None:
+    """2026-07-28 basic/transports/streamable-http: a call that lacks the headers of a tool is refused."""
+    server = Server("seen")
+    schema: Any = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    server.add_tool("deploy", input_schema=schema, handler=lambda _: "done")
+    server.visible("deploy", principals={"root"})
+    async with http_client(server.asgi(auth=Tokens())) as http:
+        for token, message in (("alice", "unknown tool: deploy"), ("root", "Mcp-Param-Region")):
+            call = stateless("tools/call", {"name": "deploy", "arguments": {"region": "eu"}})
+            response = await http.post(call, headers={"authorization": f"Bearer {token}"})
+            assert message.lower() in response.json["error"]["message"].lower()
+
+
 async def test_the_number_of_classes_is_bounded() -> None:
     server = make()
     for number in range(10):

@@ -358,7 +358,9 @@ class App:
             refused = route
         else:
             has_headers = route.revision.has_method_headers
-            refused = check_call_headers(self.server, message, headers) if has_headers else None
+            refused = None
+            if has_headers:
+                refused = check_call_headers(self.server, message, headers, request.principal, request.peer)
             if refused is None:
                 if route.action is Action.SERVE and not (type(message) is Request and message.method in _SPECIAL):
                     await self._make_post(request, route).serve(message, request.frame, request.receive, request.send)

@@ -11,6 +11,8 @@ import msgspec
 
 from jackstay.protocol.http import ErrorResponse, check_param_headers, decode_header_value, mismatch_response
 from jackstay.protocol.wire import Message, Request
+from jackstay.server._driver import Caller
+from jackstay.server.http._principal import Principal
 from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ _read_call = msgspec.json.Decoder(_CallParams).decode
 _read_arguments = msgspec.json.Decoder(dict[str, Any] | None).decode
 
 
-def check_call_headers(server: "Server", message: Message, headers: Mapping[str, str]) -> ErrorResponse | None:
+def check_call_headers(
+    server: "Server", message: Message, headers: Mapping[str, str], principal: Principal, address: str
+) -> ErrorResponse | None:
     """Return the error response for a call whose `Mcp-Param-*` headers and arguments differ, else None.
 
     Call it for revisions with such headers only.
@@ -35,7 +39,8 @@ def check_call_headers(server: "Server", message: Message, headers: Mapping[str,
         return None
     # That the header and the body have the same name was checked before.
     name = headers.get("mcp-name", "")
-    rows = server._param_headers(decode_header_value(name) if name[:2] == "=?" else name)
+    name = decode_header_value(name) if name[:2] == "=?" else name
+    rows = server._param_headers(name)
     if not rows or message.params is None:
         return None
     try:
@@ -44,7 +49,13 @@ def check_call_headers(server: "Server", message: Message, headers: Mapping[str,
     except DECODE_ERRORS:
         return None  # the dispatcher refuses invalid params with a better message
     mismatch = check_param_headers(rows, headers, arguments)
-    return None if mismatch is None else mismatch_response(mismatch)
+    if mismatch is None:
+        return None
+    if server._views is not None:
+        caller = Caller(principal.id, principal.scopes, principal.claims, headers, ("POST", "", address))
+        if server._views.view_for(caller).find_tool(name) is None:
+            return None  # the dispatcher refuses it as unknown
+    return mismatch_response(mismatch)
 
 
 __all__ = ["check_call_headers"]
