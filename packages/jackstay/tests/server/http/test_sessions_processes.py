@@ -1,7 +1,9 @@
 """Sessions that two processes share, behind a proxy that sends each request to the next one."""
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -100,15 +102,24 @@ async def test_a_session_ends_in_all_processes(servers: SharedServers) -> None:
     await asyncio.to_thread(servers.processes[begun].wait_for_line, "cancelled", counts[begun] + 1)
 
 
+def count_progress_events(path: Path) -> int:
+    with closing(sqlite3.connect(path, timeout=60)) as events:
+        rows = events.execute("SELECT data FROM events").fetchall()
+    return sum(b"notifications/progress" in data for (data,) in rows)
+
+
 async def test_the_call_of_a_killed_process_ends_with_an_unknown_outcome(tmp_path: Path) -> None:
     """The client resumes its stream at the other process, which learns that the first one is dead."""
     with shared_servers(tmp_path, has_events=True) as servers:
         async with new_client(servers, HANDSHAKE) as client:
             await asyncio.gather(*(client.tools.call("pid") for _ in range(4)))
             has_begun = asyncio.Event()
-            call = asyncio.ensure_future(client.tools.call("wait", on_progress=lambda _: has_begun.set()))
+            call = asyncio.ensure_future(client.tools.call("wait", timeout=200, on_progress=lambda _: has_begun.set()))
             begun = await asyncio.to_thread(servers.wait_for_next, "begun")
             await has_begun.wait()
+            # Events are stored after they were sent; one that was not stored cannot be resumed.
+            while not count_progress_events(tmp_path / "shared.db"):
+                await asyncio.sleep(0.01)
             servers.processes[begun].process.kill()
             with pytest.raises(McpError, match="whether the request completed is unknown") as caught:
                 await call
