@@ -44,7 +44,7 @@ def run(source: Path, code: str) -> None:
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {paths!r}\n{code}"],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

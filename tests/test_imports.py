@@ -200,7 +200,7 @@ def fresh(probe: str, module: str, *paths: Path) -> list[str]:
         [sys.executable, "-I", "-S", "-B", "-c", probe.format(paths=everywhere, module=module)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -52,7 +52,7 @@ def test_every_loop_of_a_child_is_of_the_kind_that_was_chosen_and_asyncio_is_not
         env={**os.environ, "JACKSTAY_LOOP": loop, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=True,
     )
     was_loaded, module = done.stdout.split()

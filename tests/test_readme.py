@@ -49,7 +49,7 @@ def test_the_readme_of_a_product_has_a_first_result(name: str, newcomer: tuple[P
     install, _, rest = commands.partition("\n")
     assert install == f"pip install {name}"
     done = subprocess.run(
-        ["bash", "-ec", rest], cwd=folder, env=environment, capture_output=True, text=True, timeout=50, check=False
+        ["bash", "-ec", rest], cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
     )
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
 

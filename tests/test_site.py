@@ -309,7 +309,7 @@ PROGRAM = "import pathlib, sys, make_site; make_site.ROOT = pathlib.Path(sys.arg
 def build(repository: Path, site: Path, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     """In a process of its own: Sphinx changes logging, locale and warnings of the one it runs in."""
     command = [sys.executable, "-c", program, str(repository), str(site)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, cwd=ROOT / "tools")
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=ROOT / "tools")
 
 
 def test_a_site_is_built_and_its_links_hold(repository: Path, tmp_path: Path) -> None:

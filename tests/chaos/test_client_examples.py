@@ -25,7 +25,7 @@ def test_an_example_prints_the_expected_output(name: str) -> None:
         [sys.executable, "-W", "error", str(EXAMPLES / name)],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
     )

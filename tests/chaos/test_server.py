@@ -116,7 +116,7 @@ class Process:
     def ended(self) -> tuple[int, float, bytes, str]:
         """Close stdin and wait. Returns the exit code, the seconds it took, the rest of stdout, and stderr."""
         started_at = time.monotonic()
-        rest, errors = self.popen.communicate(timeout=30)
+        rest, errors = self.popen.communicate(timeout=240)
         return self.popen.returncode, time.monotonic() - started_at, rest, errors.decode()
 
     def gone_after(self, number: signal.Signals) -> tuple[int, float]:
@@ -395,7 +395,7 @@ def test_requests_from_a_file_are_answered_to_a_file(tmp_path: Path) -> None:
             stdout=stdout,
             stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": PYTHONPATH},
-            timeout=30,
+            timeout=240,
             check=True,
         )
     responses = [json.loads(line) for line in answers.read_bytes().splitlines()]

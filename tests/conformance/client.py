@@ -144,7 +144,7 @@ async def sign_in(url: str) -> str:
 
 def _location_of(url: str) -> str:
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=240)
     try:
         connection.request("GET", f"{parts.path}?{parts.query}")
         location = connection.getresponse().getheader("Location")
@@ -195,7 +195,7 @@ def _issuer() -> str:
         f"/.well-known/oauth-protected-resource{parts.path}",
         "/.well-known/oauth-protected-resource",
     ):
-        connection = http.client.HTTPConnection(parts.netloc, timeout=60)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=240)
         try:
             connection.request("GET", path)
             response = connection.getresponse()

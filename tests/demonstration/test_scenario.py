@@ -30,7 +30,7 @@ def test_all_outcomes_agree_with_the_ledger(tmp_path: Path) -> None:
         [*COMMAND, "--fast", "--record", str(record)],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
         env=ENVIRONMENT,
     )
@@ -113,7 +113,7 @@ def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
         [*COMMAND, "--record", str(tmp_path / "nowhere" / "demo.svg")],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
         env=ENVIRONMENT,
     )

@@ -205,7 +205,7 @@ def test_sigterm_answers_the_open_request_and_ends_the_shop(tmp_path: Path) -> N
         process.send_signal(signal.SIGTERM)
         Path(f"{ledger}.go").write_text("go")
         paying.join(30)
-        process.communicate(timeout=30)
+        process.communicate(timeout=240)
     assert answers == [(200, b'{"paid":"500 cents for A7"}')]
     assert process.returncode == -signal.SIGTERM, "uvicorn ends by the signal it was sent, when all is done"
     assert ledger.read_text() == "A7 500\n"
@@ -214,7 +214,7 @@ def test_sigterm_answers_the_open_request_and_ends_the_shop(tmp_path: Path) -> N
 
 
 def post(port: int) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
     connection.request("POST", "/orders/A7/payment?cents=500")
     answer = connection.getresponse()
     try:

@@ -38,7 +38,7 @@ def test_the_notebook_shows_what_it_does(tmp_path: Path) -> None:
         [sys.executable, "-c", EXECUTE, "notebook.ipynb"],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
         cwd=tmp_path,
         env={**ENVIRONMENT, **homes, "IPYTHONDIR": str(tmp_path / "ipython"), "TMPDIR": str(tmp_path)},

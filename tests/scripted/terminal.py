@@ -84,7 +84,7 @@ def bash_answers(script: str, program: str, lines: Iterable[str], folder: Path) 
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=True,
         cwd=folder,
     )

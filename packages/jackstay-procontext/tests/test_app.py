@@ -116,7 +116,7 @@ def run_serve(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     )
     assert process.stderr is not None
     first = process.stderr.readline()
-    out, err = process.communicate(timeout=50)
+    out, err = process.communicate(timeout=240)
     return subprocess.CompletedProcess(process.args, process.returncode, out, first + err)
 
 
@@ -164,7 +164,7 @@ class RunningServer:
     def send(
         self, method: str, body: Any = None, path: str = "/mcp", **headers: str
     ) -> tuple[int, dict[str, str], Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=240)
         sent = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         sent.update({name.replace("_", "-"): value for name, value in headers.items()})
         try:
@@ -259,7 +259,7 @@ def test_http_sessions_origins_and_versions(folder: Path) -> None:
             found = server.send("POST", body, Mcp_Session_Id=session, MCP_Protocol_Version=version)
             assert found[0] == expected, version
         # The SSE stream of server messages.
-        stream = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        stream = http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
         stream.request("GET", "/mcp", headers={"Accept": "text/event-stream", "Mcp-Session-Id": session})
         opened = stream.getresponse()
         assert (opened.status, opened.getheader("content-type")) == (200, "text/event-stream")
@@ -386,7 +386,7 @@ def test_port_in_use(folder: Path) -> None:
             env=environment(folder),
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=240,
             check=False,
         )
     assert done.returncode == 1

@@ -325,7 +325,7 @@ def test_documented_messages(tmp_path: Path) -> None:
         env=environment(tmp_path, PROCONTEXT__FETCHER__OFFLINE="true", PROCONTEXT_CONFIG=""),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

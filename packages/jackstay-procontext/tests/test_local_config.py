@@ -207,7 +207,7 @@ def test_process_in_an_untrusted_folder(clone: Path) -> None:
             input="",
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
 

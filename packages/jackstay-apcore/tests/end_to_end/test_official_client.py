@@ -234,7 +234,7 @@ def test_other_hosts_and_origins_are_rejected(served: str, path: str, headers: d
     common = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     request = urllib.request.Request(served + path, data=body, headers={**common, **headers})
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=10)
+        urllib.request.urlopen(request, timeout=240)
     assert caught.value.code == 403
     caught.value.close()
 
@@ -250,7 +250,7 @@ def test_keys_are_required(program: ModuleType, port: int, listening: Listening)
             f"http://127.0.0.1:{port}/mcp", data=b"{}", headers={"Content-Type": "application/json"}
         )
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(request, timeout=10)
+            urllib.request.urlopen(request, timeout=240)
         assert caught.value.code == 401
         caught.value.close()
     finally:

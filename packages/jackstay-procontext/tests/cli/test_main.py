@@ -168,7 +168,7 @@ def test_broken_pipe_is_silent(run: Run, tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": source},
         stdout=writing,
         stderr=subprocess.PIPE,
-        timeout=50,
+        timeout=240,
         check=False,
     )
     os.close(writing)
@@ -206,7 +206,7 @@ def test_signal_ends_the_server_cleanly(
         process.stdin.flush()
         assert process.stdout.readline()  # the server is ready
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=240)
     assert (process.returncode, out, "Traceback" in err) == (code, "", False)
 
 

@@ -54,7 +54,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     visits: list[threading.Thread] = []
 
     def visit(url: str) -> None:
-        with urllib.request.urlopen(url, timeout=20) as page:
+        with urllib.request.urlopen(url, timeout=240) as page:
             assert b"You can close this window" in page.read()
 
     def open_browser(url: str) -> None:

@@ -219,7 +219,7 @@ def test_a_closed_pipe_is_silent(arguments: list[str]) -> None:
     os.close(reading)
     with start(*arguments, stdout=writing) as process:
         os.close(writing)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=240)
     assert (process.returncode, stderr) == (0, "")
 
 
@@ -227,7 +227,7 @@ def test_a_closed_pipe_is_silent(arguments: list[str]) -> None:
 @pytest.mark.parametrize("arguments", [["states"], ["--version"]])
 def test_a_full_disk_is_exit_code_1(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full, start(*arguments, stdout=full) as process:
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=240)
     assert process.returncode == 1
     assert stderr == "jackstay: [Errno 28] No space left on device\n"
 
@@ -238,7 +238,7 @@ def test_a_closed_standard_output_is_silent() -> None:
         stderr=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
-        timeout=30,
+        timeout=240,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -247,7 +247,7 @@ def test_a_closed_standard_output_is_silent() -> None:
 def test_an_ascii_terminal_gets_escapes() -> None:
     environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
     with start("states", stdout=subprocess.PIPE, env=environment) as process:
-        done, stderr = process.communicate(timeout=30)
+        done, stderr = process.communicate(timeout=240)
     assert (process.returncode, stderr) == (0, "")
     assert done.isascii()
 
@@ -277,5 +277,5 @@ def test_sigint_in_a_command_is_exit_code_130() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=240)
     assert (process.returncode, stderr) == (130, "")

@@ -120,7 +120,7 @@ def test_the_official_sdk_gets_the_same_through_two_proxies() -> None:
     """
     with proxied("--", *EVERYTHING) as proxy:
         command = [*SDK, *JACKSTAY, "proxy", f"http://127.0.0.1:{proxy.port}/mcp"]
-        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr.decode()
     seen = json.loads(done.stdout)
     del seen["closing"]  # a time

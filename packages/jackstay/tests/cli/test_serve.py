@@ -146,7 +146,7 @@ def test_serve_as_a_process(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "app.py")],
         input=json.dumps(request).encode(),
         capture_output=True,
-        timeout=30,
+        timeout=240,
         check=True,
     )
     assert json.loads(done.stdout)["result"]["content"][0]["text"] == "hello"

@@ -39,7 +39,7 @@ def responses(name: str, *arguments: str, requests: list[dict[str, Any]]) -> dic
         ],
         input="".join(json.dumps(request) + "\n" for request in requests).encode(),
         capture_output=True,
-        timeout=50,
+        timeout=240,
         check=True,
     )
     return {response["id"]: response for response in map(json.loads, done.stdout.splitlines())}

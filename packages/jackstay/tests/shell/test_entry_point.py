@@ -147,7 +147,7 @@ def test_a_signal_terminates_silently(number: int, code: int) -> None:
     with start(WAIT) as process:
         wait_until_started(process)
         process.send_signal(number)
-        assert process.communicate(timeout=30) == ("", "")
+        assert process.communicate(timeout=240) == ("", "")
     assert process.returncode == code
 
 
@@ -157,7 +157,7 @@ def test_exit_codes_of_signals_can_be_set() -> None:
         with start(WAIT, interrupted=0, terminated=0) as process:
             wait_until_started(process)
             process.send_signal(number)
-            assert process.communicate(timeout=30) == ("", "")
+            assert process.communicate(timeout=240) == ("", "")
         assert process.returncode == 0
 
 
@@ -167,7 +167,7 @@ def test_sigint_in_a_finalizer() -> None:
     with start(does) as process:
         wait_until_started(process)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30) == ("", "")
+        assert process.communicate(timeout=240) == ("", "")
     assert process.returncode == 130
 
 
@@ -177,7 +177,7 @@ def test_sigint_at_interpreter_exit_is_silent() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ending\n"
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=30) == ("", "")
+        assert process.communicate(timeout=240) == ("", "")
     assert process.returncode == 130
 
 
@@ -187,7 +187,7 @@ def test_a_background_job_that_ignores_sigint_ends_on_sigterm() -> None:
         wait_until_started(process)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=30) == ("", "")
+        assert process.communicate(timeout=240) == ("", "")
     assert process.returncode == 0
 
 

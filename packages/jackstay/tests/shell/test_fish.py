@@ -54,7 +54,7 @@ if FISH is not None:
             [FISH, "--no-config", "-c", code],
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=240,
             check=True,
             cwd=tmp_path,
         )

@@ -37,7 +37,7 @@ def run_fresh(code: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        timeout=30,
+        timeout=240,
         check=False,
     )
 

@@ -398,7 +398,7 @@ def test_from_a_file_to_a_file(tmp_path: Path, loop: tuple[str, ...]) -> None:
             stdout=stdout,
             stderr=subprocess.PIPE,
             env=ENVIRONMENT,
-            timeout=30,
+            timeout=240,
             check=True,
         )
     assert (tmp_path / "out").read_bytes() == FRAMES + b"stdout is back\n"
@@ -417,7 +417,7 @@ def test_over_pipes(loop: tuple[str, ...]) -> None:
         input=FRAMES * 50,
         capture_output=True,
         env=ENVIRONMENT,
-        timeout=30,
+        timeout=240,
         check=True,
     )
     assert done.stdout == FRAMES * 50 + b"stdout is back\n"
@@ -431,7 +431,7 @@ def test_from_dev_null(loop: tuple[str, ...]) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=ENVIRONMENT,
-        timeout=30,
+        timeout=240,
         check=True,
     )
     assert done.stdout == b"stdout is back\n"
@@ -445,7 +445,7 @@ def test_with_closed_descriptors(redirections: str) -> None:
         shell=True,
         capture_output=True,
         env=ENVIRONMENT,
-        timeout=30,
+        timeout=240,
         check=False,
     )
     if "2>&-" in redirections:
@@ -463,7 +463,7 @@ def test_with_stdout_and_stderr_in_one_pipe() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=ENVIRONMENT,
-        timeout=30,
+        timeout=240,
         check=True,
     )
     lines = done.stdout.splitlines()

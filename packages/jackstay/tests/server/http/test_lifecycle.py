@@ -111,7 +111,7 @@ class Running:
                 "mcp-protocol-version": "2026-07-28",
             },
         )
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=240) as response:
             assert b"served" in response.read()
 
     def ended(self, *numbers: signal.Signals) -> list[str]:
@@ -119,7 +119,7 @@ class Running:
         for number in numbers:
             self.popen.send_signal(number)
         try:
-            _, errors = self.popen.communicate(timeout=60)
+            _, errors = self.popen.communicate(timeout=240)
         finally:
             self.popen.kill()
             self.popen.communicate()

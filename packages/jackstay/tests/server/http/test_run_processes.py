@@ -179,7 +179,7 @@ def test_a_server_with_closed_standard_descriptors_ends_normally(redirections: s
             loop,
             str(tmp_path / "status"),
         ],
-        timeout=50,
+        timeout=240,
         check=False,
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
     )
@@ -196,7 +196,7 @@ def test_the_http_stack_is_imported_only_if_it_is_used() -> None:
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=True,
         env={**os.environ, "PYTHONPATH": PYTHONPATH},
     )
