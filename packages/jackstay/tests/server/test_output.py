@@ -10,7 +10,8 @@ import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 
-from jackstay.errors import UsageError
+from jackstay import Server, connect
+from jackstay.errors import ToolCallError, UsageError
 from jackstay.server._content import Audio, Image
 from jackstay.server._output import encode_content_result, error_result, output_from_schema, read_output
 from jackstay.types import (
@@ -238,3 +239,29 @@ def test_the_output_of_a_tool_with_a_json_schema() -> None:
         checked.encode_result({"a": 1}, NOW)
     with pytest.raises(UsageError, match="expected an object"):
         unchecked.encode_result("text", NOW)
+
+
+class _Found(pydantic.BaseModel):
+    id: int
+    aliased: str = pydantic.Field(default="x", serialization_alias="as")
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_a_union_of_a_model_and_other_types(version: str) -> None:
+    server = Server("x")
+
+    @server.tool
+    async def find(id: int) -> _Found | str | None:
+        return {0: "nothing", 1: _Found(id=1)}.get(id)
+
+    @server.tool
+    async def bad() -> _Found | int:
+        return "text"  # type: ignore[return-value]
+
+    async with connect(server, versions=(version,)) as client:
+        assert (await client.tools.call("find", {"id": 0})).data == "nothing"
+        assert (await client.tools.call("find", {"id": 1})).structured_content == {"result": {"id": 1, "as": "x"}}
+        assert (await client.tools.call("find", {"id": 1})).data.id == 1
+        assert (await client.tools.call("find", {"id": 2})).data is None
+        with pytest.raises(ToolCallError, match="bad failed"):
+            await client.tools.call("bad")

@@ -14,6 +14,7 @@
 # A structured result is decoded again by its own annotation before it is sent, because it MUST conform to the schema.
 
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
@@ -23,7 +24,7 @@ import msgspec
 from jackstay.errors import Json, UsageError
 from jackstay.protocol import REVISIONS
 from jackstay.server._content import MEDIA, encode_blocks, encode_value, to_blocks, to_text
-from jackstay.server._foreign import Hint, accept_foreign, adapt
+from jackstay.server._foreign import Hint, accept_foreign, adapt, is_pydantic
 from jackstay.server._schema import Schema, UnusableHintError, resolve, schemas_of
 from jackstay.types import DECODE_ERRORS, Body, CallToolResult, Result, encode_json
 
@@ -59,6 +60,8 @@ def read_output(hint: Hint, tool: str, structured: bool | None = None) -> Output
         if structured:
             raise UsageError(f"{tool}: structured=True needs a return annotation that has a schema", path=tool)
         return Output(None, encode_content_result)
+    if _mixes_models(hint):
+        return _model_union(hint, tool)
     try:
         adapted = adapt(hint)
         found = schemas_of([adapted], "serialization")
@@ -95,6 +98,36 @@ def output_from_schema(schema: Schema | None, tool: str, check: Check | None) ->
 
 def _accept(data: bytes) -> str | None:  # noqa: ARG001  # a Check has it
     return None
+
+
+def _mixes_models(hint: Hint) -> bool:
+    """Return whether this is a union of pydantic models and other types, which msgspec cannot decode."""
+    parts = [part for part in get_args(hint) if part is not types.NoneType]
+    is_union = get_origin(hint) in (Union, types.UnionType)
+    return is_union and len(parts) > 1 and any(isinstance(part, type) and is_pydantic(part) for part in parts)
+
+
+def _model_union(hint: Hint, tool: str) -> Output:
+    from jackstay.types import WRAPPED  # noqa: PLC0415  # imports dataclasses, which few servers need
+
+    # pydantic is loaded, because the annotation has one of its models; this package does not depend on it.
+    adapter: Any = sys.modules["pydantic"].TypeAdapter(hint)
+    schema = adapter.json_schema(mode="serialization")
+    definitions = schema.pop("$defs", None)
+    wrapped: Schema = {"type": "object", "properties": {_RESULT: schema}, "required": [_RESULT], WRAPPED: True}
+    if definitions is not None:
+        wrapped["$defs"] = definitions
+
+    def check(data: bytes) -> str | None:
+        if data[:1] == b"{":  # a model, which may be written with other names than it is read with
+            return None
+        try:
+            adapter.validate_json(data)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    return Output(wrapped, _wrapped_encoder(tool, check))
 
 
 # --- annotations ------------------------------------------------------------------------------------------------------
