@@ -10,7 +10,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
-GUARD = 60.0
+GUARD = 200.0
 
 
 class RoundRobin:

@@ -14,7 +14,7 @@ import msgspec
 from jackstay.server import ChangeListener
 from jackstay.server.http import SessionChange, SessionRecord
 
-GUARD = 60.0
+GUARD = 200.0
 
 
 class FileSessions:

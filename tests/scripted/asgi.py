@@ -17,7 +17,7 @@ from typing import Any
 
 from jackstay.protocol.wire import EventReader, ServerSentEvent
 
-GUARD = 60.0
+GUARD = 200.0
 STATELESS = "2026-07-28"
 
 

@@ -20,7 +20,7 @@ def chatter(server: LedgerServer, session: str | None) -> socket.socket:
     """Return a client that requested an endless stream and has a small receive buffer."""
     peer = socket.socket()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    peer.settimeout(20)
+    peer.settimeout(120)
     peer.connect(("127.0.0.1", server.port))
     if session is None:
         body = message("tools/call", 1, name="chatter", arguments={"size": 32000}, _meta={**META, **LOG})
@@ -66,7 +66,7 @@ def test_a_hundred_slow_streams_are_bounded_and_closed(tmp_path: Path, era: str)
             # All connections are closed, although their clients have read almost nothing.
             started_at = time.monotonic()
             while len(server.descriptors) > 30:
-                assert time.monotonic() - started_at < 60, f"{len(server.descriptors)} descriptors are open"
+                assert time.monotonic() - started_at < 200, f"{len(server.descriptors)} descriptors are open"
                 time.sleep(0.1)
         finally:
             for peer in peers:
