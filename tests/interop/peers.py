@@ -74,7 +74,7 @@ PEERS = (
     Peer("pyright", "npm", ("pyright@1.1.414",), "tool", "node_modules/pyright/index.js"),
     Peer("vitepress", "npm", ("vitepress@1.6.4",), "tool", "node_modules/vitepress/bin/vitepress.js"),
     # A client that builds requests from OpenAPI documents, and documents.
-    Peer("swagger", "npm", ("swagger-client@3.38.4",), "client"),
+    Peer("swagger", "npm", ("swagger-client@3.38.4",), "tool"),
     Peer("octokit", "npm", ("@octokit/openapi@23.0.2",), "documents"),
     Peer("figma", "npm", ("@figma/rest-api-spec@0.43.0",), "documents"),
     Peer("oas-examples", "npm", ("@readme/oas-examples@8.2.2",), "documents"),

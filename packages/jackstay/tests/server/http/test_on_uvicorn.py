@@ -38,6 +38,7 @@ async def on_uvicorn(
     if send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     if http == "own":
+        listening.listen()  # a connection may come before the task has begun
         own = Http1Server(app)
         serving = asyncio.get_running_loop().create_task(own.serve([listening]))
         try:
