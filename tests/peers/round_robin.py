@@ -27,7 +27,7 @@ class RoundRobin:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        starting = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop)
+        starting = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._accept, "127.0.0.1", 0), self._loop)
         self._server = starting.result(GUARD)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -51,17 +51,19 @@ class RoundRobin:
                 task.cancel()
             await asyncio.wait(self._tasks)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A task of its own: Python 3.12 logs an error if the one that `start_server` makes is cancelled.
+        task = self._loop.create_task(self._serve(reader, writer))
         self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._forward(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
             pass  # one of the two ends has closed its connection
         finally:
             await _close(writer)
-            self._tasks.discard(task)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Send one request to the next server, and its response back. The connection then ends."""
@@ -79,8 +81,10 @@ class RoundRobin:
         finally:
             for end in ends:
                 end.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)
-            await _close(sending)
+            try:
+                await asyncio.gather(*ends, return_exceptions=True)
+            finally:  # also if this task is cancelled now
+                await _close(sending)
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
