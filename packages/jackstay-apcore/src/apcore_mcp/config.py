@@ -68,17 +68,18 @@ def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise ValueError(f"the section mcp of apcore's configuration must be a mapping, not {type(section).__name__}")
     options = dict(given)
-    for key, value in section.items():
-        if value is None:
-            continue
-        if key in _OPTIONS:
-            if _OPTIONS[key] not in options:
-                options[_OPTIONS[key]] = _check(key, value)
-        elif key in _READERS:
-            _READERS[key](value, options)
-        elif not any(name.startswith(f"{MCP_ENV_PREFIX}_{key.upper()}") for name in os.environ):
-            # A variable of the command is in the section too.
+    settings = {key: value for key, value in section.items() if value is not None}
+    for key in settings.keys() - _OPTIONS.keys() - _READERS.keys():
+        # A variable of the command is in the section too.
+        if not any(name.startswith(f"{MCP_ENV_PREFIX}_{key.upper()}") for name in os.environ):
             raise ValueError(f"mcp.{key} is not a setting; the settings are {', '.join([*_OPTIONS, *_READERS])}")
+    # In the order of these tables, not of the file: whether authentication is needed depends on the transport.
+    for key, option in _OPTIONS.items():
+        if key in settings and option not in options:
+            options[option] = _check(key, settings[key])
+    for key, read in _READERS.items():
+        if key in settings:
+            read(settings[key], options)
     return options
 
 
@@ -127,7 +128,7 @@ def _refuse_openapi(value: Any, options: dict[str, Any]) -> None:  # noqa: ARG00
     raise ValueError("mcp.openapi is not supported: serve the document with jackstay.Server.from_openapi()")
 
 
-# The other keys, in the order in which they are applied to the options.
+# The other keys, in the order in which they are applied, after the options.
 _READERS: Final[Mapping[str, Callable[[Any, dict[str, Any]], None]]] = {
     "acl": _read_acl,
     "middleware": _read_middleware,
