@@ -286,6 +286,20 @@ async def test_sensitive_outputs_are_redacted(registry: Registry, kinds: SimpleN
     assert to_tool(entry, redacts=False).output_schema == entry.output_schema
 
 
+@dataclass
+class Account:
+    pin: int
+
+
+async def test_sensitive_values_inside_objects_are_redacted(registry: Registry, kinds: SimpleNamespace) -> None:
+    account = {"properties": {"pin": {"x-sensitive": True}}}  # apcore checks the type of the object itself
+    schema = {"type": "object", "properties": {"account": account}}
+    registry.register("x.y", kinds.Plain(lambda i, c: {"account": Account(1234)}, output_schema=schema))
+    result = await call(router_of(registry), "x.y")
+    assert result.structured_content == {"account": {"pin": "***REDACTED***"}}
+    assert "1234" not in result.text
+
+
 async def test_sensitive_chunks_are_redacted(registry: Registry, kinds: SimpleNamespace) -> None:
     class Streaming:
         input_schema: ClassVar[dict[str, Any]] = {}

@@ -261,16 +261,14 @@ class ExecutionRouter:
         has_message = getattr(caller, "version", "") != "2024-11-05"
         async for chunk in self._executor.stream(call.entry.id, call.arguments, context=call.context):
             count += 1
-            shown = self._redacted(call.entry, chunk)
-            caller.progress(count, message=to_json(shown)[0] if has_message else "")
+            caller.progress(count, message=self._encode(call.entry, chunk)[0] if has_message else "")
             _merge(merged, chunk)
         return merged
 
     # --- results ------------------------------------------------------------------------------------------------------
 
     def _result(self, entry: Entry, output: Any) -> CallToolResult:
-        output = {} if output is None else self._redacted(entry, output)
-        text, invalid = to_json(output)
+        text, invalid = self._encode(entry, {} if output is None else output)
         content = [TextContent(text=text)]
         if not entry.output_schema or text[:1] != "{":
             return CallToolResult(content=content)
@@ -286,9 +284,15 @@ class ExecutionRouter:
             content = [TextContent(text=f"{len(text)} characters of JSON: see structuredContent")]
         return CallToolResult(content=content, structured_content=structured)
 
-    def _redacted(self, entry: Entry, output: Any) -> Any:
-        """Return the output, or a copy without its sensitive values."""
-        return entry.redact_output(output) if self.redacts and isinstance(output, Mapping) else output
+    def _encode(self, entry: Entry, output: Any) -> tuple[str, tuple[str, ...]]:
+        """As `to_json`, without sensitive values, which are found in the JSON: objects hide theirs."""
+        text, invalid = to_json(output)
+        if self.redacts and text[:1] == "{":
+            plain = msgspec.json.decode(text)
+            redacted = entry.redact_output(plain)
+            if redacted != plain:
+                text = json.dumps(redacted, ensure_ascii=False)
+        return text, invalid
 
     def _describe_invalid(self, error: SchemaValidationError, rules: ArgumentRules, arguments: dict[str, Any]) -> str:
         """Describe invalid input by its fields. Other validation failures are errors of the module."""
