@@ -27,6 +27,8 @@ __all__, __getattr__, __dir__ = attach(
         "._options": "CAPABILITIES Options",
         "._problems": "InvalidArguments Problem",
         "._server": "Server find_server",
+        "._task_sqlite": "SqliteTaskStore",
+        "._task_store": "MemoryTaskStore TaskRecord TaskState TaskStore",
         "._telemetry": "EVENTS Fields Listener",
         "._tracing": "trace_requests",
         "._transforms": "Argument Transform Transforms",
