@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from jackstay import Client, McpError, connect
 from jackstay import http as streamable_http
-from jackstay.oauth import ClientCredentials, EnterpriseManaged, Identity, IdentityProvider, OAuth
+from jackstay.oauth import ClientCredentials, EnterpriseManaged, Identity, IdentityProvider, OAuth, WorkloadIdentity
 from jackstay.transport.http import Authorizer
 from jackstay.types import CreateMessageResult, ElicitResult, TextContent
 
@@ -178,6 +178,8 @@ def authorizer() -> Authorizer:
                 token_endpoint=CONTEXT["idp_token_endpoint"],
             )
             return EnterpriseManaged(_identity(), provider)
+        case "auth/wif-jwt-bearer":
+            return WorkloadIdentity(Identity(client_id=CONTEXT["client_id"], issuer=_issuer()), CONTEXT["valid_jwt"])
         case "auth/pre-registration":
             return OAuth(_identity(), redirect=sign_in, redirect_uri=REDIRECT_URI)
         case _:

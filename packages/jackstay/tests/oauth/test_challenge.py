@@ -42,6 +42,7 @@ def test_another_scheme_is_not_a_bearer_challenge() -> None:
         (("Basic realm=x",), False),
         (("Basic", "Bearer"), True),
         (("Digest a=b",), False),
+        (("DPoP algs=x",), False),
     ]
     for values, is_bearer in cases:
         assert read_bearer_challenge(values).is_bearer is is_bearer, values

@@ -60,7 +60,7 @@ def test_without_scope_the_requested_scopes_were_granted() -> None:
 
 def test_a_token_of_another_type_is_refused() -> None:
     for kind in ("DPoP", "mac", "N_A", ""):
-        with pytest.raises(AuthorizationError, match="only bearer tokens"):
+        with pytest.raises(AuthorizationError, match="expected Bearer"):
             read(token_type=kind)
     assert read(token_type="bEARER").access_token == "t"
 

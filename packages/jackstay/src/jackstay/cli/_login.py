@@ -58,6 +58,9 @@ class LoginHintAuthorizer:
 
     def __init__(self, oauth: OAuth) -> None:
         self._oauth = oauth
+        self.prove = oauth.prove
+        self.note_response = oauth.note_response
+        self.requires_nonce = oauth.requires_nonce
 
     async def headers(self, client: HttpClient, url: str) -> Headers:
         """Return the authorization header, if there is a token."""

@@ -1,8 +1,8 @@
 """OAuth 2.1 for MCP clients, used as `http(url, auth=...)`: discovery, registration, sign-in, step-up, refresh,
 storage.
 
-For users with a browser (`OAuth`), for programs (`ClientCredentials`) and for organisations (`EnterpriseManaged`). No
-token, code or secret is logged or included in an error or a `repr`.
+For users with a browser (`OAuth`), for programs (`ClientCredentials`, `WorkloadIdentity`) and for organisations
+(`EnterpriseManaged`). No token, code or secret is logged or included in an error or a `repr`.
 """
 
 from jackstay._lazy import attach
@@ -18,5 +18,6 @@ __all__, __getattr__, __dir__ = attach(
         "._identity": "Identity",
         "._oauth": "OAuth",
         "._store": "MemoryStore TokenStore",
+        "._workload": "WorkloadIdentity",
     },
 )

@@ -8,5 +8,6 @@ from jackstay.oauth._file_store import FileStore
 from jackstay.oauth._identity import Identity
 from jackstay.oauth._oauth import OAuth
 from jackstay.oauth._store import MemoryStore, TokenStore
+from jackstay.oauth._workload import WorkloadIdentity
 
-__all__ = ["AuthorizationError", "ClientCredentials", "EnterpriseManaged", "FileStore", "Identity", "IdentityProvider", "MemoryStore", "OAuth", "Redirect", "TokenStore", "open_browser"]
+__all__ = ["AuthorizationError", "ClientCredentials", "EnterpriseManaged", "FileStore", "Identity", "IdentityProvider", "MemoryStore", "OAuth", "Redirect", "TokenStore", "WorkloadIdentity", "open_browser"]

@@ -10,7 +10,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from jackstay.errors import TransportError, UsageError
 from jackstay.oauth._challenge import BearerChallenge, read_bearer_challenge, read_scopes
 from jackstay.oauth._discovery import Access, discover, find_authorization_server, find_resource
+from jackstay.oauth._dpop import ALGORITHM, NONCE_REQUIRED, Proofs
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._fetch import probe
 from jackstay.oauth._flow import choose_scopes
@@ -76,7 +77,7 @@ class ServerState:
 
 
 class TokenAuthorizer(ABC):
-    """An `Authorizer` that obtains bearer tokens; subclasses implement a grant."""
+    """An `Authorizer` that obtains tokens, bound to a key if the server requires DPoP; subclasses implement a grant."""
 
     # True if the grant needs no user, so that it can be repeated when a token expires.
     renews_by_grant: ClassVar[bool] = False
@@ -97,6 +98,7 @@ class TokenAuthorizer(ABC):
         self._extra_scopes = tuple(dict.fromkeys(names))
         self._clock = clock
         self._server_states: dict[str, ServerState] = {}
+        self._proofs = Proofs(clock)
         # The issuer that a client id without `issuer` is bound to: the first one that a server names.
         self._bound_issuer = self.identity.issuer
 
@@ -120,16 +122,18 @@ class TokenAuthorizer(ABC):
                 if self._clock() >= (tokens.expires_at or 0.0):
                     raise
                 _LOG.warning("the token of %s expires soon and could not be refreshed: %s", tokens.issuer, error)
-        return (("Authorization", f"Bearer {server.token}"),) if server.token else ()
+        if server.tokens is None:
+            return ()
+        return (("Authorization", f"{'DPoP' if server.tokens.dpop_key else 'Bearer'} {server.token}"),)
 
     async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
-        """Obtain a token, or one with more scopes. Returns False if the response does not request a bearer token.
+        """Obtain a token, or one with more scopes. Returns False if the response does not request one.
 
         Raises: AuthorizationError or another McpError if no token can be obtained.
         """
         bearer = read_bearer_challenge(challenge.www_authenticate)
         is_step_up = challenge.status == 403
-        if not bearer.is_bearer or (is_step_up and bearer.error != "insufficient_scope"):
+        if not (bearer.is_bearer or bearer.has_dpop) or (is_step_up and bearer.error != "insufficient_scope"):
             return False
         server = self._server_state(challenge.url)
         if not server.is_loaded:
@@ -142,13 +146,33 @@ class TokenAuthorizer(ABC):
         await self._run_shared(server, self._obtain(client, server, bearer, is_step_up))
         return True
 
+    def prove(self, url: str, method: str, target: str) -> Headers:
+        """Return the proof for a request to `target` with the token of the server at `url`, if it is bound to a key."""
+        tokens = self._server_state(url).tokens
+        if tokens is None or not tokens.dpop_key:
+            return ()
+        return self._proofs.header(tokens.dpop_key, method, target, tokens.access_token)
+
+    def note_response(self, target: str, headers: Mapping[str, str]) -> None:
+        """Remember the nonce of a response for the next proof."""
+        self._proofs.note_response(target, headers)
+
+    def requires_nonce(self, challenge: Challenge) -> bool:
+        """Return whether the request only has to be repeated, with the nonce of this response in its proof."""
+        bearer = read_bearer_challenge(challenge.www_authenticate)
+        return bearer.has_dpop and bearer.error == NONCE_REQUIRED and bool(self._proofs.nonce(challenge.url))
+
     async def sign_in(self, client: HttpClient, url: str) -> None:
         """Obtain a token for `url` before the first call. Does nothing if the server accepts the current one.
 
         Raises: McpError.
         """
         current = await self.headers(client, url)
-        status, headers = await probe(client, url, current)
+        for _ in range(2):
+            status, headers = await probe(client, url, (*current, *self.prove(url, "GET", url)))
+            self.note_response(url, headers)
+            if not self.requires_nonce(Challenge(url, status, (headers.get("www-authenticate", ""),))):
+                break
         if status != 401 and (current or await find_resource(client, url, "") is None):
             return  # the token is accepted, or the server requires no authorization and publishes no metadata
         field = headers.get("www-authenticate")
@@ -190,7 +214,8 @@ class TokenAuthorizer(ABC):
     async def _obtain(self, client: HttpClient, server: ServerState, bearer: BearerChallenge, is_step_up: bool) -> None:
         """Obtain tokens after a challenge: from the store, by a refresh unless scopes are missing, or by a grant."""
         rejected = server.tokens
-        server.access = access = await discover(client, server.url, bearer.resource_metadata, self.identity.issuer)
+        access = await discover(client, server.url, bearer.resource_metadata, self.identity.issuer)
+        server.access = access = _with_dpop(access, bearer)
         if rejected is not None and (rejected.issuer, rejected.resource) != (access.issuer, access.resource):
             # The authorization server has changed (2026-07-28 basic/authorization, "Authorization Server Binding").
             rejected = None
@@ -227,7 +252,7 @@ class TokenAuthorizer(ABC):
             issuer = await find_authorization_server(client, tokens.issuer, (tokens.issuer,), server.url)
             if issuer is None:
                 return  # a 2025-03-26 server without metadata: discovered again when it rejects the token
-            access = Access(tokens.resource, issuer)
+            access = Access(tokens.resource, issuer, uses_dpop=bool(tokens.dpop_key))
             if server.access is None:
                 server.access = access
         stored = await self._stored(access)
@@ -241,6 +266,8 @@ class TokenAuthorizer(ABC):
         """Use the refresh token, if there is one. Returns False if it is no longer valid; a sign-in follows then."""
         if tokens.refresh_token is None or tokens.issuer != access.issuer:
             return False
+        if access.uses_dpop != bool(tokens.dpop_key):
+            return False  # the server requires the other kind of token now
         # Reuse of a refresh token may revoke all tokens (RFC 9700, 4.14.2). So all users of the store refresh one at a
         # time, and never use a refresh token that another has used.
         async with self.store.lock(tokens_key(access.issuer, access.resource)):
@@ -257,7 +284,7 @@ class TokenAuthorizer(ABC):
         registered = await self._client_for(tokens, access)
         if registered is None:
             return False
-        client_auth = ClientAuth(registered, self.identity, access.server)
+        client_auth = self._client_auth(registered, access, tokens.dpop_key)
         try:
             renewed = await refresh(client, client_auth, tokens, self._clock())
         except AuthorizationError as error:
@@ -279,6 +306,12 @@ class TokenAuthorizer(ABC):
             return False
         await self._save(server, renewed)
         return True
+
+    def _client_auth(self, registered: RegisteredClient, access: Access, dpop_key: str = "") -> ClientAuth:
+        if not access.uses_dpop:
+            return ClientAuth(registered, self.identity, access.server)
+        key = dpop_key or self._proofs.own_key()
+        return ClientAuth(registered, self.identity, access.server, self._proofs, key)
 
     @abstractmethod
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
@@ -367,6 +400,25 @@ class TokenAuthorizer(ABC):
         server.tokens, server.is_loaded = tokens, True
         await save_entry(self.store, tokens_key(tokens.issuer, tokens.resource), tokens)
         await save_entry(self.store, server_key(server.url), KnownServer(tokens.issuer, tokens.resource))
+
+
+def _with_dpop(access: Access, bearer: BearerChallenge) -> Access:
+    """Decide whether the tokens are bound to a key: if the server accepts that and the issuer supports it.
+
+    Raises: AuthorizationError if the server requires it and the issuer does not support it.
+    """
+    if not (access.uses_dpop or bearer.has_dpop):
+        return access
+    supported = access.server.dpop_signing_alg_values_supported or ()
+    if ALGORITHM not in supported:
+        if bearer.is_bearer and not access.uses_dpop:
+            return access
+        raise AuthorizationError(
+            f"the server requires tokens with DPoP, but {access.issuer} does not support it with {ALGORITHM}"
+            f" (supported: {', '.join(supported[:8]) or 'none'})",
+            issuer=access.issuer,
+        )
+    return msgspec.structs.replace(access, uses_dpop=True)
 
 
 def _check_types(identity: object, store: object, scopes: object) -> None:

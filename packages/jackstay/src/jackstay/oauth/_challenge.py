@@ -20,12 +20,16 @@ _MAX_LENGTH = 16_384
 
 
 class BearerChallenge(msgspec.Struct, frozen=True):
-    """The parameters of a Bearer challenge. `is_bearer` is False if the server requires another scheme."""
+    """The parameters of a Bearer or DPoP challenge (RFC 9449, 7.1).
+
+    `is_bearer` is False if the server requires another scheme; `has_dpop` is True if it accepts DPoP.
+    """
 
     scopes: tuple[str, ...] = ()
     error: str = ""
     resource_metadata: str = ""
     is_bearer: bool = True
+    has_dpop: bool = False
 
     def is_met_by(self, scopes: tuple[str, ...]) -> bool:
         """Return whether a token requested with `scopes` may suffice; without scopes the issuer chose them."""
@@ -33,16 +37,17 @@ class BearerChallenge(msgspec.Struct, frozen=True):
 
 
 def read_bearer_challenge(values: Iterable[str]) -> BearerChallenge:
-    """Return the Bearer challenge of a field. A field without challenges counts as Bearer (2025-03-26)."""
+    """Return the DPoP or Bearer challenge of a field. A field without challenges counts as Bearer (2025-03-26)."""
     challenges = read_challenges(", ".join(values))
-    for scheme, parameters in challenges:
-        if scheme == "bearer":
-            return BearerChallenge(
-                scopes=read_scopes(parameters.get("scope", "")),
-                error=parameters.get("error", ""),
-                resource_metadata=parameters.get("resource_metadata", ""),
-            )
-    return BearerChallenge(is_bearer=not challenges)
+    offered = dict(reversed(challenges))
+    parameters = offered.get("dpop", offered.get("bearer", {}))
+    return BearerChallenge(
+        scopes=read_scopes(parameters.get("scope", "")),
+        error=parameters.get("error", ""),
+        resource_metadata=parameters.get("resource_metadata", ""),
+        is_bearer="bearer" in offered or not challenges,
+        has_dpop="dpop" in offered,
+    )
 
 
 def read_challenges(field: str) -> list[tuple[str, dict[str, str]]]:

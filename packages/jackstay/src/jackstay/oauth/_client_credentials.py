@@ -34,18 +34,22 @@ class ClientCredentials(TokenAuthorizer):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(identity, store, scopes, clock)
-        check_confidential(identity)
+        self._check_identity(identity)
 
     def __repr__(self) -> str:
         """Without tokens and secrets."""
         return f"ClientCredentials({self.identity!r})"
 
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
-        client_auth = self._client_auth_for(access)
-        form = {
-            "grant_type": CLIENT_CREDENTIALS,
-            **self.identity.resource_form(access.issuer, access.resource),
-        }
+        return await self._request(
+            client, self._client_auth_for(access), access, {"grant_type": CLIENT_CREDENTIALS}, scopes
+        )
+
+    async def _request(
+        self, client: HttpClient, client_auth: ClientAuth, access: Access, form: dict[str, str], scopes: tuple[str, ...]
+    ) -> Tokens:
+        """Request tokens for the resource and the scopes by the grant in `form`."""
+        form |= self.identity.resource_form(access.issuer, access.resource)
         if scopes:
             form["scope"] = " ".join(scopes)
         response = await request_token(client, client_auth, form, self._clock())
@@ -67,13 +71,12 @@ class ClientCredentials(TokenAuthorizer):
                 issuer=access.issuer,
             )
         self._bind(access)
-        return ClientAuth(registered, self.identity, access.server)
+        return self._client_auth(registered, access)
 
-
-def check_confidential(identity: Identity) -> None:
-    """Raises: UsageError if the identity has no credentials."""
-    if not identity.client_id or not (identity.client_secret or identity.private_key):
-        raise UsageError(
-            "identity must have a client_id and a client_secret or a private_key",
-            path="identity",
-        )
+    def _check_identity(self, identity: Identity) -> None:
+        """Raises: UsageError if the identity has no credentials."""
+        if not identity.client_id or not (identity.client_secret or identity.private_key):
+            raise UsageError(
+                "identity must have a client_id and a client_secret or a private_key",
+                path="identity",
+            )

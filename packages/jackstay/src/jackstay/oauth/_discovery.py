@@ -29,6 +29,8 @@ class Access(msgspec.Struct, frozen=True):
     scopes_supported: tuple[str, ...] = ()
     # True if the authorization server has no metadata and its endpoints are the defaults of 2025-03-26.
     uses_default_endpoints: bool = False
+    # True if tokens must be bound to a key (RFC 9449).
+    uses_dpop: bool = False
 
     @property
     def issuer(self) -> str:
@@ -55,7 +57,12 @@ async def discover(client: HttpClient, url: str, metadata_url: str = "", issuer:
     server = await find_authorization_server(client, chosen, (chosen,), url)
     if server is None:
         raise AuthorizationError(f"{chosen}: no authorization server metadata found", issuer=chosen)
-    return Access(resource.resource, server, resource.scopes_supported or ())
+    return Access(
+        resource.resource,
+        server,
+        resource.scopes_supported or (),
+        uses_dpop=resource.dpop_bound_access_tokens_required is True,
+    )
 
 
 async def find_resource(client: HttpClient, url: str, metadata_url: str) -> ProtectedResource | None:

@@ -21,6 +21,7 @@ class ProtectedResource(msgspec.Struct, frozen=True):
     resource: str
     authorization_servers: tuple[str, ...] | None = None
     scopes_supported: tuple[str, ...] | None = None
+    dpop_bound_access_tokens_required: bool | None = None
 
 
 class AuthorizationServer(msgspec.Struct, frozen=True):
@@ -37,6 +38,8 @@ class AuthorizationServer(msgspec.Struct, frozen=True):
     token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
     client_id_metadata_document_supported: bool | None = None
     authorization_response_iss_parameter_supported: bool | None = None
+    # RFC 9449, 5.1.
+    dpop_signing_alg_values_supported: tuple[str, ...] | None = None
 
 
 class RegistrationResponse(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from jackstay.oauth._documents import JWT_BEARER, TOKEN_EXCHANGE, AuthorizationS
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._store import TokenStore
-from jackstay.oauth._tokens import ClientAuth, Tokens, read_tokens, request_token
+from jackstay.oauth._tokens import ClientAuth, Tokens, request_token
 from jackstay.oauth._urls import check_url
 from jackstay.transport import HttpClient
 
@@ -75,15 +75,8 @@ class EnterpriseManaged(ClientCredentials):
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
         client_auth = self._client_auth_for(access)
         assertion = await self._identity_assertion(client, access, scopes)
-        form = {
-            "grant_type": JWT_BEARER,
-            "assertion": assertion,
-            **self.identity.resource_form(access.issuer, access.resource),
-        }
-        if scopes:
-            form["scope"] = " ".join(scopes)
-        response = await request_token(client, client_auth, form, self._clock())
-        return read_tokens(response, client_auth, access.resource, scopes, self._clock())
+        form = {"grant_type": JWT_BEARER, "assertion": assertion}
+        return await self._request(client, client_auth, access, form, scopes)
 
     async def _identity_assertion(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> str:
         """Request the assertion for this authorization server and resource from the identity provider."""

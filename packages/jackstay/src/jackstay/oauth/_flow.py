@@ -48,8 +48,12 @@ def begin(
     redirect_uri: str,
     scopes: tuple[str, ...],
     identity: Identity = Identity(),  # noqa: B008 - frozen
+    *,
+    thumbprint: str = "",
 ) -> SignIn:
     """Start a sign-in: open its `url`, then pass the callback to `read_callback()`.
+
+    With `thumbprint`, the code is bound to that key (RFC 9449, 10).
 
     Raises: AuthorizationError if the authorization server does not support the flow with PKCE.
     """
@@ -67,6 +71,8 @@ def begin(
         "code_challenge_method": "S256",
         **identity.resource_form(server.issuer, access.resource),
     }
+    if thumbprint:
+        query["dpop_jkt"] = thumbprint
     if scopes:
         query["scope"] = " ".join(scopes)
     if OFFLINE_ACCESS in scopes:

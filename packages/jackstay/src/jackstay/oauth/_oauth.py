@@ -14,7 +14,7 @@ from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._listener import free_port, is_free
 from jackstay.oauth._registration import configured_client, covers_sign_in, delete_client, register, stored_client
 from jackstay.oauth._store import TokenStore
-from jackstay.oauth._tokens import ClientAuth, Tokens, read_tokens, request_token
+from jackstay.oauth._tokens import Tokens, read_tokens, request_token
 from jackstay.transport import HttpClient
 from jackstay.transport.http import is_loopback
 
@@ -70,7 +70,9 @@ class OAuth(TokenAuthorizer):
                 issuer=access.issuer,
             )
         registered, redirect_uri = await self._registered(client, access, scopes)
-        sign_in = begin(access, registered.client_id, redirect_uri, scopes, self.identity)
+        client_auth = self._client_auth(registered, access)
+        thumbprint = "" if client_auth.proofs is None else client_auth.proofs.thumbprint(client_auth.dpop_key)
+        sign_in = begin(access, registered.client_id, redirect_uri, scopes, self.identity, thumbprint=thumbprint)
         try:
             callback = await self._callback_url(sign_in)
         except BaseException:
@@ -80,7 +82,6 @@ class OAuth(TokenAuthorizer):
                 await delete_client(self.store, access.issuer)
             raise
         code = read_callback(sign_in, callback)
-        client_auth = ClientAuth(registered, self.identity, access.server)
         try:
             response = await request_token(client, client_auth, code_form(sign_in, code), self._clock())
         except AuthorizationError as error:

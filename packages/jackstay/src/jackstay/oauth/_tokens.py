@@ -19,6 +19,7 @@ from jackstay.oauth._documents import (
     TokenResponse,
     read_document,
 )
+from jackstay.oauth._dpop import NONCE_REQUIRED, Proofs
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._fetch import Reply, post
 from jackstay.oauth._identity import Identity, RegisteredClient
@@ -44,6 +45,8 @@ class Tokens(msgspec.Struct, frozen=True):
     # The requested scopes, which step-up adds to; fewer may have been granted.
     scopes: tuple[str, ...] = ()
     granted: tuple[str, ...] = ()
+    # The private key that the token is bound to (RFC 9449), as JSON; empty for a bearer token.
+    dpop_key: str = ""
 
     def is_due(self, now: float) -> bool:
         """Return whether the token is expired or about to expire."""
@@ -63,6 +66,9 @@ class ClientAuth(msgspec.Struct, frozen=True):
     client: RegisteredClient
     identity: Identity
     server: AuthorizationServer
+    # For tokens that are bound to a key (RFC 9449): the proofs, and the key.
+    proofs: Proofs | None = None
+    dpop_key: str = ""
 
 
 async def request_token(
@@ -74,12 +80,29 @@ async def request_token(
     """
     credentials, headers = authenticate(client_auth.client, client_auth.identity, client_auth.server, now)
     body = urlencode({**form, **credentials}).encode()
-    reply = await post(client, client_auth.server.token_endpoint, (*_FORM, *headers), body)
+    reply = await _post_form(client, client_auth, headers, body)
     if reply.status != 200:
         raise error_from_reply(
             reply, f"{client_auth.server.issuer} refused the token request", client_auth.server.issuer
         )
     return read_document(reply.body, TokenResponse, f"the token response of {client_auth.server.issuer}")
+
+
+async def _post_form(
+    client: HttpClient, client_auth: ClientAuth, headers: tuple[tuple[str, str], ...], body: bytes
+) -> Reply:
+    """Send the form, with a proof if tokens are to be bound to a key, and again if the server requires a nonce."""
+    url, proofs = client_auth.server.token_endpoint, client_auth.proofs
+    if proofs is None:
+        return await post(client, url, (*_FORM, *headers), body)
+    nonce = proofs.nonce(url)
+    reply = await post(client, url, (*_FORM, *headers, *proofs.header(client_auth.dpop_key, "POST", url)), body)
+    proofs.note_response(url, reply.headers)
+    if reply.status == 400 and proofs.nonce(url) != nonce and NONCE_REQUIRED.encode() in reply.body:
+        proof = proofs.header(client_auth.dpop_key, "POST", url)
+        reply = await post(client, url, (*_FORM, *headers, *proof), body)
+        proofs.note_response(url, reply.headers)
+    return reply
 
 
 async def refresh(client: HttpClient, client_auth: ClientAuth, tokens: Tokens, now: float) -> Tokens:
@@ -106,12 +129,13 @@ def read_tokens(
 ) -> Tokens:
     """Return the tokens of a token response.
 
-    Raises: AuthorizationError if it is not a bearer token or cannot be sent in a header.
+    Raises: AuthorizationError if it has another type than requested or cannot be sent in a header.
     """
     issuer = client_auth.server.issuer
-    if response.token_type.lower() != "bearer":
+    kind = "Bearer" if client_auth.proofs is None else "DPoP"
+    if response.token_type.lower() != kind.lower():
         raise AuthorizationError(
-            f"{issuer} issued a token of type {quoted(response.token_type)}; only bearer tokens are supported",
+            f"{issuer} issued a token of type {quoted(response.token_type)}; expected {kind}",
             issuer=issuer,
         )
     token = response.access_token
@@ -130,6 +154,7 @@ def read_tokens(
         scopes=scopes,
         # RFC 6749, 5.1: without `scope`, the requested scopes were granted.
         granted=scopes if response.scope is None else read_scopes(response.scope),
+        dpop_key=client_auth.dpop_key,
     )
 
 

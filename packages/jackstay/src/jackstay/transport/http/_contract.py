@@ -84,3 +84,17 @@ class Authorizer(Protocol):
 
         Raises: McpError if authorization failed; it becomes the error of the request.
         """
+
+
+@runtime_checkable
+class Prover(Protocol):
+    """What an `Authorizer` also has if its credentials are bound to a key: a proof with each request (RFC 9449)."""
+
+    def prove(self, url: str, method: str, target: str) -> Headers:
+        """Return the proof for a request to `target` with the credentials of the server at `url`, if it needs one."""
+
+    def note_response(self, target: str, headers: Mapping[str, str]) -> None:
+        """Called with every response: it may have the nonce of the next proof."""
+
+    def requires_nonce(self, challenge: Challenge) -> bool:
+        """Return whether the request only has to be repeated, with the nonce of this response in its proof."""

@@ -94,18 +94,23 @@ class Sender:
         redirects = challenges = 0
         while True:
             used: Headers = ()
+            proof: Headers = ()
             if self._credentials is not None:
                 # For the server's URL, not for the path: a 2024-11-05 server chooses its endpoint.
                 used = await self._credentials.headers(self.client, self.url)
+                proof = self._credentials.prove(self.url, verb, target_url)
             try:
-                sending = self.client.send(verb, target_url, [*headers, *self._headers, *used], body)
+                sending = self.client.send(verb, target_url, [*headers, *self._headers, *used, *proof], body)
                 is_bounded = self._handshake_timeout is not None and sent in _HANDSHAKE
                 response = await (self._with_timeout(sending) if is_bounded else sending)
             except TransportError as error:
                 raise CannotConnect(error) from error
             try:
-                is_first = response.status not in challenged_statuses and challenges < MAX_CHALLENGES
-                can_authorize = self._credentials is not None and is_first
+                can_authorize = self._credentials is not None and challenges < MAX_CHALLENGES
+                if self._credentials is not None:
+                    self._credentials.note_response(target_url, response.headers)
+                    if response.status in challenged_statuses:
+                        can_authorize &= self._credentials.requires_nonce(_challenge(self.url, response))
                 reply = await _judged(sent, response, target_url, session_id, can_authorize=can_authorize)
                 if reply.verdict.next is Next.AUTHORIZE and self._credentials is not None:
                     challenges += 1
