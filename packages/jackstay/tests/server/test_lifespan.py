@@ -2,15 +2,18 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
 
-from jackstay import Context, Server, connect
+from jackstay import Context, Server, connect, sync
 from jackstay.errors import TransportError, UsageError
 from jackstay.server._lifespan import Lifespan
+from jackstay.testing import run_on_fake_clock
+from jackstay.transport import memory_pair
+from scripted.asgi import http_client, tool
 
 
 def server_with(log: list[str], lifespan: Any = None) -> Server:
@@ -23,7 +26,10 @@ def server_with(log: list[str], lifespan: Any = None) -> Server:
 
     server = Server("orders", lifespan=lifespan or default)
     server.on_startup(lambda: log.append("startup"))
-    server.on_shutdown(lambda: log.append("shutdown"))
+
+    @server.on_shutdown
+    async def stop() -> None:
+        log.append("shutdown")
 
     @server.tool
     async def state(ctx: Context) -> str:
@@ -97,10 +103,14 @@ def manager_of(log: list[str], waits: asyncio.Event | None = None) -> AbstractAs
     return manager()
 
 
+async def unused() -> None:
+    raise AssertionError
+
+
 async def test_cancelling_enter_cancels_the_context_manager() -> None:
     log: list[str] = []
     waits = asyncio.Event()
-    entering = asyncio.create_task(Lifespan(lambda: manager_of(log, waits)).enter())
+    entering = asyncio.create_task(Lifespan(lambda: manager_of(log, waits), unused).enter())
     await waits.wait()
     entering.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -119,7 +129,7 @@ async def test_cancelling_leave_cancels_the_context_manager() -> None:
         finally:
             ended.set()
 
-    lifespan = Lifespan(manager)
+    lifespan = Lifespan(manager, unused)
     await lifespan.enter()
     leaving = asyncio.create_task(lifespan.leave())
     await asyncio.sleep(0)
@@ -145,7 +155,7 @@ async def test_a_lifespan_that_fails_while_the_server_runs_is_logged_at_once(cap
         finally:
             has_failed.set()
 
-    lifespan = Lifespan(manager)
+    lifespan = Lifespan(manager, unused)
     await lifespan.enter()
     must_fail.set()
     await has_failed.wait()
@@ -156,7 +166,7 @@ async def test_a_lifespan_that_fails_while_the_server_runs_is_logged_at_once(cap
 
 async def test_it_can_be_left_from_another_event_loop() -> None:
     log: list[str] = []
-    lifespan = Lifespan(lambda: manager_of(log))
+    lifespan = Lifespan(lambda: manager_of(log), unused)
     await lifespan.enter()
     assert lifespan.state == 1
     thread = threading.Thread(target=asyncio.run, args=(lifespan.leave(),))
@@ -181,3 +191,60 @@ async def test_log_methods_send_with_and_without_await() -> None:
         await client.logging.set_level("debug")
         await client.tools.call("talk")
     assert seen == [("debug", "one"), ("info", {"two": 2}), ("warning", "three"), ("error", "four")]
+
+
+async def in_memory(server: Server) -> str:
+    async with connect(server) as client:
+        return (await client.tools.call("state")).text
+
+
+async def in_process(server: Server) -> str:
+    return (await server.call_tool("state")).text
+
+
+async def over_a_pair(server: Server) -> str:
+    pair = memory_pair()
+    serving = asyncio.create_task(server.serve(pair.server))
+    async with connect(pair.client) as client:
+        text = (await client.tools.call("state")).text
+    await serving
+    return text
+
+
+async def without_asyncio(server: Server) -> str:
+    def call() -> str:
+        with sync.connect(server) as client:
+            return str(client.tools.call("state").text)
+
+    return await asyncio.to_thread(call)
+
+
+async def over_asgi(server: Server) -> str:
+    app = server.asgi()
+    async with app.lifespan(), http_client(app) as http:
+        text: str = (await http.post(tool("state"))).json["result"]["content"][0]["text"]
+        return text
+
+
+@pytest.mark.parametrize("way", [in_memory, in_process, over_a_pair, without_asyncio, over_asgi])
+async def test_the_lifespan_runs_in_every_way_to_test_a_server(way: Callable[[Server], Awaitable[str]]) -> None:
+    log: list[str] = []
+    assert await way(server_with(log)) == "{'pool': 'a pool'}"
+    assert log == ["enter orders", "startup", "shutdown", "leave"]
+
+
+def test_on_the_fake_clock_the_lifespan_runs_too() -> None:
+    log: list[str] = []
+    assert run_on_fake_clock(in_memory(server_with(log))) == "{'pool': 'a pool'}"
+    assert log == ["enter orders", "startup", "shutdown", "leave"]
+
+
+def test_a_loop_that_ends_runs_the_shutdown_hooks_before_the_lifespan_is_left() -> None:
+    """`asyncio.run()` cancels all tasks, also that of the lifespan."""
+    log: list[str] = []
+
+    async def main() -> None:
+        assert await server_with(log).startup()
+
+    asyncio.run(main())
+    assert log == ["enter orders", "startup", "shutdown", "leave"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -15,12 +15,16 @@ logger = logging.getLogger("jackstay.server")
 class Lifespan:
     """Enters a context manager in a task of its own, which leaves it too: task groups and cancel scopes need that.
 
-    `enter()` and `leave()` may be called in different tasks and on different event loops.
+    `enter()` and `leave()` may be called in different tasks and on different event loops. If the event loop ends before
+    `leave()`, as `asyncio.run()` ends it, `shutdown()` is awaited, which must call `leave()`.
     """
 
-    def __init__(self, manager: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+    def __init__(
+        self, manager: Callable[[], AbstractAsyncContextManager[Any]], shutdown: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
         self.state: Any = None
         self._manager = manager
+        self._shutdown = shutdown
         self._task: asyncio.Task[None] | None = None
         self._leaving = asyncio.Event()
         self._ended: Future[None] = Future()
@@ -35,6 +39,7 @@ class Lifespan:
         try:
             self.state = await entered
         except asyncio.CancelledError:
+            self._leaving.set()
             self._task.cancel()
             await asyncio.wait([self._task])
             raise
@@ -55,6 +60,9 @@ class Lifespan:
             self.state = None
 
     async def _run(self, entered: "asyncio.Future[Any]", leaving: asyncio.Event, ended: "Future[None]") -> None:
+        ending: asyncio.Task[None] | None = None
+        # Cancelled only with all tasks of a loop that ends. A task group around the state cancels this task alone.
+        sentinel = asyncio.create_task(leaving.wait())
         try:
             manager = self._manager()
             if not hasattr(manager, "__aenter__"):
@@ -66,7 +74,15 @@ class Lifespan:
             async with manager as state:
                 if not entered.done():  # else `enter()` was cancelled
                     entered.set_result(state)
-                await leaving.wait()
+                try:
+                    await leaving.wait()
+                except asyncio.CancelledError:
+                    task = asyncio.current_task()
+                    if leaving.is_set() or not sentinel.cancelling() or task is None:
+                        raise
+                    task.uncancel()  # a task group around the state must not be cancelled
+                    ending = asyncio.create_task(self._shutdown())
+                    await leaving.wait()
         except BaseException as error:
             if not entered.done():
                 entered.set_exception(error)
@@ -77,5 +93,8 @@ class Lifespan:
             if not isinstance(error, Exception):
                 raise
         finally:
+            sentinel.cancel()
             if not ended.done():
                 ended.set_result(None)
+            if ending is not None:
+                await asyncio.wait([ending])

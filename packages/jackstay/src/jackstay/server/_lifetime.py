@@ -7,6 +7,7 @@ startup hooks while others wait; the last one to leave runs the shutdown hooks. 
 import asyncio
 import inspect
 import logging
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import Future
@@ -55,6 +56,12 @@ class Lifetime:
     def has_users(self) -> bool:
         """True while the server runs."""
         return bool(self._users)
+
+    @property
+    def has_shutdown(self) -> bool:
+        """True if there may be something to do at the end: hooks, a lifespan, a backend, dependencies."""
+        # The first of `final_hooks` closes dependencies. Servers without any never load the module.
+        return bool(self.shutdown_hooks) or len(self.final_hooks) > 1 or "jackstay.server._depends" in sys.modules
 
     def try_enter(self, user: Hashable) -> bool:
         """Enter if there is nothing to wait for: no startup hooks, or they have run. Returns whether it entered."""

@@ -432,7 +432,7 @@ class Server:
         from jackstay.server._lifespan import Lifespan  # noqa: PLC0415  # few servers need it
 
         check_function(lifespan, "lifespan")
-        self._lifespan = Lifespan(lambda: lifespan(self))
+        self._lifespan = Lifespan(lambda: lifespan(self), self.shutdown)
         self._lifetime.startup_hooks.append(self._lifespan.enter)
         self._lifetime.final_hooks.append(self._lifespan.leave)
 
@@ -562,8 +562,8 @@ class Server:
 
     @property
     def _hooks_timeout(self) -> float:
-        """How many seconds the shutdown hooks may take, except over stdio; 0 if there are none."""
-        return self.options.shutdown_timeout if self._lifetime.shutdown_hooks else 0.0
+        """How many seconds the shutdown hooks and the lifespan may take, except over stdio; 0 if there are none."""
+        return self.options.shutdown_timeout if self._lifetime.has_shutdown else 0.0
 
     def asgi(self, *, guard: Guard | None = None, **options: Unpack[HttpKeywords]) -> App:
         """Create an ASGI 3 app that serves this server over HTTP, for uvicorn or to mount in another app.

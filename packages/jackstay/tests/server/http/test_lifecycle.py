@@ -2,37 +2,47 @@
 
 import asyncio
 import json
+import os
+import re
 import signal
 import socket
 import subprocess
 import sys
-import urllib.error
 import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 from jackstay.server import Server
 from jackstay.testing import run_on_fake_clock
+from peers.http_process import Serving
 from scripted.asgi import http_client, stateless, tool
 from scripted.places import PYTHONPATH
 
-# Each hook and call prints a line to stderr.
+# Each event prints a line with the process to stderr.
 PROGRAM = """
-import asyncio, sys
+import asyncio, json, os, sys
 sys.path.insert(0, {source!r})
 from contextlib import asynccontextmanager
-from fastapi import FastAPI
-from starlette.applications import Starlette
-from starlette.routing import Mount
-from jackstay import Server
-
-server = Server("hooked")
-loops = []
+from jackstay import Context, Server
 
 def report(event):
-    print("event", event, file=sys.stderr, flush=True)
+    os.write(2, f"event {{os.getpid()}} {{event}}\\n".encode())
+
+@asynccontextmanager
+async def lifespan(server):
+    report("entered")
+    async with asyncio.TaskGroup():  # must be left in the task that entered it
+        yield asyncio.get_running_loop()
+    await asyncio.sleep(0.2)  # closing a connection pool takes longer than 50 ms
+    report("left")
+
+server = Server("hooked", lifespan=lifespan, drain_timeout=60, shutdown_timeout=60)
+loops = []
 
 @server.on_startup
 async def start():
@@ -43,11 +53,11 @@ async def start():
 @server.on_shutdown
 async def stop():
     assert asyncio.get_running_loop() is loops[0]  # resources must be closed on the loop they were opened on
-    await asyncio.sleep(0.2)  # closing a connection pool takes longer than 50 ms
     report("stopped")
 
 @server.tool
-async def serve() -> str:
+async def serve(ctx: Context) -> str:
+    assert ctx.state is asyncio.get_running_loop()
     report("served")
     return "served"
 
@@ -57,65 +67,65 @@ async def own(app):
     yield
     report("parent-stopped")
 
-alone = server.asgi()
-mounted = server.asgi()
-fastapi_without_ours = FastAPI(lifespan=own)
-fastapi_without_ours.mount("/", mounted)
-fastapi_with_ours = FastAPI(lifespan=mounted.lifespan)
-fastapi_with_ours.mount("/", mounted)
-starlette = Starlette(routes=[Mount("/", app=mounted)])
+app = server.asgi()
+name = os.environ.get("PARENT", "")
+if name.startswith("fastapi"):
+    from fastapi import FastAPI
+    parent = FastAPI(lifespan=app.lifespan if name.endswith("with") else own)
+    parent.mount("/", app)
+elif name.startswith("starlette"):
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+    parent = Starlette(routes=[Mount("/", app=app)], lifespan=app.lifespan if name.endswith("with") else None)
+else:
+    parent = app
 
-failing_server = Server("failing")
-failing = failing_server.asgi()
+if name == "failing":
+    @server.on_startup
+    def fail():
+        raise OSError("no database")
 
-@failing_server.on_startup
-def fail():
-    raise OSError("no database")
+if __name__ == "__main__":
+    sys.exit(server.run(**json.loads(sys.argv[1])))
 """
+
+GUNICORN = "gunicorn program:parent --no-control-socket --timeout 200 --graceful-timeout 200 --bind fd://{fd}"
+COMMANDS = {
+    "uvicorn": "uvicorn program:parent --loop asyncio --fd {fd}",
+    "uvicorn on uvloop": "uvicorn program:parent --loop uvloop --fd {fd}",
+    "hypercorn": "hypercorn program:parent --bind fd://{fd}",
+    "gunicorn": f"{GUNICORN} -k uvicorn_worker.UvicornWorker",
+    "gunicorn with its own worker": f"{GUNICORN} -k asgi",
+}
 
 
 class Running:
     """An ASGI server in a process of its own."""
 
-    def __init__(self, tmp_path: Path, kind: str, app: str) -> None:
+    def __init__(self, tmp_path: Path, kind: str, parent: str = "", workers: int = 1) -> None:
         (tmp_path / "program.py").write_text(PROGRAM.format(source=PYTHONPATH))
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", 0))
             listening.listen(16)
             self.port = listening.getsockname()[1]
             fd = listening.fileno()
-            arguments = {
-                "uvicorn": ["uvicorn", f"program:{app}", "--fd", str(fd), "--loop", "asyncio"],
-                "uvicorn on uvloop": ["uvicorn", f"program:{app}", "--fd", str(fd), "--loop", "uvloop"],
-                "hypercorn": ["hypercorn", f"program:{app}", "--bind", f"fd://{fd}"],
-            }[kind]
+            arguments = [*COMMANDS[kind].format(fd=fd).split(), *(["--workers", str(workers)] if workers > 1 else [])]
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", *arguments],
                 stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
+                bufsize=0,  # a test reads some lines before `communicate()` reads the rest
                 cwd=tmp_path,
                 pass_fds=[fd],
+                env={**os.environ, "PARENT": parent},
             )
 
     def call(self) -> None:
         """Call the tool; the connection waits until the server accepts it."""
-        body = {**stateless("tools/call", {"name": "serve", "arguments": {}})}
-        request = urllib.request.Request(
-            f"http://localhost:{self.port}/mcp",
-            json.dumps(body).encode(),
-            {
-                "content-type": "application/json",
-                "accept": "application/json, text/event-stream",
-                "mcp-method": "tools/call",
-                "mcp-name": "serve",
-                "mcp-protocol-version": "2026-07-28",
-            },
-        )
-        with urllib.request.urlopen(request, timeout=240) as response:
-            assert b"served" in response.read()
+        call_tool(self.port)
 
-    def ended(self, *numbers: signal.Signals) -> list[str]:
-        """Send the signals, wait for the exit, and return the reported events."""
+    def ended(self, *numbers: signal.Signals) -> list[list[str]]:
+        """Send the signals, wait for the exit, and return the events of each process."""
         for number in numbers:
             self.popen.send_signal(number)
         try:
@@ -124,34 +134,111 @@ class Running:
             self.popen.kill()
             self.popen.communicate()
         self.errors = errors.decode()
-        return [line.removeprefix("event ") for line in self.errors.splitlines() if line.startswith("event ")]
+        return events_of(self.errors)
 
 
-@pytest.mark.parametrize("kind", ["uvicorn", "uvicorn on uvloop", "hypercorn"])
+def events_of(errors: str) -> list[list[str]]:
+    """Return the reported events of each process."""
+    found: dict[str, list[str]] = {}
+    for process, event in re.findall(r"^event (\d+) (\S+)$", errors, re.MULTILINE):
+        found.setdefault(process, []).append(event)
+    return list(found.values())
+
+
+def call_tool(port: int) -> None:
+    body = {**stateless("tools/call", {"name": "serve", "arguments": {}})}
+    request = urllib.request.Request(
+        f"http://localhost:{port}/mcp",
+        json.dumps(body).encode(),
+        {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-method": "tools/call",
+            "mcp-name": "serve",
+            "mcp-protocol-version": "2026-07-28",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=240) as response:
+        assert b"served" in response.read()
+
+
+EVENTS = ["entered", "started", "served", "served", "stopped", "left"]
+PARENTS = ("", "starlette with", "starlette without", "fastapi with", "fastapi without")
+
+
 @pytest.mark.parametrize(
-    ("app", "expected"),
+    ("kind", "parent"),
     [
-        ("alone", ["started", "served", "served", "stopped"]),
-        ("fastapi_with_ours", ["started", "served", "served", "stopped"]),
-        ("starlette", ["started", "served", "served", "stopped"]),
-        (
-            "fastapi_without_ours",
-            ["parent-started", "started", "served", "served", "parent-stopped", "stopped"],
-        ),
+        *(("uvicorn", parent) for parent in PARENTS),
+        *(("hypercorn", parent) for parent in PARENTS[:3]),
+        *(("gunicorn", parent) for parent in PARENTS[:3]),
+        ("uvicorn on uvloop", "starlette without"),
+        ("gunicorn with its own worker", ""),
     ],
 )
-def test_hooks_run_once_on_real_servers_mounted_or_not(
-    tmp_path: Path, kind: str, app: str, expected: list[str]
-) -> None:
-    running = Running(tmp_path, kind, app)
-    is_late = app in ("starlette", "fastapi_without_ours")
+def test_hooks_and_the_lifespan_run_once_on_real_servers_mounted_or_not(tmp_path: Path, kind: str, parent: str) -> None:
+    running = Running(tmp_path, kind, parent)
     try:
         running.call()
         running.call()
     finally:
-        # After SIGTERM uvicorn raises it again, and the process ends before the loop does.
-        events = running.ended(signal.SIGINT if is_late and kind != "hypercorn" else signal.SIGTERM)
-    assert events == expected, running.errors
+        (events,) = running.ended(signal.SIGTERM)
+    assert [event for event in events if not event.startswith("parent")] == EVENTS, running.errors
+    if parent == "fastapi without":
+        assert (events[0], events.count("parent-stopped")) == ("parent-started", 1)
+
+
+def test_ctrl_c_runs_the_shutdown_hooks_of_a_mounted_server(tmp_path: Path) -> None:
+    running = Running(tmp_path, "uvicorn", "starlette without")
+    running.call()
+    running.call()
+    assert running.ended(signal.SIGINT) == [EVENTS], running.errors
+
+
+def test_each_worker_of_gunicorn_runs_the_hooks(tmp_path: Path) -> None:
+    running = Running(tmp_path, "gunicorn", workers=2)
+    running.call()
+    assert running.popen.stderr is not None
+    seen = b""
+    while seen.count(b" started\n") < 2:
+        line = running.popen.stderr.readline()
+        assert line, seen.decode()
+        seen += line
+    running.ended(signal.SIGTERM)
+    check_workers(seen.decode() + running.errors)
+
+
+def test_each_worker_of_run_runs_the_hooks(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM.format(source=PYTHONPATH))
+    options = json.dumps({"transport": "http", "port": 0, "workers": 2})
+    with Serving(sys.executable, str(tmp_path / "program.py"), options) as serving:
+        call_tool(serving.port)
+        serving.wait_for_line("started", 2)
+        serving.signal(signal.SIGTERM)
+        assert serving.ended() == 0
+        serving.wait_for_line(" left", 2)
+    check_workers(serving.stderr)
+
+
+def check_workers(errors: str) -> None:
+    events = events_of(errors)
+    assert sorted(events) == [["entered", "started", "served", "stopped", "left"], [*EVENTS[:2], *EVENTS[-2:]]], errors
+
+
+def test_hooks_and_the_lifespan_run_over_stdio(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(source=PYTHONPATH))
+    calls = [json.dumps({**stateless("tools/call", {"name": "serve", "arguments": {}}), "id": id}) for id in (1, 2)]
+    done = subprocess.run(
+        [sys.executable, str(program), "{}"],
+        input="\n".join([*calls, ""]),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=True,
+    )
+    assert len(done.stdout.splitlines()) == 2
+    assert events_of(done.stderr) == [EVENTS]
 
 
 def test_without_lifespan_events_a_warning_suggests_app_lifespan(caplog: pytest.LogCaptureFixture) -> None:
@@ -173,6 +260,35 @@ def test_a_failing_startup_hook_prevents_the_start(tmp_path: Path) -> None:
     running.ended()
     assert running.popen.returncode != 0
     assert "a startup hook failed: OSError: no database" in running.errors
+
+
+async def test_before_uvicorn_handles_a_signal_the_hooks_of_every_mounted_server_run() -> None:
+    (first, first_order), (second, second_order) = hooked(), hooked()
+    uvicorn_server = uvicorn.Server(uvicorn.Config("x"))
+    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, uvicorn_server.handle_exit)
+    try:
+        async with http_client(first.asgi()) as one, http_client(second.asgi()) as other:
+            assert [(await http.post(tool("echo"))).status for http in (one, other)] == [200, 200]
+            signal.raise_signal(signal.SIGTERM)
+            assert not uvicorn_server.should_exit
+            while not uvicorn_server.should_exit:
+                await asyncio.sleep(0)
+            assert first_order == second_order == ["started", "served", "stopped"]
+            assert (await one.post(tool("echo"))).status == 503
+            signal.raise_signal(signal.SIGTERM)  # is handled at once
+            assert len(uvicorn_server._captured_signals) == 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_the_budget_of_a_shutdown_includes_the_lifespan() -> None:
+    @asynccontextmanager
+    async def lifespan(server: Server) -> AsyncIterator[None]:
+        yield
+
+    assert Server("x", lifespan=lifespan)._hooks_timeout == 5.0
+    assert Server("x", lifespan=lifespan, shutdown_timeout=30)._hooks_timeout == 30.0
 
 
 # --- event by event ---------------------------------------------------------------------------------------------------

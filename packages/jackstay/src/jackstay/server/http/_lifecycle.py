@@ -1,14 +1,17 @@
 """Startup and shutdown hooks of a server under ASGI.
 
 They run on lifespan events. Frameworks do not forward these to mounted applications; without them the startup hooks run
-before the first request, and the shutdown hooks when the event loop ends.
+before the first request, and the shutdown hooks when the event loop ends, or with uvicorn on SIGTERM and SIGINT.
 """
 
 import asyncio
 import contextlib
 import logging
+import signal
+import threading
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse
 from jackstay.protocol.wire import ErrorCode
@@ -113,13 +116,30 @@ class Lifecycle:
     async def _on_started(self) -> None:
         self.is_started = True
         if self._loop_end is None:
-            if self._server._hooks_timeout:
-                logger.warning(
-                    "received no ASGI lifespan events: shutdown hooks run when the event loop ends, which uvicorn"
-                    " prevents after SIGTERM; pass lifespan=app.lifespan to the application that mounts this one"
-                )
             self._loop_end = self._end_with_loop()
             await anext(self._loop_end)
+            if self._server._hooks_timeout and not self._end_before_uvicorn():
+                logger.warning(
+                    "received no ASGI lifespan events: shutdown hooks run when the event loop ends;"
+                    " pass lifespan=app.lifespan to the application that mounts this one"
+                )
+
+    def _end_before_uvicorn(self) -> bool:
+        """End before uvicorn handles a signal. Returns False if this is not uvicorn, or not its main thread.
+
+        uvicorn sends itself the signal again after it has served, and SIGTERM ends the process before the loop ends.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return False
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        rows = {number: handler for number, handler in handlers.items() if _is_of_uvicorn(handler)}
+        for number, handler in rows.items():
+            signal.signal(number, _BeforeUvicorn(self, handler))
+        return bool(rows)
+
+    async def _end_now(self) -> None:
+        await self._app.drain()
+        await self.end()
 
     async def _end_with_loop(self) -> AsyncIterator[None]:
         """End in `loop.shutdown_asyncgens()`, which `asyncio.run()` and ASGI servers call."""
@@ -127,7 +147,35 @@ class Lifecycle:
             yield
         finally:
             self._loop_end = None
-            await self.end()
+            if self.is_started:
+                await self.end()
+
+
+class _BeforeUvicorn:
+    """A signal handler that ends a server, and then calls the handler of uvicorn. The second signal does not wait."""
+
+    def __init__(self, lifecycle: Lifecycle, handler: Any) -> None:
+        self._lifecycle = lifecycle
+        self._handler = handler
+        self._loop = asyncio.get_running_loop()
+        self._ending: asyncio.Task[None] | None = None
+        self._is_ending = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self._is_ending or not self._lifecycle.is_started:
+            self._handler(number, frame)
+        else:
+            self._is_ending = True
+            self._loop.call_soon_threadsafe(self._begin, number)
+
+    def _begin(self, number: int) -> None:
+        self._ending = self._loop.create_task(self._lifecycle._end_now())
+        self._ending.add_done_callback(lambda _: self._handler(number, None))
+
+
+def _is_of_uvicorn(handler: object) -> bool:
+    owner = type(getattr(handler, "__self__", None))
+    return isinstance(handler, _BeforeUvicorn) or owner.__module__ == "uvicorn.server"
 
 
 __all__ = ["Lifecycle"]
