@@ -10,7 +10,8 @@ from jackstay.testing import ScriptedPeer
 
 
 def tools(*names: str) -> dict[str, Any]:
-    return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
+    schema = {"type": "object", "properties": {"q": {"type": "string"}, "limit": {"type": "integer"}}}
+    return {"tools": [{"name": name, "inputSchema": schema} for name in names]}
 
 
 class Office:
@@ -19,6 +20,8 @@ class Office:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = path
         self.peers: dict[str, list[ScriptedPeer]] = {}
+        self.capabilities: dict[str, Any] = {"tools": {}}
+        self.responses: dict[str, Any] = {}
         monkeypatch.setattr(Config, "target", self.target)
 
     def target(self, name: str, **_: Any) -> Any:
@@ -39,10 +42,11 @@ class ScriptedTarget:
         self.office, self.name, self.is_http, self.init_timeout = office, name, False, None
 
     async def open(self, *args: Any) -> Any:
-        peer = ScriptedPeer(capabilities={"tools": {}}, name=self.name)
+        peer = ScriptedPeer(capabilities=self.office.capabilities, name=self.name)
         peer.reopens = False
         peer.on["tools/list"] = tools("t", "u")
         peer.on["tools/call"] = {"content": [{"type": "text", "text": self.name}]}
+        peer.on.update(self.office.responses)
         self.office.peers.setdefault(self.name, []).append(peer)
         await peer.open()
         return await peer.target.open(*args)

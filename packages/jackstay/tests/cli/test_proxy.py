@@ -190,7 +190,7 @@ async def test_outcomes_agree_with_the_ledger_while_the_server_is_killed(
 
     with proxied("--", *WORKING, "works", str(tmp_path)) as proxy:
         await test(f"http://127.0.0.1:{proxy.port}/mcp")
-        proxy.wait_for_line("the upstream server is ready again")
+        proxy.wait_for_line(r"the upstream server \S+ is ready again")
         proxy.signal(signal.SIGTERM)
         assert proxy.ended() == 0
         assert "Traceback" not in proxy.stderr

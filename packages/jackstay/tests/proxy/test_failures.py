@@ -49,6 +49,12 @@ def test_client_error_contains_reason_may_have_run_and_retryable() -> None:
         assert "secret" not in str(sent.server_error), "standard error of a child is never sent"
 
 
+def test_one_of_several_servers_is_named() -> None:
+    sent = to_client_error(TransportError("gone"), "git")
+    assert sent.message == "git: the upstream server is down; the call did not run"
+    assert sent.data == {"reason": "down", "mayHaveRun": False, "retryable": True, "server": "git"}
+
+
 def test_an_error_of_the_server_is_forwarded_unchanged() -> None:
     error = JsonRpcError(-1, "no", {"a": 1})
     assert to_client_error(error) is error

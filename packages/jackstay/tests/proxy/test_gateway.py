@@ -170,3 +170,72 @@ async def test_a_server_that_is_retiring_is_stopped_with_the_gateway(office: Off
     await peer.until(lambda: peer._transport is None)
     with pytest.raises(Exception, match=r"closed|lost|stopped|shut"):
         await call
+
+
+@on_fake_clock
+async def test_subscriptions_and_the_log_level_continue_after_a_reload(office: Office) -> None:
+    office.capabilities = {"tools": {}, "resources": {"subscribe": True}, "logging": {}}
+    empty = ("resources/subscribe", "resources/unsubscribe", "logging/setLevel")
+    resource = {"uri": "notes://all", "name": "all"}
+    office.responses = {
+        "resources/list": {"resources": [resource]},
+        "resources/templates/list": {"resourceTemplates": []},
+        **{method: dict[str, Any]() for method in empty},
+    }
+    office.write("a")
+    gateway = Gateway(office.path)
+    updated: asyncio.Queue[str] = asyncio.Queue()
+    async with connect(gateway, versions=(HANDSHAKE,)) as client:
+        client.on_notification(lambda sent: updated.put_nowait(sent.params["uri"]) if "uri" in sent.params else None)
+        await client.resources.subscribe("notes://a/all")
+        await client.logging.set_level("warning")
+        await office.last("a").expect("logging/setLevel")
+        office.write("a", a="timeout = 7")
+        await gateway.reload()
+        second = office.last("a")
+        assert second is not office.peers["a"][0]
+        assert (await second.expect("resources/subscribe")).params == {"uri": "notes://all"}
+        assert (await second.expect("logging/setLevel")).params == {"level": "warning"}
+        second.notify("notifications/resources/updated", uri="notes://all")
+        assert await updated.get() == "notes://a/all"
+        await client.resources.unsubscribe("notes://a/all")
+        await second.expect("resources/unsubscribe")
+
+
+@on_fake_clock
+async def test_an_error_names_the_server(office: Office) -> None:
+    office.write("a", "b", a="wait = 0")
+    async with opened(office) as (_, client):
+        office.last("a").crash()
+        with pytest.raises(JsonRpcError, match="a: the upstream server is down; the call did not run") as caught:
+            await client.tools.call("a_t")
+        assert caught.value.data["server"] == "a"
+
+
+TRANSFORMS = """
+[servers.a.transforms.t]
+name = "find"
+description = "Find it."
+arguments = { q = { name = "words", description = "What to find." }, limit = { value = 3 } }
+
+[servers.a.transforms]
+"u*" = false
+"""
+
+
+@on_fake_clock
+async def test_transforms_in_the_file_change_what_a_server_has(office: Office) -> None:
+    office.write("a", "b", more=TRANSFORMS)
+    async with opened(office) as (gateway, client):
+        find, *others = await client.tools.list()
+        assert [find.name, *(tool.name for tool in others)] == ["a_find", "b_t", "b_u"]
+        assert find.description == "Find it."
+        assert list(find.input_schema["properties"]) == ["words"]
+        await client.tools.call("a_find", {"words": "x"})
+        sent = (await office.last("a").expect("tools/call")).params
+        assert (sent["name"], sent["arguments"]) == ("t", {"q": "x", "limit": 3})
+        async with connect(gateway.host(Rule(None, ("a_find",))), versions=(HANDSHAKE,)) as limited:
+            assert await names(limited) == ["a_find"], "rules name tools as callers see them"
+        office.write("a", "b")
+        await gateway.reload()
+        await until(lambda: names_are(client, ["a_t", "a_u", "b_t", "b_u"]))

@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey
 
 from jackstay.proxy import Gateway
 from jackstay.testing import on_fake_clock
 from scripted.asgi import http_client, stateless
 from scripted.gateway import Office
+from scripted.ways import on_port
 
 KEYS = """
 [keys]
@@ -22,6 +26,21 @@ carol = "a-long-secret-of-carol"
 servers = ["a", "b"]
 
 [access.bob]
+servers = ["b"]
+tools = ["b_t"]
+"""
+
+
+JWT = """
+[jwt]
+issuer = "https://auth.example.com"
+audience = "https://gateway.example.com/mcp"
+jwks = "http://127.0.0.1:PORT/jwks.json"
+scopes = ["mcp"]
+
+[access."https://auth.example.com|sub|alice"]
+
+[access."https://auth.example.com|sub|bob"]
 servers = ["b"]
 tools = ["b_t"]
 """
@@ -103,3 +122,47 @@ async def test_each_principal_sees_and_calls_what_its_rule_allows(office: Office
         assert await names(http, "/mcp", "a-long-new-secret-of-alice") == ["a_t", "a_u", "b_t", "b_u"]
     await asyncio.gather(app.drain())
     await app.lifecycle.end()
+
+
+async def test_tokens_of_an_issuer_identify_callers_and_what_they_see(office: Office) -> None:
+    """Real tokens, and the keys of the issuer over HTTP."""
+    key = ECKey.generate_key("P-256", {"kid": "ec"})
+    jwks = json.dumps({"keys": [key.as_dict(private=False)]}).encode()
+
+    async def issuer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        await send({"type": "http.response.body", "body": jwks})
+
+    def token(subject: str, signer: Any = key, **claims: Any) -> str:
+        audience = "https://gateway.example.com/mcp"
+        expiry = int(time.time()) + 3600
+        fields = {"iss": "https://auth.example.com", "aud": audience, "sub": subject, "exp": expiry, "scope": "mcp"}
+        return jwt.encode({"alg": "ES256", "kid": "ec"}, {**fields, **claims}, signer, algorithms=["ES256"])
+
+    async with on_port(issuer, lifespan="off") as port:
+        office.write("a", "b", more=JWT.replace("PORT", str(port)))
+        gateway = Gateway(office.path)
+        app = gateway.asgi()
+        await app.lifecycle.start()
+        async with http_client(app) as http:
+            assert await names(http, "/mcp", token("alice")) == ["a_t", "a_u", "b_t", "b_u"]
+            assert await names(http, "/mcp", token("bob")) == ["b_t"]
+            assert await names(http, "/servers/b/mcp", token("bob")) == ["t"]
+            call = {"name": "a_t", "arguments": {}}
+            status, body = await post(http, "/mcp", "tools/call", call, token("alice"))
+            assert (status, body["result"]["content"][0]["text"]) == (200, "a")
+            _, body = await post(http, "/mcp", "tools/call", call, token("bob"))
+            assert "unknown tool" in body["error"]["message"]
+            assert (await names(http, "/mcp", token("carol")))[0] == 404, "nothing is visible to others"
+            stranger = ECKey.generate_key("P-256", {"kid": "ec"})
+            for refused in (
+                token("alice", stranger),
+                token("alice", exp=1),
+                token("alice", iss="https://other.example.com"),
+                token("alice", aud="https://other.example.com/mcp"),
+                "",
+            ):
+                assert (await names(http, "/mcp", refused))[0] == 401
+            assert (await names(http, "/mcp", token("alice", scope="")))[0] == 403
+        await app.drain()
+        await app.lifecycle.end()

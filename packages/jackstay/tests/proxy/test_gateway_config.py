@@ -90,7 +90,13 @@ def test_tokens_need_issuer_audience_and_keys(tmp_path: Path) -> None:
     jwt = '[jwt]\nissuer = "https://a"\naudience = "https://b"\njwks = "https://c"\nscopes = ["mcp"]\n'
     path.write_text('[servers.a]\ncommand = "x"\n' + jwt)
     config = read_gateway(path)
-    assert config.jwt == {"issuer": "https://a", "audience": "https://b", "jwks": "https://c", "scopes": ("mcp",)}
+    assert config.jwt == {
+        "issuer": "https://a",
+        "audience": "https://b",
+        "jwks": "https://c",
+        "resource": "https://b",
+        "scopes": ("mcp",),
+    }
     (verifier,) = config.verifiers()
     auth = config.auth(verifier)
     assert "https://a" in auth.authorization_servers  # type: ignore[union-attr]
@@ -98,6 +104,15 @@ def test_tokens_need_issuer_audience_and_keys(tmp_path: Path) -> None:
 
 SERVER = '[servers.a]\ncommand = "x"\n'
 ERRORS = [
+    ('[servers.a]\ncommand = "x"\ntransforms = 1', "servers.a.transforms must be a table", ""),
+    ('[servers.a]\ncommand = "x"\ntransforms.t = 1', "servers.a.transforms.t must be a table", "or false to hide"),
+    ('[servers.a]\ncommand = "x"\ntransforms.t = {nam = "x"}', "transforms.t.nam is unknown", "did you mean 'name'?"),
+    (
+        '[servers.a]\ncommand = "x"\ntransforms.t.arguments.q = {default = 1}',
+        "transforms.t.arguments.q.default is unknown",
+        "value",
+    ),
+    ('[servers.a]\ncommand = "x"\ntransforms.t = {name = 1}', "servers.a.transforms.t is invalid", "$.name"),
     ("[servers.a\n", "is not valid TOML: ", "line 1"),
     ("name = 1\n", "has no table [servers.NAME]", ""),
     ("servers = 7\n", "has no table [servers.NAME]", ""),

@@ -10,6 +10,7 @@ from chaos.servers_own.conversation import STATELESS, connected
 from jackstay import Context, Server, ToolError
 from jackstay.errors import JsonRpcError, UsageError
 from jackstay.server import (
+    MemoryBackend,
     MemoryMiddlewareStore,
     RateLimit,
     ResponseCache,
@@ -99,6 +100,31 @@ async def test_a_rate_limit_ends_with_its_window(version: str) -> None:
         assert (error["code"], error["data"]) == (-32000, {"retryAfter": 6})
         clock.now += 6
         assert await text(peer, "count") == "2"
+
+
+async def test_servers_with_one_backend_share_limits_and_results() -> None:
+    """Two workers have equal servers. A server with another name shares nothing, even on the same backend."""
+    backend = MemoryBackend()
+    first, second, other = (Server(name, backend=backend) for name in ("a", "a", "b"))
+    for number, server in enumerate((first, second, other)):
+        server.add_middleware(RateLimit(2, by="tool"))
+        server.add_middleware(ResponseCache())
+        server.tool(name="read", read_only=True, blocking=False)(lambda number=number: number)
+    async with connected(first) as one, connected(second) as two, connected(other) as three:
+        assert await text(one, "read") == "0"
+        assert await text(two, "read") == "0", "the result of the other worker"
+        assert "rate limit of 2" in await text(two, "read")
+        assert "rate limit of 2" in await text(one, "read")
+        assert await text(three, "read") == "2"
+
+
+async def test_a_store_of_its_own_is_not_that_of_the_backend() -> None:
+    backend, store = MemoryBackend(), MemoryMiddlewareStore()
+    server = Server("a", backend=backend, middleware=RateLimit(1, store=store))
+    server.tool(name="read", blocking=False)(lambda: "x")
+    async with connected(server) as peer:
+        await text(peer, "read")
+    assert ("1 counters" in repr(store), "0 counters" in repr(backend.limits)) == (True, True)
 
 
 async def test_a_rate_limit_by_tool_counts_calls_of_each_tool() -> None:

@@ -21,8 +21,8 @@ from jackstay.errors import (
 from jackstay.protocol.wire import ErrorCode
 
 
-def to_client_error(error: McpError) -> JsonRpcError:
-    """Return the error to send to the client."""
+def to_client_error(error: McpError, server: str = "") -> JsonRpcError:
+    """Return the error to send to the client. `server` is the name of the server, if it is one of several."""
     if isinstance(error, JsonRpcError):
         return error
     if isinstance(error, UsageError):
@@ -36,7 +36,11 @@ def to_client_error(error: McpError) -> JsonRpcError:
         "mayHaveRun": may_have_run,
         "retryable": not may_have_run and reason in ("down", "busy"),
     }
-    return JsonRpcError(ErrorCode.INTERNAL_ERROR, _sentence(reason, error, may_have_run), data)
+    sentence = _SENTENCES.get(reason, error.message)
+    if server:
+        data["server"] = server
+        sentence = f"{server}: {sentence}"
+    return JsonRpcError(ErrorCode.INTERNAL_ERROR, _complete(sentence, may_have_run), data)
 
 
 def reason_of(error: McpError) -> str:
@@ -61,8 +65,7 @@ _SENTENCES: Final = {
 }
 
 
-def _sentence(reason: str, error: McpError, may_have_run: bool) -> str:
-    sentence = _SENTENCES.get(reason, error.message)
+def _complete(sentence: str, may_have_run: bool) -> str:
     if may_have_run:
         return f"{sentence}; the call may have run: check before you send it again"
     return f"{sentence}; the call did not run"

@@ -67,6 +67,13 @@ class Running:
         """The number of tools that the gateway lists."""
         return sum(map(self.config.allows, self.proxy.catalogue.tools))
 
+    def adopt(self, before: "Running") -> None:
+        """Continue what clients subscribed to at the connections that this server replaces."""
+        eras, others = self.proxy._eras, before.proxy._eras
+        for other, is_stateless in ((others.first, True), (others.second, False)):
+            if other is not None:
+                eras.find(is_stateless=is_stateless).adopt(other)
+
     async def check(self) -> tuple[str, str]:
         """Return the state (`ok`, `down` or `unresponsive`) and its cause."""
         first, mirror = self.proxy._eras.first, self.proxy._mirror
@@ -129,8 +136,8 @@ class Gateway(Server):
         mount = running.proxy._make_mount(host, "" if name else config.prefix, "_")
         if replaced is not None:
             mount.blocks = replaced.blocks  # the same place in the lists
-        before = f"{config.prefix}_" if config.prefix else ""
-        mount.allows = lambda tool: config.allows(tool) and rule.has_tool(before + tool)
+        mount.transform(config.transforms)
+        mount.allows = lambda tool: config.allows(tool) and rule.has_tool(config.catalogue_name(tool))
         mount_servers(host, [mount])
 
     # --- serving ------------------------------------------------------------------------------------------------------
@@ -204,7 +211,9 @@ class Gateway(Server):
         tasks = [task for task in (self._watching, *self._retiring) if task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, *(host.shutdown() for host in hosts), return_exceptions=True)
+        # A server that was started by a reload has the gateway as a user, besides its mounts.
+        servers = [running.proxy.shutdown(running) for running in self.running.values()]
+        await asyncio.gather(*tasks, *servers, *(host.shutdown() for host in hosts), return_exceptions=True)
 
     async def _reload_on_change(self) -> None:
         while True:
@@ -218,7 +227,7 @@ class Gateway(Server):
         """Read the file again and apply the changes. An invalid file is reported in the log and changes nothing.
 
         Servers that did not change continue. A changed server is replaced when the new one is ready; the calls in
-        flight at the old one are completed.
+        flight at the old one are completed. Subscriptions and log levels continue at the new one.
         """
         try:
             config = read_gateway(self.path, environment=self._environment)
@@ -255,6 +264,8 @@ class Gateway(Server):
         for (rule, only), host in list(self._hosts.items()):
             replaced = next((mount for mount in mounts if mount.host is host), None)
             self._mount(host, running, rule, only, replaced)
+        if before is not None:
+            running.adopt(before)
 
     def _retire(self, running: Running) -> None:
         """Remove a server from all hosts, and stop it when its calls have ended."""

@@ -1,6 +1,7 @@
 """The configuration of a gateway: a TOML file with tables `[servers.NAME]`, or an `mcpServers` file.
 
-The members of a server are those of `mcpServers` and, for the gateway, `prefix`, `timeout`, `wait`, `allow` and `deny`.
+The members of a server are those of `mcpServers` and, for the gateway, `prefix`, `timeout`, `wait`, `allow`, `deny` and
+`transforms`.
 `[keys]`, `[jwt]` and `[access.PRINCIPAL]` control who may use what. Errors name file and key.
 """
 
@@ -15,6 +16,7 @@ import msgspec
 from jackstay.client import Config, read_config
 from jackstay.errors import Json, UsageError, did_you_mean
 from jackstay.proxy._options import ProxyOptions
+from jackstay.server import Argument, Transform, Transforms
 from jackstay.transport import Target
 
 if TYPE_CHECKING:
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
 # The members of a server.
 SERVER_MEMBERS: Final = frozenset(
     {"allow", "args", "command", "cwd", "deny", "disabled", "env", "headers"}
-    | {"prefix", "timeout", "type", "url", "wait"}
+    | {"prefix", "timeout", "transforms", "type", "url", "wait"}
 )
 _MEMBERS: Final = ("access", "jwt", "keys", "name", "servers")
-_JWT_MEMBERS: Final = ("audience", "issuer", "jwks", "scopes")
+_JWT_MEMBERS: Final = ("audience", "issuer", "jwks", "resource", "scopes")
 _ACCESS_MEMBERS: Final = ("servers", "tools")
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?"
 
@@ -63,10 +65,17 @@ class UpstreamConfig(msgspec.Struct, frozen=True):
     options: ProxyOptions
     allow: tuple[str, ...]
     deny: tuple[str, ...]
+    transforms: Transforms
 
     def allows(self, tool: str) -> bool:
         """Return whether the gateway serves this tool of the server."""
         return _matches(tool, self.allow) and not _matches(tool, self.deny)
+
+    def catalogue_name(self, tool: str) -> str:
+        """Return the name of a tool of the server in the catalogue."""
+        row = next((row for key, row in self.transforms.items() if fnmatchcase(tool, key)), None)
+        name = tool if row is None or row.name is None else row.name
+        return f"{self.prefix}_{name}" if self.prefix else name
 
 
 class GatewayConfig(msgspec.Struct, frozen=True):
@@ -95,7 +104,7 @@ class GatewayConfig(msgspec.Struct, frozen=True):
 
         found: list[TokenVerifier] = [keys(self.keys)] if self.keys else []
         if self.jwt is not None:
-            given = {name: value for name, value in self.jwt.items() if name != "scopes"}
+            given = {name: self.jwt[name] for name in ("issuer", "audience", "jwks")}
             found.append(JwtVerifier(**given))
         return found
 
@@ -105,7 +114,8 @@ class GatewayConfig(msgspec.Struct, frozen=True):
 
         if self.jwt is None:
             return BearerAuth(verifier)
-        return BearerAuth(verifier, authorization_servers=[self.jwt["issuer"]], scopes=self.jwt["scopes"])
+        servers, resource = [self.jwt["issuer"]], self.jwt["resource"]
+        return BearerAuth(verifier, authorization_servers=servers, resource=resource, scopes=self.jwt["scopes"])
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -164,7 +174,30 @@ def _upstream(config: Config, name: str) -> UpstreamConfig:
         options=proxy_options,
         allow=_patterns(config, entry.get("allow", ["*"]), f"{at}.allow"),
         deny=_patterns(config, entry.get("deny", []), f"{at}.deny"),
+        transforms=_transforms(config, entry.get("transforms", {}), f"{at}.transforms"),
     )
+
+
+def _transforms(config: Config, table: Json, at: str) -> Transforms:
+    if not isinstance(table, dict):
+        raise config.error(at, "must be a table")
+    found: dict[str, Transform | None] = {}
+    for key, row in table.items():
+        if row is None or row is False:
+            found[key] = None
+            continue
+        if not isinstance(row, dict):
+            raise config.error(f"{at}.{key}", "must be a table, or false to hide what it matches")
+        _refuse_unknown(config, row, Transform.__struct_fields__, f"{at}.{key}.")
+        arguments = row.get("arguments", {})
+        for name, argument in arguments.items() if isinstance(arguments, dict) else ():
+            if isinstance(argument, dict):
+                _refuse_unknown(config, argument, Argument.__struct_fields__, f"{at}.{key}.arguments.{name}.")
+        try:
+            found[key] = msgspec.convert(row, Transform)
+        except msgspec.ValidationError as error:
+            raise config.error(f"{at}.{key}", f"is invalid: {error}") from error
+    return found
 
 
 def _keys(config: Config) -> dict[str, tuple[str, ...]]:
@@ -185,6 +218,7 @@ def _jwt(config: Config) -> dict[str, Any] | None:
         if name not in table:
             raise config.error("jwt", f"has no {name}")
         found[name] = config.string(table[name], f"jwt.{name}")
+    found["resource"] = config.string(table.get("resource", found["audience"]), "jwt.resource")
     found["scopes"] = _patterns(config, table.get("scopes", []), "jwt.scopes")
     return found
 

@@ -42,7 +42,7 @@ class ProxyMount(Mount):
         try:
             await self.child._find(connection, is_stateless=is_stateless).subscribe(uri, key)
         except McpError as error:
-            raise to_client_error(error) from error
+            raise to_client_error(error, self.child.name) from error
         return True
 
     def unsubscribe(self, uri: str, key: tuple[int, int]) -> None:

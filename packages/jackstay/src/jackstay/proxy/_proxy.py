@@ -387,6 +387,7 @@ class Proxy(Server):
         from jackstay.proxy._mirror import Mirror  # noqa: PLC0415  # most proxies are not mounted
 
         if self._mirror is None:
+            self._relay.server_name = self.name
             self._mirror = Mirror(self.name, self.catalogue, self._eras, self._notify_mounts)
             self.options = msgspec.structs.replace(self.options, capabilities=CAPABILITIES)
 

@@ -93,6 +93,7 @@ class Relay:
         self._session_clients = session_clients
         self._client_requests = client_requests
         self._report = report
+        self.server_name = ""  # for errors, if it is one of several
         self._local_handlers: dict[str, Callable[[Upstream, Driver, e.Serve], Coroutine[Any, Any, bytes]]] = {
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
@@ -107,7 +108,7 @@ class Relay:
         try:
             upstream = self._find(connection, is_stateless=request.meta is not None)
         except BackpressureError as error:
-            raise to_client_error(error) from error
+            raise to_client_error(error, self.server_name) from error
         local_handler = self._local_handlers.get(request.method.name)
         if local_handler is not None:
             return local_handler(upstream, connection, _copy(request))
@@ -148,7 +149,7 @@ class Relay:
             raise
         except McpError as error:
             outcome = reason_of(error)
-            raise to_client_error(error) from error
+            raise to_client_error(error, self.server_name) from error
         finally:
             self._report.count(call.method.name, outcome, time.monotonic() - started_at)
         return result
@@ -228,7 +229,7 @@ class Relay:
         except BaseException as error:
             connection.subscriptions.unsubscribe(uri)
             if isinstance(error, McpError):
-                raise to_client_error(error) from error
+                raise to_client_error(error, self.server_name) from error
             raise
         return b"{}"
 
@@ -271,7 +272,7 @@ class Relay:
         try:
             await upstream.set_level(min(levels, key=LEVELS.index))
         except McpError as error:
-            raise to_client_error(error) from error
+            raise to_client_error(error, self.server_name) from error
         return b"{}"
 
 

@@ -368,6 +368,22 @@ class Upstream:
             except McpError as error:
                 logger.warning("cannot restore the subscription to %s at the upstream server: %s", uri, error)
 
+    def adopt(self, other: "Upstream") -> None:
+        """Continue the subscriptions and the log level of another connection, which is replaced by this one."""
+        self._level = other._level
+        for uri, subscribers in other._subscriptions.items():
+            self._subscriptions.setdefault(uri, set()).update(subscribers)
+            for number, _ in subscribers:
+                self.in_flight.serve(number)
+        if self._is_ready.is_set():  # else when it is ready
+            self._restore()
+
+    def _restore(self) -> None:
+        if self._level is not None and not self.is_stateless:
+            self.run_in_background(self._set_level())
+        if self._subscriptions:
+            self.run_in_background(self._resubscribe())
+
     def unsubscribe(self, uri: str, key: tuple[int, int]) -> None:
         """Remove the subscriber `key`; the last one to leave ends the subscription at the server."""
         if self._remove_subscriber(uri, key):
@@ -433,7 +449,7 @@ class Upstream:
         self._is_ready.clear()
         if state in ("backoff", "closed") and self._keeps_trying:
             self._handler.state_changed(self)
-            logger.warning("the upstream server is down: %s", client.wire.cause)
+            logger.warning("the upstream server %s is down: %s", self._target.name, client.wire.cause)
             if state == "closed":
                 if self._is_narrowed and not isinstance(client.wire.cause, TransportError | TimeoutError):
                     # The server no longer supports this era: allow the other one.
@@ -450,13 +466,10 @@ class Upstream:
         while self._unsent:  # before any request: waiting calls resume in a later iteration of the loop
             self.notify(*self._unsent.popleft())
         self.in_flight.reset()
-        if self._level is not None and not self.is_stateless:
-            self.run_in_background(self._set_level())
-        if self._subscriptions:
-            self.run_in_background(self._resubscribe())
+        self._restore()
         self._handler.state_changed(self)
         if was_ready:
-            logger.warning("the upstream server is ready again")
+            logger.warning("the upstream server %s is ready again", self._target.name)
             self._handler.reconnected(self)
 
     def _schedule_replacement(self) -> None:

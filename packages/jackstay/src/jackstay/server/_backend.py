@@ -1,4 +1,4 @@
-"""Backends: the state that the workers of a server share, in one object: sessions, events and the change bus.
+"""Backends: the state that the workers of a server share, in one object: sessions, events, the bus and limits.
 
 `jackstay.testing.backend_suite` has tests for implementations. The default is the memory of one process.
 """
@@ -12,6 +12,7 @@ from jackstay.server._changes import BusLink, ChangeBus, ChangeListener, MemoryC
 from jackstay.server._lifetime import Lifetime
 
 if TYPE_CHECKING:
+    from jackstay.server._middleware import MiddlewareStore
     from jackstay.server.http import EventStore, SessionStore
 
 
@@ -30,6 +31,10 @@ class Backend(Protocol):
     def changes(self) -> ChangeBus:
         """The bus between the workers."""
 
+    @property
+    def limits(self) -> "MiddlewareStore":
+        """The counters of rate limits and the results of caches, unless they have a `store` of their own."""
+
     async def open(self, name: str) -> None:
         """Connect. Servers with the same name share their state. Raises: UsageError if it can never work."""
 
@@ -41,6 +46,7 @@ class MemoryBackend:
     """A backend in the memory of one process."""
 
     def __init__(self) -> None:
+        from jackstay.server._middleware import MemoryMiddlewareStore  # noqa: PLC0415  # few servers have both
         from jackstay.server.http import (  # noqa: PLC0415  # a server over stdio does not load them
             MemoryEventStore,
             MemorySessionStore,
@@ -49,6 +55,7 @@ class MemoryBackend:
         self.sessions = MemorySessionStore()
         self.events = MemoryEventStore()
         self.changes = MemoryChanges()
+        self.limits = MemoryMiddlewareStore()
 
     def __repr__(self) -> str:
         return f"<MemoryBackend {self.sessions!r} {self.events!r} {self.changes!r}>"

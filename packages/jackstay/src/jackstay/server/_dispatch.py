@@ -34,6 +34,7 @@ from jackstay.server._tools import ToolEntry
 from jackstay.types import DECODE_ERRORS, Body, decode
 
 if TYPE_CHECKING:
+    from jackstay.server._backend import Backend
     from jackstay.server._completions import CompletionEntry
     from jackstay.server._depends import Dependencies
     from jackstay.server._input_required import InputRounds, KeyRing
@@ -126,8 +127,12 @@ class Dispatch:
         key_ring: "Callable[[], KeyRing]",
         round_timeout: float,
         on_invalid_arguments: OnInvalidArguments | None = None,
+        name: str = "",
+        backend: "Backend | None" = None,
     ) -> None:
         self.catalogue = catalogue
+        self.name = name
+        self.backend = backend
         self.pool = pool
         self.middleware: tuple[Middleware, ...] = ()
         self._key_ring = key_ring

@@ -1,7 +1,7 @@
 """Ready-made middleware: rate limits, a cache of results, a size limit, timing, logging and retries.
 
-Counters and cached results are in a `MiddlewareStore`. The default is in memory and bounded; one that several
-processes share makes limits and caches common to them.
+Counters and cached results are in a `MiddlewareStore`: the given one, else that of the server's backend, which all
+workers share, else one in memory, which is bounded.
 """
 
 import asyncio
@@ -99,7 +99,19 @@ class MemoryMiddlewareStore:
         self._size -= len(value)
 
 
-class RateLimit(Hooks):
+class _Stored(Hooks):
+    """Middleware with a store."""
+
+    def __init__(self, store: MiddlewareStore | None) -> None:
+        self._store = store
+        self._memory = MemoryMiddlewareStore()
+
+    def _store_of(self, ctx: Context) -> MiddlewareStore:
+        backend = ctx._dispatch.backend
+        return self._store or (self._memory if backend is None else backend.limits)
+
+
+class RateLimit(_Stored):
     """Allow `limit` requests in `per` seconds: for each principal, tool or address, or by a function of the context.
 
     Callers without authentication are counted by address. `by="tool"` counts tool calls only. A function returns the
@@ -119,19 +131,18 @@ class RateLimit(Hooks):
         _check_number("per", per)
         if not callable(by) and by not in _KEYS:
             raise UsageError(f"by must be 'principal', 'tool', 'address' or a function, not {by!r}", path="by")
+        super().__init__(store)
         self._limit = limit
         self._per = per
         self._key = by if callable(by) else _KEYS[by]
         self._name = getattr(by, "__qualname__", by)
-        self._store = store or MemoryMiddlewareStore()
 
     async def on_request(self, ctx: Context, call_next: Next) -> bytes:
         """Count the request."""
         key = self._key(ctx)
         if key:
-            number, left = await self._store.increment(
-                f"rate:{self._name}:{self._limit}:{self._per:g}:{key}", self._per
-            )
+            name = f"rate:{ctx._dispatch.name}:{self._name}:{self._limit}:{self._per:g}:{key}"
+            number, left = await self._store_of(ctx).increment(name, self._per)
             if number > self._limit:
                 wait = math.ceil(left)
                 message = f"rate limit of {self._limit} requests in {self._per:g} s exceeded; retry in {wait} s"
@@ -139,7 +150,7 @@ class RateLimit(Hooks):
         return await call_next()
 
 
-class ResponseCache(Hooks):
+class ResponseCache(_Stored):
     """Return the result of an equal tool call of the last `ttl` seconds again.
 
     Applies to tools with `read_only=True`, or to `tools`. Each caller (principal, scopes and claims) has its own
@@ -157,22 +168,23 @@ class ResponseCache(Hooks):
         _check_number("ttl", ttl)
         if isinstance(tools, str):
             raise UsageError(f"tools must be a collection of names, not {tools!r}", path="tools")
+        super().__init__(store)
         self._ttl = ttl
         self._tools = None if tools is None else frozenset(tools)
         self._is_shared = shared
-        self._store = store or MemoryMiddlewareStore()
 
     async def on_request(self, ctx: Context, call_next: Next) -> bytes:
         """Look up the result, or store it."""
         key = self._key(ctx) if ctx.method == "tools/call" else ""
         if not key:
             return await call_next()
-        found = await self._store.get(key)
+        store = self._store_of(ctx)
+        found = await store.get(key)
         if found is not None:
             return found
         encoded = await call_next()
         if _read_outcome(encoded) == _Outcome():
-            await self._store.set(key, encoded, self._ttl)
+            await store.set(key, encoded, self._ttl)
         return encoded
 
     def _key(self, ctx: Context) -> str:
@@ -183,7 +195,7 @@ class ResponseCache(Hooks):
         if not (name in self._tools if self._tools is not None else _is_repeatable(ctx, name, read_only=True)):
             return ""
         caller = None if self._is_shared else [ctx.principal, sorted(ctx.scopes), dict(ctx.claims)]
-        parts = [ctx.version, name, params.get("arguments") or {}, caller]
+        parts = [ctx._dispatch.name, ctx.version, name, params.get("arguments") or {}, caller]
         text = json.dumps(parts, sort_keys=True, default=str)
         return f"result:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
 

@@ -91,8 +91,7 @@ class Mount:
         self.blocks = {kind: host.catalogue.reserve(kind, MAX_ENTRIES) for kind in Kind}
         # Returns whether a tool, by its original name, is part of the host. None: all are.
         self.allows: Callable[[str], bool] | None = None
-        # How entries are changed. None: only by the prefix.
-        self.table: Table | None = None
+        self.table: Table | None = None  # see `transform()`
         # How the arguments of a tool are changed, by its name at the host.
         self.plans: dict[str, Plan] = {}
         # Name or URI at the host -> that of the mounted server. Those of a server that is down are kept.
@@ -182,6 +181,10 @@ class Mount:
             if plan is not None:
                 self.plans[key] = plan
         return make_entry(kind, members, key, mount=self, original=original, like=entry)
+
+    def transform(self, transforms: Transforms | None) -> None:
+        """Change entries by this table; None: only by the prefix. Raises: UsageError."""
+        self.table = Table(transforms) if transforms else None
 
     def name_of(self, name: str) -> str:
         """Return the name at the host."""
@@ -529,14 +532,13 @@ class Mounts:
 
 def make_mounts(host: Server, other: Mountable, prefix: str, transforms: Transforms | None = None) -> list[Mount]:
     """Return the mounts for what `Server.mount()` accepts. Raises: UsageError."""
-    table = None if transforms is None else Table(transforms)
     found: list[tuple[str, str, Any]] = [(prefix, SEPARATOR, other)]
     if not hasattr(other, "_make_mount"):
         # The client and the proxy are layers above this one. They are loaded only if something elsewhere is mounted.
         found = import_module("jackstay.proxy").proxies_for(other, prefix, SEPARATOR)
     mounts: list[Mount] = [server._make_mount(host, full_prefix, separator) for full_prefix, separator, server in found]
     for mount in mounts:
-        mount.table = table
+        mount.transform(transforms)
     return mounts
 
 
@@ -546,8 +548,6 @@ def mount_servers(host: Server, mounts: Iterable[Mount]) -> None:
         host._mounts = Mounts(host)
         if "_dispatch" in host.__dict__:
             host._mounts.install(host._dispatch)
-            if host._views is not None:
-                host._views.install(host._dispatch)  # rules of visibility apply to mounted entries, too
             if host._views is not None:  # which entries a caller sees is decided first
                 host._views.install(host._dispatch)
     for mount in mounts:

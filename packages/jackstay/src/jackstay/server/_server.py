@@ -197,6 +197,8 @@ class Server:
             key_ring=self._key_ring,
             round_timeout=self.options.round_timeout,
             on_invalid_arguments=self._on_invalid_arguments,
+            name=self.options.name,
+            backend=self._backend,
         )
 
     @property
