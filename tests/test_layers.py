@@ -36,7 +36,7 @@ MAP: dict[str, tuple[str, ...]] = {
     # The store suites check interfaces of the server and of the authorizers.
     "testing": (*CARRIERS, "server", "oauth"),
     "models": (*CARRIERS, "client"),
-    "shell": ("lazy", "errors"),
+    "shell": ("lazy", "errors", "extras"),
     "proxy": (*CARRIERS, "client", "server"),
     "cli": (*CARRIERS, "client", "server", "oauth", "proxy", "shell", "testing"),
     "sync": (*CARRIERS, "client", "models"),
@@ -92,6 +92,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "client": ("jsonschema", "msgspec", "referencing"),
     "server": ("h11", "httptools", "joserfc", "jsonschema", "msgspec", "referencing", "uvicorn", "uvloop"),
     "openapi": ("httpx", "msgspec", "yaml"),
+    "shell": ("yaml",),
     "testing": ("msgspec",),
     "oauth": ("joserfc", "msgspec"),
     "models": ("msgspec",),

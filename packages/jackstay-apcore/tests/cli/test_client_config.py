@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from apcore_mcp.cli._client_config import CONFIG_FILES, client_config
+from apcore_mcp.cli._client_config import client_config
 from apcore_mcp.cli._flags import CLIENTS, read
+from jackstay.shell import HOSTS
 
 
 def config(client: str, *arguments: str) -> Any:
     return json.loads(client_config(client, read(arguments, {}), ["/m"], ["/b"]))
 
 
-def test_every_client_has_a_config_file() -> None:
-    assert tuple(CONFIG_FILES) == CLIENTS
+def test_every_host_is_a_client() -> None:
+    assert tuple(host.name for host in HOSTS) == CLIENTS
 
 
 def test_stdio_config() -> None:
@@ -35,7 +36,10 @@ def test_stdio_config() -> None:
 
 
 HTTP_CONFIGS: list[tuple[str, Any]] = [
-    ("claude-desktop", {"command": "npx", "args": ["-y", "mcp-remote", "http://127.0.0.1:8000/mcp"]}),
+    (
+        "claude-desktop",
+        {"command": sys.executable, "args": ["-m", "jackstay", "proxy", "http://127.0.0.1:8000/mcp"]},
+    ),
     ("claude-code", {"type": "http", "url": "http://127.0.0.1:8000/mcp"}),
     ("cursor", {"url": "http://127.0.0.1:8000/mcp"}),
     ("windsurf", {"serverUrl": "http://127.0.0.1:8000/mcp"}),

@@ -4,22 +4,15 @@ The command and the directories are absolute paths, because programs started fro
 working directory than a shell.
 """
 
-import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from apcore_mcp.cli._flags import FLAGS, Flag
-
-# The configuration file of each client.
-CONFIG_FILES = {
-    "claude-desktop": "claude_desktop_config.json (Settings, Developer, Edit Config)",
-    "claude-code": ".mcp.json in the project, or: claude mcp add-json NAME 'JSON'",
-    "cursor": "~/.cursor/mcp.json, or .cursor/mcp.json in the project",
-    "vscode": ".vscode/mcp.json in the project",
-    "windsurf": "~/.codeium/windsurf/mcp_config.json",
-}
+from jackstay.shell import HostedServer, changed_text, find_host, to_entry
 
 # Flags that are not part of the command that starts the server.
 _OMITTED = (
@@ -29,27 +22,20 @@ _OMITTED = (
 
 
 def client_config(client: str, args: Namespace, directories: Sequence[str], bindings: Sequence[str]) -> str:
-    """Return the JSON for a client."""
+    """Return the configuration for a client, in the format of its file."""
+    host = find_host(client)
     if args.transport == "stdio":
-        server: dict[str, Any] = {
-            "command": sys.executable,
-            "args": ["-m", "apcore_mcp", *_arguments(args, directories, bindings)],
-        }
+        server = HostedServer((sys.executable, "-m", "apcore_mcp", *_arguments(args, directories, bindings)))
+        entry = to_entry(host, args.name, server)
     else:
         path = "/sse" if args.transport == "sse" else "/mcp"
-        host = "127.0.0.1" if args.host in ("0.0.0.0", "::") else args.host  # noqa: S104  # compared with
-        host = f"[{host}]" if ":" in host else host
-        server = {"url": f"http://{host}:{args.port}{path}"}
-    if client in ("vscode", "claude-code"):
-        kind = {"stdio": "stdio", "sse": "sse"}.get(args.transport, "http")
-        server = {"type": kind, **server}
-    elif client == "windsurf" and "url" in server:
-        server = {"serverUrl": server["url"]}
-    elif client == "claude-desktop" and "url" in server:
-        # Claude Desktop only starts programs; mcp-remote connects stdio to HTTP.
-        server = {"command": "npx", "args": ["-y", "mcp-remote", server["url"]]}
-    key = "servers" if client == "vscode" else "mcpServers"
-    return json.dumps({key: {args.name: server}}, indent=2, ensure_ascii=False)
+        address = "127.0.0.1" if args.host in ("0.0.0.0", "::") else args.host  # noqa: S104  # compared with
+        address = f"[{address}]" if ":" in address else address
+        entry = to_entry(host, args.name, HostedServer(url=f"http://{address}:{args.port}{path}"))
+        if args.transport == "sse" and "type" in entry:
+            entry["type"] = "sse"
+    text: str = changed_text(host, Path(os.devnull), args.name, entry)[1]
+    return text.rstrip()
 
 
 def _arguments(args: Namespace, directories: Sequence[str], bindings: Sequence[str]) -> list[str]:
@@ -70,4 +56,4 @@ def _to_arguments(flag: Flag, value: Any) -> list[str]:
     return [] if value in (None, flag.default) else [flag.flag, value]
 
 
-__all__ = ["CONFIG_FILES", "client_config"]
+__all__ = ["client_config"]

@@ -18,7 +18,7 @@ from jackstay.shell import CommandParser
 # The prefix of the environment variables.
 PREFIX: Final = "APCORE_MCP_"
 
-CLIENTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")
+CLIENTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "gemini", "codex", "goose", "zed")
 SHAPES: Final = ("openai", "openai-responses", "anthropic")
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -97,7 +97,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
             Flag("strict", "", "with --export: schemas for strict mode"),
             Flag("embed-annotations", "", "with --export: annotations in descriptions"),
             Flag(
-                "print-config", "CLIENT", "for claude-desktop, claude-code, cursor, vscode or windsurf", choices=CLIENTS
+                "print-config", "CLIENT", f"for {', '.join(CLIENTS[:-1])} or {CLIENTS[-1]}", choices=CLIENTS
             ),
             Flag("print-completion", "SHELL", "a completion script for bash, zsh or fish", choices=SHELLS),
         ),

@@ -189,9 +189,11 @@ def _print_export(loaded: "LoadedModules", args: Namespace) -> int:
 
 
 def _print_config(args: Namespace, directories: list[Path], bindings: list[Path]) -> int:
-    from apcore_mcp.cli._client_config import CONFIG_FILES, client_config  # noqa: PLC0415  # only for this flag
+    from apcore_mcp.cli._client_config import client_config  # noqa: PLC0415  # only for this flag
+    from jackstay.shell import find_host  # noqa: PLC0415
 
-    print(f"For {CONFIG_FILES[args.print_config]}:", file=sys.stderr)
+    host = find_host(args.print_config)
+    print(f"For {host.title}, in {host.path()}:", file=sys.stderr)
     print(client_config(args.print_config, args, [*map(str, directories)], [*map(str, bindings)]))
     return 0
 

@@ -64,6 +64,14 @@ COMMANDS = (
         "jackstay.cli._gateway",
         has_server=False,
     ),
+    CommandRow("install", "add a server to a host such as Claude Desktop or Cursor", "jackstay.cli._install"),
+    CommandRow("uninstall", "remove a server from a host", "jackstay.cli._uninstall", has_server=False),
+    CommandRow(
+        "discover",
+        "list the servers of the hosts on this machine and check them",
+        "jackstay.cli._discover",
+        has_server=False,
+    ),
     CommandRow(
         "states",
         "print the state machines of the protocol",

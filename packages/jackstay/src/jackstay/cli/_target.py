@@ -127,7 +127,7 @@ def _from_url(url: str, arguments: Namespace) -> SelectedServer:
     """Return the server at a URL, with the headers of the command line."""
     from jackstay.transport.http import http  # noqa: PLC0415  # only for HTTP
 
-    headers = [_header(line) for line in arguments.header]
+    headers = [parse_header(line) for line in arguments.header]
     target = http(url, headers=headers, ca=arguments.ca)
     return _with_login(target, url.partition("?")[0], arguments)
 
@@ -143,7 +143,7 @@ def _with_login(target: "StdioTarget | HttpTarget", display: str, arguments: Nam
     return SelectedServer(target, display, sign_in)
 
 
-def _header(line: str) -> tuple[str, str]:
+def parse_header(line: str) -> tuple[str, str]:
     """Return name and value with variables expanded. Raises: UsageError, which never contains the value."""
     name, colon, value = line.partition(":")
     if not colon or not name.strip():
@@ -156,6 +156,22 @@ def _header(line: str) -> tuple[str, str]:
         return value
 
     return name.strip(), re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", expand, value.strip())
+
+
+def parse_environment(words: list[str]) -> dict[str, str]:
+    """Return the variables of `--env NAME[=VALUE]`. Raises: UsageError, which never contains a value."""
+    variables: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name:
+            raise UsageError("--env expects NAME or NAME=VALUE", path="--env")
+        if not equals:
+            found = os.environ.get(name)
+            if found is None:
+                raise UsageError(f"--env: the environment variable {name!r} is not set", path="--env")
+            value = found
+        variables[name] = value
+    return variables
 
 
 def _reject_url_options(arguments: Namespace) -> None:

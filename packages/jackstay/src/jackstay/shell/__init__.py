@@ -1,4 +1,4 @@
-"""Helpers for command-line programs: entry point, signals, argument parser, shell completion.
+"""Helpers for command-line programs: entry point, signals, parser, shell completion, files of MCP hosts.
 
 Shared by the `jackstay`, `apcore-mcp` and `procontext` commands. It imports as little as possible: until a command has
 installed its signal handlers, Ctrl-C prints a traceback.
@@ -11,6 +11,9 @@ __all__, __getattr__, __dir__ = attach(
     {
         "._entry_point": "run_command",
         "._grammar": "Command Option Program Value command_from_parser value_from_metavar",
+        "._hosts": (
+            "HOSTS Host HostedServer changed_text deep_link find_host from_entry servers_in to_entry write_config"
+        ),
         "._parser": "CommandParser",
         "._scripts": "SHELLS completion_script",
         "._signals": "cancel_on_signal",

@@ -1,0 +1,267 @@
+"""The programs that use MCP servers (hosts): where each keeps its servers, and how an entry is written.
+
+The facts are from the documentation of each program. A file is only changed after the change was verified, and the
+previous file is kept beside it.
+"""
+
+import base64
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from jackstay.errors import UsageError, did_you_mean
+from jackstay.shell._config_text import Entry, change_entry, read_text
+
+BACKUP_SUFFIX = ".jackstay-backup"
+
+
+class HostedServer(NamedTuple):
+    """A server as a host starts or reaches it: a command with its environment, or a URL with its headers."""
+
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = MappingProxyType({})
+    url: str = ""
+    headers: Mapping[str, str] = MappingProxyType({})
+
+
+class Host(NamedTuple):
+    """One host. `paths` are by platform (`linux`, `darwin`, `win32`); `~` and `%APPDATA%` are expanded."""
+
+    name: str
+    title: str
+    paths: Mapping[str, str]
+    section: str = "mcpServers"
+    form: str = "json"
+    # The file in the directory of a project, if the host reads one.
+    project: str = ""
+    # The member that has the URL; empty if the host only starts programs.
+    url_key: str = "url"
+    # Whether an entry has a member `type` with `stdio` or `http`.
+    has_type: bool = False
+
+    def path(self, *, in_project: bool = False) -> Path:
+        """Return the file. Raises: UsageError if the host has none for a project or for this platform."""
+        if in_project:
+            if not self.project:
+                raise UsageError(f"{self.title} has no file for a project; leave out --project", path="--project")
+            return Path(self.project).absolute()
+        platform = sys.platform if sys.platform in self.paths else "linux"
+        text = self.paths[platform].replace("%APPDATA%", os.environ.get("APPDATA", "~/AppData/Roaming"))
+        config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+        return Path(text.replace("~/.config", config, 1)).expanduser()
+
+
+def _everywhere(path: str) -> dict[str, str]:
+    return {"linux": path}
+
+
+def _by_platform(name: str) -> dict[str, str]:
+    return {
+        "linux": f"~/.config/{name}",
+        "darwin": f"~/Library/Application Support/{name}",
+        "win32": f"%APPDATA%/{name}",
+    }
+
+
+# The supported hosts.
+HOSTS = (
+    Host("claude-desktop", "Claude Desktop", _by_platform("Claude/claude_desktop_config.json"), url_key=""),
+    Host("claude-code", "Claude Code", _everywhere("~/.claude.json"), project=".mcp.json", has_type=True),
+    Host("cursor", "Cursor", _everywhere("~/.cursor/mcp.json"), project=".cursor/mcp.json"),
+    Host(
+        "vscode",
+        "VS Code",
+        _by_platform("Code/User/mcp.json"),
+        section="servers",
+        project=".vscode/mcp.json",
+        has_type=True,
+    ),
+    Host("windsurf", "Windsurf", _everywhere("~/.codeium/windsurf/mcp_config.json"), url_key="serverUrl"),
+    Host(
+        "gemini",
+        "Gemini CLI",
+        _everywhere("~/.gemini/settings.json"),
+        project=".gemini/settings.json",
+        url_key="httpUrl",
+    ),
+    Host("codex", "Codex CLI", _everywhere("~/.codex/config.toml"), section="mcp_servers", form="toml"),
+    Host(
+        "goose",
+        "Goose",
+        {**_everywhere("~/.config/goose/config.yaml"), "win32": "%APPDATA%/Block/goose/config/config.yaml"},
+        section="extensions",
+        form="yaml",
+        url_key="uri",
+    ),
+    Host(
+        "zed",
+        "Zed",
+        {**_everywhere("~/.config/zed/settings.json"), "win32": "%APPDATA%/Zed/settings.json"},
+        section="context_servers",
+        project=".zed/settings.json",
+    ),
+)
+
+
+def find_host(name: str) -> Host:
+    """Return the host of that name. Raises: UsageError that suggests one."""
+    for host in HOSTS:
+        if host.name == name:
+            return host
+    names = [host.name for host in HOSTS]
+    raise UsageError(
+        f"unknown host {name!r}{did_you_mean(name, names) or ';'} supported hosts: {', '.join(names)}", path="HOST"
+    )
+
+
+def to_entry(host: Host, name: str, server: HostedServer) -> Entry:
+    """Return the entry of a server in the file of a host."""
+    if server.url and not host.url_key:
+        # The host only starts programs: our proxy connects it to the URL.
+        server = HostedServer((sys.executable, "-m", "jackstay", "proxy", *_header_options(server), server.url))
+    entry: Entry
+    if host.name == "goose":
+        start: Entry = (
+            {"type": "streamable_http", "uri": server.url, "headers": dict(server.headers), "envs": {}}
+            if server.url
+            else {
+                "type": "stdio",
+                "cmd": server.command[0],
+                "args": list(server.command[1:]),
+                "envs": dict(server.environment),
+            }
+        )
+        return {"name": name, "enabled": True, "timeout": 300, **start}
+    if server.url:
+        entry = {"type": "http"} if host.has_type else {}
+        entry[host.url_key] = server.url
+        if server.headers:
+            entry["http_headers" if host.form == "toml" else "headers"] = dict(server.headers)
+        return entry
+    entry = {"type": "stdio"} if host.has_type else {}
+    entry |= {"command": server.command[0], "args": list(server.command[1:])}
+    if server.environment:
+        entry["env"] = dict(server.environment)
+    return entry
+
+
+def _header_options(server: HostedServer) -> list[str]:
+    return [word for name, value in server.headers.items() for word in ("--header", f"{name}: {value}")]
+
+
+def from_entry(entry: Any) -> HostedServer | None:
+    """Return the server of an entry, or None if it is not a server that is on."""
+    if not isinstance(entry, dict) or entry.get("disabled") is True or entry.get("enabled") is False:
+        return None
+    command: Any = entry.get("command", entry.get("cmd"))
+    arguments = entry.get("args") or []
+    environment, headers = entry.get("env", entry.get("envs")) or {}, entry.get("headers") or {}
+    if isinstance(command, dict):  # Zed, older files
+        command, arguments = command.get("path"), command.get("args") or []
+    if isinstance(command, str) and isinstance(arguments, list):
+        return HostedServer(
+            (command, *map(str, arguments)), {str(key): str(value) for key, value in environment.items()}
+        )
+    for key in ("url", "httpUrl", "serverUrl", "uri"):
+        if isinstance(entry.get(key), str):
+            return HostedServer(url=entry[key], headers={str(name): str(value) for name, value in headers.items()})
+    return None
+
+
+def deep_link(host: Host, name: str, server: HostedServer) -> str:
+    """Return the link that installs the server when it is opened, or an empty string."""
+    entry = to_entry(host, name, server)
+    if host.name == "cursor":
+        config = base64.b64encode(json.dumps(entry, separators=(",", ":")).encode()).decode()
+        query = f"name={quote(name, safe='')}&config={quote(config, safe='')}"
+        return f"cursor://anysphere.cursor-deeplink/mcp/install?{query}"
+    if host.name == "vscode":
+        return f"vscode:mcp/install?{quote(json.dumps({'name': name, **entry}, separators=(',', ':')), safe='')}"
+    return ""
+
+
+def servers_in(host: Host, path: Path) -> dict[str, Entry]:
+    """Return the entries of a host's file; empty if there is no file. Raises: UsageError for an invalid file."""
+    try:
+        section = read_text(_read(path), host.form).get(host.section)
+    except ValueError as error:
+        raise UsageError(f"cannot read {path}: {error}", path=str(path)) from None
+    return section if isinstance(section, dict) else {}
+
+
+def changed_text(host: Host, path: Path, name: str, entry: Entry | None) -> tuple[str, str]:
+    """Return the text of a host's file before and after the change of one entry.
+
+    Raises: UsageError if the file cannot be read, or not be changed without changing anything else.
+    """
+    before = _read(path)
+    try:
+        return before, change_entry(before, host.form, host.section, name, entry)
+    except ValueError as error:
+        what = "" if entry is None else f"; add it by hand: {json.dumps({name: entry}, ensure_ascii=False)}"
+        raise UsageError(f"cannot change {path}: {error}{what}", path=str(path)) from None
+
+
+def write_config(path: Path, before: str, after: str) -> Path | None:
+    """Replace the file at once and keep the previous one. Return the path of the copy; None if there was no file.
+
+    Raises: UsageError if the file has changed meanwhile or cannot be written.
+    """
+    target = path.resolve()  # a link stays a link
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if _read(target) != before:
+            raise UsageError(f"{path} was changed by another program meanwhile; nothing was written, try again")
+        backup = None
+        if target.exists():
+            backup = target.with_name(target.name + BACKUP_SUFFIX)
+            _replace(backup, before, target.stat().st_mode)
+        _replace(target, after, target.stat().st_mode if backup is not None else 0o600)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}", path=str(path)) from error
+    return backup
+
+
+def _replace(path: Path, text: str, mode: int) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(mode & 0o777)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return file.read().removeprefix("\ufeff")
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise UsageError(f"cannot read {path}: {reason}", path=str(path)) from None
+
+
+__all__ = [
+    "HOSTS",
+    "Host",
+    "HostedServer",
+    "changed_text",
+    "deep_link",
+    "find_host",
+    "from_entry",
+    "servers_in",
+    "to_entry",
+    "write_config",
+]
