@@ -402,6 +402,59 @@ async def touch(uri: str) -> str:
     return "touched"
 
 
+# --- tasks ------------------------------------------------------------------------------------------------------------
+
+
+@server.tool
+async def greet(name: str) -> str:
+    """Greets at once: never a task."""
+    return f"Hello, {name}!"
+
+
+@server.tool(task=True)
+async def slow_compute(seconds: float, label: str = "") -> str:
+    """Takes so many seconds, in the background if the client supports tasks."""
+    await asyncio.sleep(seconds)
+    return f"Computed {label} in {seconds:g} s."
+
+
+@server.tool(task="required")
+async def failing_job() -> str:
+    """Fails after a while. Only for clients that support tasks."""
+    await asyncio.sleep(PAUSE)
+    raise ToolError("This job fails intentionally.")
+
+
+@server.tool(task=True)
+async def protocol_error_job() -> str:
+    """Ends with a JSON-RPC error."""
+    raise JsonRpcError(-32603, "This job ends with a protocol error intentionally.")
+
+
+@server.tool(task=True)
+async def confirm_delete(ctx: Context, filename: str = "") -> str:
+    """Requires a confirmation while it runs."""
+    confirmed = await ctx.elicit(f"Delete {filename}?", Confirmation)
+    return f"{'Deleted' if confirmed.is_accepted else 'Kept'} {filename}."
+
+
+@server.tool(task=True)
+async def multi_input(ctx: Context) -> str:
+    """Requires two inputs at the same time while it runs."""
+    name, consent = await asyncio.gather(
+        ctx.elicit("What is your name?", Name, key="name"), ctx.elicit("May I continue?", Confirmation, key="consent")
+    )
+    return f"{name.content} {consent.content}"
+
+
+@server.tool(task="deferred")
+async def test_tool_with_task(ctx: Context) -> str:
+    """Requires a name first, then runs in the background."""
+    named = await ctx.elicit("What is your name?", Name, key="user_name")
+    await ctx.background()
+    return f"Hello, {named.content['name'] if named.content else 'nobody'}!"
+
+
 # --- resources --------------------------------------------------------------------------------------------------------
 
 

@@ -29,9 +29,10 @@ MAP: dict[str, tuple[str, ...]] = {
     "types": ("lazy", "errors"),
     "protocol": ("version", "lazy", "errors", "types"),
     "transport": (*RULES, "extras"),
-    "client": CARRIERS,
+    "extensions": RULES,
+    "client": (*CARRIERS, "extensions"),
     "openapi": (*RULES, "extras"),
-    "server": (*CARRIERS, "openapi"),
+    "server": (*CARRIERS, "extensions", "openapi"),
     "oauth": CARRIERS,
     # The store suites check interfaces of the server and of the authorizers.
     "testing": (*CARRIERS, "server", "oauth"),

@@ -19,7 +19,7 @@ PAGES = {
     "openapi.md": "openapi_server.py",
 }
 # Pages whose blocks are complete programs and tests, which tests/test_docs.py runs.
-COMPLETE = ("dependency-injection.md", "gateway.md", "testing.md")
+COMPLETE = ("dependency-injection.md", "extensions.md", "gateway.md", "tasks.md", "testing.md")
 FOLDER = ROOT / "docs" / "guides"
 
 

@@ -29,6 +29,7 @@ __all__, __getattr__, __dir__ = attach(
         "._server": "Server find_server",
         "._task_sqlite": "SqliteTaskStore",
         "._task_store": "MemoryTaskStore TaskRecord TaskState TaskStore",
+        "._tasks": "Tasks",
         "._telemetry": "EVENTS Fields Listener",
         "._tracing": "trace_requests",
         "._transforms": "Argument Transform Transforms",

@@ -417,6 +417,18 @@ class Context:
         self._once[key] = msgspec.json.decode(encoded)
         return self._once[key]  # type: ignore[return-value]  # documented: the JSON form of it
 
+    async def background(self) -> None:
+        """Run the rest of this call as a task, if the tool has `task="deferred"` and the client supports tasks.
+
+        What the handler did before is done in the request, with input from the user if it needs any. The call then
+        returns a task, and the handler runs again from the start in the background (see `once`); there, and for clients
+        without tasks, this returns at once.
+        """
+        if (id(self._connection), self._serial) in self._dispatch.deferrable:
+            rounds = self.rounds()
+            assert rounds is not None  # of a tool and of the stateless era
+            rounds.defer()
+
     def wait(self, request: Coroutine[Any, Any, R]) -> R:
         """Wait for `ctx.elicit(...)`, `ctx.sample(...)` and so on in a blocking function, and return the result.
 

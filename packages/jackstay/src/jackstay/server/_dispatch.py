@@ -8,6 +8,7 @@ handlers are translated here: the messages of `ToolError` and similar reach the 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -118,6 +119,9 @@ class _InputResponses(msgspec.Struct, frozen=True):
 
 class Dispatch:
     """Serves the requests of every connection of one server."""
+
+    # The connections (by `id()`) and serials of the requests that `ctx.background()` may turn into tasks.
+    deferrable: AbstractSet[tuple[int, int]] = frozenset()
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ import os
 import time
 from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -38,6 +38,9 @@ RESPONSE_TYPES: Mapping[str, type[Body]] = {
     "sampling/createMessage": CreateMessageResult,
     "roots/list": ListRootsResult,
 }
+
+# The result of a round after which the call is to be run as a task. It is not sent.
+DEFERRED: Final = b'{"resultType":"task","requestState":%b}'
 
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_", b"+/")
@@ -124,6 +127,7 @@ class InputRounds:
         self._timeout = timeout
         self._at = 0
         self._pending: dict[str, tuple[str, bytes]] = {}
+        self._is_deferred = False
         self._state = RequestState(bound, 0.0, 0, [], {})
         # Responses without a state: from a client that knows the key in advance, or that lost the state. Nothing binds
         # them to a request, so they are only used for keys that the handler chose.
@@ -140,7 +144,12 @@ class InputRounds:
     @property
     def needs_input(self) -> bool:
         """True if this round ends with an `input_required` result."""
-        return bool(self._pending)
+        return bool(self._pending) or self._is_deferred
+
+    def defer(self) -> NoReturn:
+        """End the round: the rest of the call is to be run as a task (`_tasks`)."""
+        self._is_deferred = True
+        raise InputRequired
 
     def _open(self, state: str, bound: str) -> RequestState:
         data = self._key_ring.verify(state) if len(state) <= 2 * MAX_STATE_BYTES else None
@@ -213,6 +222,8 @@ class InputRounds:
         signed = self._key_ring.sign(msgspec.json.encode(state))
         if len(signed) > MAX_STATE_BYTES:
             raise JsonRpcError(ErrorCode.INTERNAL_ERROR, f"requestState would exceed {MAX_STATE_BYTES} bytes")
+        if self._is_deferred and not self._pending:
+            return DEFERRED % encode_json(signed)
         requests = b",".join(
             b'%b:{"method":%b,"params":%b}' % (encode_json(key), encode_json(method), params)
             for key, (method, params) in self._pending.items()
@@ -221,6 +232,16 @@ class InputRounds:
             requests,
             encode_json(signed),
         )
+
+
+def resign(signed: str, source: KeyRing, target: KeyRing, expires: float) -> str:
+    """Return the state with another signature and expiry. Raises: JsonRpcError, if the signature is not of `source`."""
+    data = source.verify(signed)
+    if data is None:
+        raise _invalid_state("not created by this server, or modified")
+    state = _read_state(data)
+    state.expires = expires
+    return target.sign(msgspec.json.encode(state))
 
 
 def _read_response(method: str, response: Json) -> str | None:

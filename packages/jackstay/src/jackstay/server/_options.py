@@ -1,14 +1,17 @@
 """The options of `Server(...)`: those of connections, and its own."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import jackstay.protocol.server as core
 from jackstay import types
 from jackstay.errors import Json
-from jackstay.protocol import METHODS, MIN_SECONDS, Setting, refuse_unknown, with_tuples
+from jackstay.protocol import METHODS, MIN_SECONDS, Era, Setting, refuse_unknown, with_tuples
 from jackstay.server._entries import IconLike, read_icons
 from jackstay.server._pool import THREADS
+
+if TYPE_CHECKING:
+    from jackstay.server._extensions import Extensions
 
 # The capabilities that a server can declare before anything is registered.
 CAPABILITIES = ("tools", "resources", "prompts", "completions")
@@ -21,7 +24,7 @@ for _row in METHODS.values():
         _DECLARATIONS[_name][_flag] = True
 
 # The parameters of `Server()` that are not options.
-_OTHER_PARAMETERS = ("lifespan", "middleware", "on_invalid_arguments", "changes")
+_OTHER_PARAMETERS = ("lifespan", "middleware", "on_invalid_arguments", "changes", "backend", "extensions")
 
 
 def _is_text(value: object) -> bool:
@@ -69,12 +72,21 @@ class Options(core.ConnectionOptions, frozen=True, kw_only=True):
         super().__post_init__()
         self.for_core(frozenset())
 
-    def for_core(self, capabilities: frozenset[str]) -> "core.ServerOptions":
-        """Return the options of the protocol core for a server with these capabilities."""
+    def for_core(self, capabilities: frozenset[str], extensions: "Extensions | None" = None) -> "core.ServerOptions":
+        """Return the options of the protocol core for a server with these capabilities and extensions."""
         declared: dict[str, Json] = {name: _DECLARATIONS[name] for name in CAPABILITIES if name in capabilities}
+        declared["logging"] = {}
+        added: dict[str, Any] = {}
+        stateless = declared
+        if extensions is not None:
+            stateless = {**declared, "extensions": extensions.declared(Era.STATELESS)}
+            if in_handshake := extensions.declared(Era.HANDSHAKE):
+                declared["extensions"] = in_handshake
+            added = {"stateless_capabilities": types.encode_json(stateless), "methods": extensions.methods()}
         return core.ServerOptions(
             server_info=types.encode_json(self.implementation),
-            capabilities=types.encode_json({**declared, "logging": {}}),
+            capabilities=types.encode_json(declared),
+            **added,
             **{name: getattr(self, name) for name in core.ConnectionOptions.__struct_fields__},
         )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, TypedDict, TypeVar
+    from typing import Any, Literal, TypedDict, TypeVar
 
     import msgspec
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         timeout: float
         annotations: ToolAnnotations | Mapping[str, Json]
         enabled: bool
+        task: bool | Literal["optional", "required", "deferred"]
 
     class ToolKeywords(AddedToolKeywords, total=False):
         """The options of a tool; see `ToolOptions`."""

@@ -35,6 +35,7 @@ from jackstay.server._telemetry import Listener, Telemetry
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
+    from jackstay.extensions import Extension
     from jackstay.openapi import ApiKeywords, Source
     from jackstay.protocol.http import ParamHeader
     from jackstay.protocol.server import ServerConfig
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from jackstay.server._connection import Connection
     from jackstay.server._dispatch import Dispatch, Middleware, OnInvalidArguments
     from jackstay.server._driver import Caller, ConnectionConfig, Driver, Handlers
+    from jackstay.server._extensions import Extensions
     from jackstay.server._files import ResourceSource
     from jackstay.server._hooks import Hooks
     from jackstay.server._input_required import KeyRing
@@ -86,6 +88,7 @@ class Server:
         on_invalid_arguments: OnInvalidArguments | None = None,
         changes: ChangeBus | None = None,
         backend: Backend | None = None,
+        extensions: Sequence[Extension] = (),
         lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
         **options: Unpack[ServerKeywords],
     ) -> None:
@@ -122,12 +125,15 @@ class Server:
         self._mounts: Mounts | None = None
         self._mounted_in: tuple[Mount, ...] = ()
         self._backend = backend
+        self._extensions: Extensions | None = None
         # Carries changes to other processes. None: there is only this one.
         self._bus: BusLink | None = None
         if backend is not None or changes is not None:
             from jackstay.server._backend import link_bus  # noqa: PLC0415  # few servers need it
 
             self._bus = link_bus(name, backend, changes, self._notify, self._lifetime)
+        if extensions:
+            self._extend(extensions)
         # A library logs nothing unless the application configures it. Done here because imports have no side effects.
         package_logger = logging.getLogger("jackstay")
         if not package_logger.handlers:
@@ -182,6 +188,8 @@ class Server:
         dispatch = self._make_dispatch(self.catalogue)
         dispatch.middleware = self._middleware
         dispatch.lifespan = self._lifespan
+        if self._extensions is not None:
+            self._extensions.install(dispatch)
         if self._mounts is not None:
             self._mounts.install(dispatch)
         if self._views is not None:
@@ -227,7 +235,7 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_tools(make_tool(call, options))
+            self.catalogue.add_tools(self._with_tasks(make_tool(call, options)))
             return call
 
         refuse_name(function, "tool")
@@ -251,7 +259,8 @@ class Server:
 
         Raises: UsageError for an invalid schema, a duplicate name, or a missing extra.
         """
-        entry = make_tool_from_schema(handler, name, (input_schema, output_schema), options, validate=validate)
+        schemas = (input_schema, output_schema)
+        entry = self._with_tasks(make_tool_from_schema(handler, name, schemas, options, validate=validate))
         self.catalogue.add_tools(entry, replace=replace)
 
     def tool_from_schema(
@@ -270,7 +279,8 @@ class Server:
 
         Raises: as `add_tool`.
         """
-        return make_tool_from_schema(handler, name, (input_schema, output_schema), options, validate=validate)
+        schemas = (input_schema, output_schema)
+        return self._with_tasks(make_tool_from_schema(handler, name, schemas, options, validate=validate))
 
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
         """Register a function as a resource, or as a resource template if `uri` has variables in braces.
@@ -333,6 +343,24 @@ class Server:
             return call
 
         return register
+
+    def _with_tasks(self, entry: ToolEntry) -> ToolEntry:
+        """Enable tasks, in memory unless it was done before, if this tool may run as a task. Returns the tool."""
+        if entry.task is not None:
+            from jackstay.server._tasks import enable_tasks  # noqa: PLC0415  # few servers need it
+
+            enable_tasks(self)
+        return entry
+
+    def _extend(self, extensions: Sequence[Extension]) -> None:
+        """Add extensions. The server must not serve yet."""
+        from jackstay.server._extensions import Extensions  # noqa: PLC0415  # few servers need it
+
+        if self._extensions is None:
+            self._extensions = Extensions(self)
+        self._extensions.add(extensions)
+        self._configs.clear()
+        self._config_cache.clear()
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
         """Call a tool of this server in this process, through the middleware, as a caller without limits.
@@ -745,7 +773,9 @@ class Server:
         if server_config is None:
             from jackstay.protocol.server import ServerConfig  # noqa: PLC0415  # see `_dispatch`
 
-            server_config = self._configs[capabilities] = ServerConfig(self.options.for_core(capabilities))
+            server_config = self._configs[capabilities] = ServerConfig(
+                self.options.for_core(capabilities, self._extensions)
+            )
         return server_config
 
     def _capabilities(self) -> frozenset[str]:

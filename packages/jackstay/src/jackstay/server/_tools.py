@@ -7,7 +7,7 @@ dict, which is validated against the schema unless `validate=False`.
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 Bind: TypeAlias = Callable[[RawArguments, object], Call | InvalidArguments]
 
+# When a call of a tool is run as a task, if its client declared the extension: always; always, and otherwise it is
+# refused; or from `await ctx.background()` on.
+TaskSupport: TypeAlias = Literal["optional", "required", "deferred"]
+
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -47,7 +51,8 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     `annotations` has them too, as an object. `blocking=False` declares that a plain function never blocks, so that it
     is called on the event loop. `scopes` are required of callers over HTTP; other transports have no scopes. `timeout`
     is in seconds, from the arrival of the call. `output_schema` replaces the one of the return annotation. `tags` are
-    for the server itself: clients do not see them. A tool that is not `enabled` is neither listed nor called.
+    for the server itself: clients do not see them. A tool that is not `enabled` is neither listed nor called. `task`:
+    see `_tasks`.
     """
 
     name: str | None = None
@@ -67,6 +72,7 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     annotations: ToolAnnotations | Mapping[str, Json] | None = None
     output_schema: Mapping[str, Json] | None = None
     enabled: bool = True
+    task: bool | TaskSupport | None = None
 
 
 class ToolSchemas(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +88,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True):
 
     `bind(arguments, context)` returns the arguments of the call, or what is wrong with them. `encode_result(value,
     version)` encodes what it returned. `param_headers` are the arguments that HTTP clients repeat in headers. `timeout`
-    is None if a call may take any time.
+    is None if a call may take any time. `task`: whether a call may be run as a task; None if not.
     """
 
     body: Tool
@@ -91,6 +97,13 @@ class ToolEntry(Entry, frozen=True, kw_only=True):
     param_headers: "tuple[ParamHeader, ...]"
     scopes: frozenset[str] = frozenset()
     timeout: float | None = None
+    task: TaskSupport | None = None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """True if a call may be run again: the tool is annotated as read-only or idempotent."""
+        hints = self.body.annotations
+        return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
     @property
     def name(self) -> str:
@@ -233,7 +246,21 @@ def _make(function: Function | _Handler, schema: Schema, output: Output, bind: B
         tags=check_tags(options.tags),
         enabled=check_enabled(options.enabled),
         timeout=_check_timeout(options.timeout, name, can_wait=function.is_async or is_blocking),
+        task=_check_task(options.task, name, takes_context=function.takes_context),
     )
+
+
+def _check_task(task: object, name: str, *, takes_context: bool) -> TaskSupport | None:
+    if task is None or task is False:
+        return None
+    if task is True:
+        return "optional"
+    if task not in get_args(TaskSupport):
+        values = ", ".join(map(repr, get_args(TaskSupport)))
+        raise UsageError(f"{name}: task must be True, {values}, not {task!r}", path="task")
+    if task == "deferred" and not takes_context:
+        raise UsageError(f"{name}: task='deferred' needs a Context parameter, for ctx.background()", path="task")
+    return task  # type: ignore[return-value]  # checked above
 
 
 def _check_timeout(timeout: object, name: str, *, can_wait: bool) -> float | None:

@@ -57,7 +57,7 @@ class ServerOptions(ConnectionOptions, frozen=True, kw_only=True):
     """The options of all connections of one server, validated on construction.
 
     `server_info`, `capabilities` and `stateless_capabilities` are encoded JSON objects; the last are the capabilities
-    in `server/discover` (None: the same as `capabilities`).
+    in `server/discover` (None: the same as `capabilities`). `methods` are those of extensions.
 
     Raises: UsageError for an invalid value.
     """
@@ -65,6 +65,8 @@ class ServerOptions(ConnectionOptions, frozen=True, kw_only=True):
     server_info: bytes
     capabilities: bytes = b"{}"
     stateless_capabilities: bytes | None = None
+    # The methods of extensions.
+    methods: tuple[Method, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,8 +108,10 @@ class ServerConfig:
         "_initialize_tail",
         "finalize",
         "handshake",
+        "known",
         "known_in_any_version",
         "options",
+        "served",
         "stateless",
         "supported",
     )
@@ -118,9 +122,16 @@ class ServerConfig:
         self.supported = tuple(sorted(set(options.versions), reverse=True))
         self.handshake = tuple(name for name in self.supported if REVISIONS[name].era is Era.HANDSHAKE)
         self.stateless = tuple(name for name in self.supported if REVISIONS[name].era is Era.STATELESS)
+        # The requests that a client may send in each revision, and those among them that handlers serve.
+        self.known: dict[str, Mapping[str, Method]] = {}
+        self.served: dict[str, dict[str, Method]] = {}
+        for version in self.supported:
+            added = {row.name: row for row in options.methods if row.since <= version <= row.until}
+            self.known[version] = {**known_methods(version), **added} if added else known_methods(version)
+            self.served[version] = {**served_methods(version), **added} if added else served_methods(version)
         # Before the revision is negotiated, the methods of all of them are known.
         self.known_in_any_version = {
-            name: row for version in self.supported for name, row in known_methods(version).items()
+            name: row for version in self.supported for name, row in self.known[version].items()
         }
         instructions = b',"instructions":%b' % encode_json(options.instructions) if options.instructions else b""
         # Adds `resultType` and the server's name to an encoded result, as the stateless era requires.

@@ -7,7 +7,6 @@ from msgspec import Raw
 
 from jackstay.errors import RequestId
 from jackstay.protocol.server import events as e
-from jackstay.protocol.server._config import served_methods
 from jackstay.protocol.server._negotiation import Negotiation
 from jackstay.protocol.server._stateless import read_meta
 from jackstay.protocol.wire._jsonrpc import Batch, ErrorCode, Malformed, Message, Notification, Request
@@ -76,7 +75,7 @@ def _classify_request(request: Request, negotiation: Negotiation, in_flight: Con
             return e.UnsupportedRequested(request, version)
         if method == "server/discover":
             return e.DiscoverRequested(request, meta)
-        row = None if version is None else served_methods(version).get(method)
+        row = None if version is None else negotiation.config.served[version].get(method)
         return e.StatelessRequested(request, meta, row)
     if method == "initialize":
         return _classify_initialize(request)

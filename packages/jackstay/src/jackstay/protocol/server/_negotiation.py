@@ -11,7 +11,7 @@ import msgspec
 from jackstay.errors import Json, UsageError
 from jackstay.protocol._methods import METHODS, Method, Sender, is_known
 from jackstay.protocol._versions import REVISIONS, Era
-from jackstay.protocol.server._config import ServerConfig, known_methods, served_methods
+from jackstay.protocol.server._config import ServerConfig
 from jackstay.protocol.server._stateless import declares
 from jackstay.protocol.server._states import ServerState
 from jackstay.protocol.server.events import ClientParams
@@ -71,14 +71,14 @@ class Negotiation:
     @property
     def known_methods(self) -> Mapping[str, Method]:
         """The requests that the client may send; before the negotiation, those of all revisions."""
-        return self.config.known_in_any_version if self.version is None else known_methods(self.version)
+        return self.config.known_in_any_version if self.version is None else self.config.known[self.version]
 
     def served_methods(self, state: ServerState) -> dict[str, Method]:
         """Return the methods that handlers serve in this state; none unless the state serves them all."""
         is_serving = (
             state is _STATELESS or state is _OPERATING or (state is _HANDSHAKE and not self.config.options.strict)
         )
-        return served_methods(self.version) if is_serving and self.version is not None else _NO_METHODS
+        return self.config.served[self.version] if is_serving and self.version is not None else _NO_METHODS
 
     def accepts(self, method: str) -> bool:
         """Return True if the client's revision has this request to a client and the client declared support for it."""
