@@ -39,10 +39,12 @@ MAP: dict[str, tuple[str, ...]] = {
     "models": (*CARRIERS, "client"),
     "shell": ("lazy", "errors", "extras"),
     "proxy": (*CARRIERS, "client", "server"),
-    "cli": (*CARRIERS, "client", "server", "oauth", "proxy", "shell", "testing"),
+    # The page of any server: a client, recordings and faults behind an HTTP server.
+    "inspector": (*CARRIERS, "client", "server", "oauth", "testing"),
+    "cli": (*CARRIERS, "client", "server", "oauth", "proxy", "shell", "testing", "inspector"),
     "sync": (*CARRIERS, "client", "models"),
     # It exports tools in the formats of `models`.
-    "apcore_mcp": (*CARRIERS, "server", "models", "shell"),
+    "apcore_mcp": (*CARRIERS, "server", "models", "shell", "inspector"),
     "procontext": (*CARRIERS, "server", "shell"),
 }
 
@@ -98,6 +100,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "oauth": ("joserfc", "msgspec"),
     "models": ("msgspec",),
     "proxy": ("msgspec",),
+    "inspector": ("msgspec",),
     "cli": ("msgspec",),
     "apcore_mcp": ("apcore", "joserfc", "jsonschema", "msgspec", "referencing"),
     "procontext": (

@@ -65,6 +65,12 @@ def test_a_picture_in_the_documentation_matches_its_table(name: str) -> None:
     assert (make_pictures.PICTURES / name).read_text(encoding="utf-8") == drawn(name)
 
 
+def test_the_drawing_in_the_inspector_matches_its_table() -> None:
+    drawing = make_pictures.machine_of_page()
+    assert make_pictures.MACHINE.read_text(encoding="utf-8") == drawing
+    assert "<style" not in drawing
+
+
 def test_every_picture_in_the_documentation_is_made_or_recorded() -> None:
     assert {path.name for path in make_pictures.PICTURES.iterdir()} == {*make_pictures.DRAWN, "demo.svg"}
 
@@ -74,7 +80,7 @@ def test_a_picture_needs_nothing_from_outside_and_reads_on_light_and_dark(name: 
     drawing = drawn(name)
     root = ElementTree.fromstring(drawing)
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
-        *("svg", "title", "desc", "style", "defs", "marker", "path", "rect", "circle", "text")
+        *("svg", "title", "desc", "style", "defs", "marker", "path", "rect", "circle", "text", "g")
     }
     assert not any("href" in name for element in root.iter() for name in element.attrib)
     assert "prefers-color-scheme:dark" in drawing

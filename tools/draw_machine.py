@@ -100,8 +100,9 @@ def _start(name: str) -> Iterator[str]:
 def _state(name: str, machine: Machine) -> Iterator[str]:
     (x, y), colour = STATES[name]
     is_final = name in {state.value for state in machine.finals}
-    yield box(Box(x - BOX[0] / 2, y - BOX[1] / 2, *BOX), colour, is_double=is_final)
-    yield letters(x, y + 6, name, "name", "middle")
+    drawn = box(Box(x - BOX[0] / 2, y - BOX[1] / 2, *BOX), colour, is_double=is_final)
+    # The inspector highlights the state by this attribute.
+    yield f'<g data-state="{name}">{drawn}{letters(x, y + 6, name, "name", "middle")}</g>'
 
 
 def _ways(ways: dict[tuple[str, str], list[str]]) -> Iterator[str]:
@@ -111,7 +112,7 @@ def _ways(ways: dict[tuple[str, str], list[str]]) -> Iterator[str]:
             continue
         way = WAYS[pair]
         own = [event for event in events if event not in shared.get(pair[1], ())]
-        yield arrow(way.path)
+        yield arrow(way.path, " ".join(pair))
         lines = _by_condition(own, way)
         # A centred label is above its arrow: `y` is the position of its last line.
         y = way.y - 18 * (len(lines) - 1) if way.anchor == "middle" else way.y

@@ -1,4 +1,4 @@
-"""Draw docs/pictures/layers.svg and docs/pictures/client-machine.svg from tables.
+"""Draw docs/pictures/layers.svg and docs/pictures/client-machine.svg from tables, the latter also for the inspector.
 
 `--check` writes nothing, and fails if a picture would change. The layers are those of tests/test_layers.py, with
 captions from CONTRIBUTING.md. `make demo RECORD=docs/pictures/demo.svg` records the third picture.
@@ -48,6 +48,14 @@ DRAWN: dict[str, Callable[[], str]] = {
     "client-machine.svg": lambda: draw_machine(MACHINES["client"]),
 }
 
+# The drawing in the inspector page, whose style sheet has the colours.
+MACHINE = ROOT / "packages" / "jackstay" / "src" / "jackstay" / "inspector" / "assets" / "machine.svg"
+
+
+def machine_of_page() -> str:
+    """Return the machine of a client without a style."""
+    return re.sub("<style>.*?</style>\n", "", draw_machine(MACHINES["client"]), flags=re.DOTALL)
+
 
 def main(arguments: list[str]) -> int:
     """Draw or check; return the exit code."""
@@ -55,8 +63,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a picture would change")
     options = parser.parse_args(arguments)
     stale = []
-    for name, draw in DRAWN.items():
-        path, drawn = PICTURES / name, draw()
+    pictures = {PICTURES / name: draw for name, draw in DRAWN.items()}
+    for path, draw in {**pictures, MACHINE: machine_of_page}.items():
+        drawn = draw()
         if options.check:
             if not path.exists() or path.read_text(encoding="utf-8") != drawn:
                 stale.append(path.relative_to(ROOT))

@@ -97,9 +97,10 @@ def _rectangle(place: Box, kind: str) -> str:
     return f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="8" stroke-width="1.6"/>'
 
 
-def arrow(path: str) -> str:
-    """Return a line with an arrow head."""
-    return f'<path class="line" d="{path}" marker-end="url(#tip)"/>'
+def arrow(path: str, way: str = "") -> str:
+    """Return a line with an arrow head. `way` names what it connects, for scripts."""
+    name = f' data-way="{way}"' if way else ""
+    return f'<path class="line" d="{path}" marker-end="url(#tip)"{name}/>'
 
 
 def letters(x: float, y: float, text: str, kind: str = "text", anchor: str = "start") -> str:

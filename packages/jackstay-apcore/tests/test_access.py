@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from apcore_mcp.access import authorize, check_same_origin
-from apcore_mcp.responses import RequestRejected
+from apcore_mcp.access import authorize
+from jackstay.inspector import RequestRejected, check_same_origin
 from jackstay.server import Server
 from jackstay.server.http import ANONYMOUS, keys
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from apcore_mcp.access import authorize, check_host_and_origin
-from apcore_mcp.responses import RequestRejected, respond, respond_error
+from jackstay.inspector import RequestRejected, respond, respond_error
 from jackstay.protocol.http import error_response
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from apcore_mcp.access import authorize
-from apcore_mcp.responses import RequestRejected, respond, respond_error
 from jackstay import server
+from jackstay.inspector import RequestRejected, respond, respond_error
 from jackstay.protocol.http import error_response
 
 if TYPE_CHECKING:

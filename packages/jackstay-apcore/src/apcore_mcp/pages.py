@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from apcore_mcp.health import HEALTH_PATH, make_health
-from apcore_mcp.responses import respond
+from jackstay.inspector import respond
 
 if TYPE_CHECKING:
     from apcore_mcp.bridge import Bridge

@@ -292,7 +292,7 @@ def test_client_side_errors_are_shown_at_the_field(page: Page, served: Serve) ->
     field(page, "whole").fill("1e30")
     run(page)
     expect(errors["whole"]).to_have_text("too large for a browser to send exactly")
-    expect(page.locator(".result")).to_be_hidden()
+    expect(page.locator(".result")).to_have_text("The result of a call is shown here.")
 
 
 def test_server_side_errors_are_shown_at_the_field(page: Page, served: Serve) -> None:

@@ -94,7 +94,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--help"], ["help"], ["help", "--help"], ["help", "help"]):
         assert main(words) == 0, words
         text = capsys.readouterr().out
-        assert "\nexamples:\n  jackstay tools -- uvx mcp-server-git\n" in text, words
+        assert "servers: jackstay tools -- uvx mcp-server-git\n" in text, words
         for row in COMMANDS:
             assert row.name in text, words
             assert row.summary in " ".join(text.split()), words

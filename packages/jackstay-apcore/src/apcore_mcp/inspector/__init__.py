@@ -10,7 +10,6 @@ __all__, __getattr__, __dir__ = attach(
     {
         ".calls": "Call Calls",
         ".changes": "Changes",
-        ".page": "Page read_page",
         ".paths": "Inspector routes",
     },
 )

@@ -2,7 +2,6 @@
 
 from apcore_mcp.inspector.calls import Call, Calls
 from apcore_mcp.inspector.changes import Changes
-from apcore_mcp.inspector.page import Page, read_page
 from apcore_mcp.inspector.paths import Inspector, routes
 
-__all__ = ["Call", "Calls", "Changes", "Inspector", "Page", "read_page", "routes"]
+__all__ = ["Call", "Calls", "Changes", "Inspector", "routes"]

@@ -158,17 +158,11 @@ class Call:
             line["structured"] = structured
         if is_error:
             if texts and texts[0].startswith(INVALID):
-                line["problems"] = self._problems()
+                line["problems"] = problems_of(self.entry, self.arguments)
             line["shown"] = texts
         else:
             line["shown"] = self._shown(texts, structured)
         return line
-
-    def _problems(self) -> list[Line]:
-        """Return the invalid fields with their paths, so that the page can mark them."""
-        rules = ArgumentRules(self.entry.input_schema)
-        found = rules.problems(rules.fill(self.arguments))
-        return [{"field": field, "message": message, "code": code} for field, message, code in found]
 
     def _shown(self, texts: list[str], structured: object) -> Any:
         """Return the output for the history, with the sensitive values replaced."""
@@ -212,9 +206,26 @@ class Calls:
         return call if call is not None and call.principal == principal.id else None
 
 
+def problems_of(entry: "Entry", arguments: dict[str, Any]) -> list[Line]:
+    """Return the invalid fields with their paths, so that the page can mark them."""
+    rules = ArgumentRules(entry.input_schema)
+    found = rules.problems(rules.fill(arguments))
+    return [{"field": field, "message": message, "code": code} for field, message, code in found]
+
+
 def encode(line: Line) -> bytes:
     """Encode a line. With `json`, because integers may have any size; other values become strings."""
     return json.dumps(line, default=str, ensure_ascii=False).encode(errors="replace") + b"\n"
 
 
-__all__ = ["KEEPALIVE", "MAX_CALLS", "MAX_QUEUED_PROGRESS", "Call", "Calls", "ElicitationAnswer", "Line", "encode"]
+__all__ = [
+    "KEEPALIVE",
+    "MAX_CALLS",
+    "MAX_QUEUED_PROGRESS",
+    "Call",
+    "Calls",
+    "ElicitationAnswer",
+    "Line",
+    "encode",
+    "problems_of",
+]

@@ -7,7 +7,7 @@ may become one event. A stream ends when its page disconnects or the server drai
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from apcore_mcp.responses import start_response, wait_for_disconnect, write_body
+from jackstay.inspector import start_response, wait_for_disconnect, write_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable

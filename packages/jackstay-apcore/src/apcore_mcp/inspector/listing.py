@@ -1,12 +1,14 @@
 """The tools for the page: rows for the list, and the details of one tool with its schemas."""
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
     from apcore_mcp.catalogue import Catalogue, Entry
+    from jackstay.server.http import App
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +79,18 @@ def to_row(entry: "Entry") -> Row:
     )
 
 
+def describe_start(app: "App", host: str) -> list[dict[str, str]]:
+    """Return the texts of the first screen: how a client reaches the endpoint, by the name that the page used."""
+    scheme = "http" if host.rpartition(":")[0].strip("[]") in ("localhost", "127.0.0.1", "::1") else "https"
+    url = f"{scheme}://{host}{app.options.path}"
+    config = {"mcpServers": {app.server.name: {"url": url}}}
+    return [
+        {"label": "Endpoint", "text": url},
+        {"label": "Configuration of a client", "text": json.dumps(config, indent=2)},
+        {"label": "From a shell", "text": f"jackstay tools {url}"},
+    ]
+
+
 def details_of(entry: "Entry") -> ToolDetails:
     """Return the details of an entry."""
     return ToolDetails(
@@ -88,4 +102,4 @@ def details_of(entry: "Entry") -> ToolDetails:
     )
 
 
-__all__ = ["Listing", "Row", "ToolDetails", "details_of", "list_tools", "to_row"]
+__all__ = ["Listing", "Row", "ToolDetails", "describe_start", "details_of", "list_tools", "to_row"]

@@ -1,28 +1,23 @@
-"""The HTTP routes of the inspector.
+"""The API of the inspector page for a registry. The page itself is that of `jackstay.inspector`.
 
-The page itself needs no token, because it contains no data. Everything below `/api` requires the token of the endpoint
-and must come from the page of this server or from no web page. Request bodies must be JSON, which another page cannot
-send without a CORS preflight, and no preflight is answered here.
+Everything below `/api` requires the token of the endpoint.
 """
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from apcore_mcp.access import authorize, check_host_and_origin, check_same_origin
-from apcore_mcp.inspector.calls import Call, Calls, encode
+from apcore_mcp.access import authorize, check_host_and_origin
+from apcore_mcp.inspector.calls import Call, Calls, encode, problems_of
 from apcore_mcp.inspector.changes import Changes
-from apcore_mcp.inspector.listing import details_of, list_tools
-from apcore_mcp.inspector.page import read_page
-from apcore_mcp.responses import (
+from apcore_mcp.inspector.listing import describe_start, details_of, list_tools
+from jackstay.inspector import (
+    PageApp,
+    Request,
     RequestRejected,
-    read_json,
-    respond,
-    respond_error,
-    respond_json,
+    Routes,
     start_response,
     wait_for_disconnect,
     write_body,
@@ -30,11 +25,9 @@ from apcore_mcp.responses import (
 from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, error_response
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from apcore_mcp.catalogue import Catalogue
+    from apcore_mcp.catalogue import Catalogue, Entry
     from apcore_mcp.server.router import ExecutionRouter
-    from jackstay.server.http import App, Asgi, Principal, Receive, Scope, Send
+    from jackstay.server.http import App, Asgi
 
 
 def routes(app: "App", catalogue: "Catalogue", router: "ExecutionRouter", prefix: str = "/inspector") -> "Asgi":
@@ -42,7 +35,7 @@ def routes(app: "App", catalogue: "Catalogue", router: "ExecutionRouter", prefix
     return Inspector(app, catalogue, router, prefix)
 
 
-class Inspector:
+class Inspector(PageApp):
     """An ASGI 3 application for HTTP only; the endpoint handles the lifespan."""
 
     def __init__(
@@ -53,99 +46,76 @@ class Inspector:
         self._app = app
         self._catalogue = catalogue
         self._router = router
-        self._prefix = prefix
+        limit = app.options.max_body_bytes
+        super().__init__(
+            self._table(),
+            check=lambda scope: check_host_and_origin(app, scope),
+            authorize=lambda scope: authorize(app, scope),
+            prefix=prefix,
+            max_body_bytes=app.server.options.max_frame_bytes if limit is None else limit,
+        )
 
     def __repr__(self) -> str:
         return f"<Inspector at {self._prefix} {self.calls!r} {self.changes!r}>"
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Serve one request."""
-        path: str = scope["path"].removeprefix(scope.get("root_path", "")).removeprefix(self._prefix)
-        try:
-            if path in ("", "/"):
-                check_host_and_origin(self._app, scope)
-                if scope["method"] != "HEAD":
-                    _only(scope, "GET")
-                page = read_page()
-                await respond(send, 200, "text/html; charset=utf-8", page.body, page.headers)
-            else:
-                await self._api(path, scope, receive, send)
-        except RequestRejected as error:
-            await respond_error(send, error.response)
-
-    async def _api(self, path: str, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        # Authorization first, so that a stranger does not learn which paths exist.
-        principal = await authorize(self._app, scope)
-        response = check_same_origin(check_host_and_origin(self._app, scope))
-        if response is not None:
-            raise RequestRejected(response)
-        resource, _, name = path.removeprefix("/api/").partition("/")
-        routes = self._routes(principal, unquote(name), scope, receive, send)
-        method, serve = routes.get((resource, bool(name)), ("", None))
-        if serve is None or not path.startswith("/api/"):
-            raise RequestRejected(error_response(404, "no such path in the inspector"))
-        _only(scope, method)
-        await serve()
-
-    def _routes(
-        self, principal: "Principal", name: str, scope: "Scope", receive: "Receive", send: "Send"
-    ) -> "dict[tuple[str, bool], tuple[str, Callable[[], Awaitable[None]]]]":
-        """Return the method and the handler of each route, by its resource and whether a name follows.
-
-        `POST call` has the body `{"tool", "arguments"}` and streams the call as JSON lines; `POST answer` has the body
-        `{"call", "accepted"}`.
+    def _table(self) -> Routes:
+        """`POST call` has the body `{"tool", "arguments"}` and streams the call as JSON lines; `POST answer` has the
+        body `{"call", "accepted"}`.
         """
         return {
-            ("tools", False): ("GET", lambda: self._list(send)),
-            ("tools", True): ("GET", lambda: self._show(name, send)),
-            ("events", False): ("GET", lambda: self._stream_changes(receive, send)),
-            ("call", False): ("POST", lambda: self._call(principal, scope, receive, send)),
-            ("call", True): ("DELETE", lambda: self._cancel(principal, name, send)),
-            ("answer", False): ("POST", lambda: self._answer(principal, scope, receive, send)),
+            ("about", False): ("GET", self._about),
+            ("tools", False): ("GET", self._list),
+            ("tools", True): ("GET", self._show),
+            ("events", False): ("GET", self._stream_changes),
+            ("call", False): ("POST", self._call),
+            ("call", True): ("DELETE", self._cancel),
+            ("answer", False): ("POST", self._answer),
+            ("validate", False): ("POST", self._validate),
         }
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    async def _list(self, send: "Send") -> None:
+    async def _about(self, request: Request) -> None:
+        await request.respond(
+            {
+                "title": "Tool Inspector",
+                "sections": ["tools"],
+                "formats": [],
+                "can_validate": True,
+                "start": describe_start(self._app, request.host),
+            }
+        )
+
+    async def _list(self, request: Request) -> None:
         server = self._app.server
-        await respond_json(send, list_tools(server.name, server.options.version, self._catalogue))
+        await request.respond(list_tools(server.name, server.options.version, self._catalogue))
 
-    async def _show(self, name: str, send: "Send") -> None:
-        entry = self._catalogue.find(name)
-        if entry is None:
-            raise RequestRejected(error_response(404, f"Module not found: {name[:200]}"))
-        # Defaults in a schema may be values that JSON does not have, such as dates; they become strings.
-        body = msgspec.json.encode(details_of(entry), enc_hook=str)
-        await respond(send, 200, "application/json", body)
+    async def _show(self, request: Request) -> None:
+        await request.respond(details_of(self._find(request.name)))
 
-    async def _stream_changes(self, receive: "Receive", send: "Send") -> None:
+    async def _stream_changes(self, request: Request) -> None:
         if self.changes.is_full or self._app.is_draining:
             raise RequestRejected(_busy("too many event streams are open"))
-        await self.changes.stream(receive, send)
+        await self.changes.stream(request.receive, request.send)
 
     # --- acting -------------------------------------------------------------------------------------------------------
 
-    async def _call(self, principal: "Principal", scope: "Scope", receive: "Receive", send: "Send") -> None:
-        body = await self._read(scope, receive)
-        name, arguments = body.get("tool"), body.get("arguments", {})
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            raise RequestRejected(error_response(400, 'the body must be {"tool": string, "arguments": object}'))
-        entry = self._catalogue.find(name)
-        if entry is None:
-            raise RequestRejected(error_response(404, f"Module not found: {name[:200]}"))
+    async def _call(self, request: Request) -> None:
+        entry, arguments = await self._read_call(request)
         if self._app.is_draining:
             raise RequestRejected(_busy("the server is shutting down"))
         if self.calls.is_full:
             raise RequestRejected(_busy("too many calls of the inspector are running"))
-        call = Call(entry, arguments, principal)
+        call = Call(entry, arguments, request.principal)
         self.calls.add(call)
         try:
-            await self._stream_call(call, receive, send)
+            await self._stream_call(call, request)
         finally:
             self.calls.remove(call)
 
-    async def _stream_call(self, call: Call, receive: "Receive", send: "Send") -> None:
-        watching = asyncio.ensure_future(wait_for_disconnect(receive))
+    async def _stream_call(self, call: Call, request: Request) -> None:
+        send = request.send
+        watching = asyncio.ensure_future(wait_for_disconnect(request.receive))
         watching.add_done_callback(lambda _: call.cancel())
         try:
             await start_response(send, 200, "application/x-ndjson", (("x-accel-buffering", "no"),))
@@ -158,33 +128,38 @@ class Inspector:
         finally:
             watching.cancel()
 
-    async def _cancel(self, principal: "Principal", id: str, send: "Send") -> None:
-        call = self.calls.find(id, principal)
+    async def _cancel(self, request: Request) -> None:
+        call = self.calls.find(request.name, request.principal)
         if call is not None:
             call.cancel()
         # A call that has just ended is not an error.
-        await respond_json(send, {"cancelled": call is not None})
+        await request.respond({"cancelled": call is not None})
 
-    async def _answer(self, principal: "Principal", scope: "Scope", receive: "Receive", send: "Send") -> None:
-        body = await self._read(scope, receive)
-        call = self.calls.find(body.get("call"), principal)
+    async def _answer(self, request: Request) -> None:
+        body = await request.json()
+        call = self.calls.find(body.get("call"), request.principal)
         # Only `true` is consent.
         if call is None or not call.answer(body.get("accepted") is True):
             raise RequestRejected(error_response(404, "that call has no open prompt"))
-        await respond_json(send, {"answered": True})
+        await request.respond({"answered": True})
 
-    async def _read(self, scope: "Scope", receive: "Receive") -> "dict[str, object]":
-        kind = check_host_and_origin(self._app, scope).get("content-type", "")
-        if kind.partition(";")[0].strip().lower() != "application/json":
-            raise RequestRejected(error_response(415, "the body must be application/json"))
-        limit = self._app.options.max_body_bytes
-        return await read_json(receive, self._app.server.options.max_frame_bytes if limit is None else limit)
+    async def _validate(self, request: Request) -> None:
+        """Respond with the invalid arguments of a call, without running it."""
+        entry, arguments = await self._read_call(request)
+        await request.respond({"problems": problems_of(entry, arguments)})
 
+    async def _read_call(self, request: Request) -> "tuple[Entry, dict[str, Any]]":
+        body = await request.json()
+        name, arguments = body.get("tool"), body.get("arguments", {})
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise RequestRejected(error_response(400, 'the body must be {"tool": string, "arguments": object}'))
+        return self._find(name), arguments
 
-def _only(scope: "Scope", method: str) -> None:
-    if scope["method"] != method:
-        response = error_response(405, f"only {method} is allowed here")
-        raise RequestRejected(msgspec.structs.replace(response, headers=(("allow", method),)))
+    def _find(self, name: str) -> "Entry":
+        entry = self._catalogue.find(name)
+        if entry is None:
+            raise RequestRejected(error_response(404, f"Module not found: {name[:200]}"))
+        return entry
 
 
 def _busy(message: str) -> ErrorResponse:

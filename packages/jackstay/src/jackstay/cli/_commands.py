@@ -43,6 +43,7 @@ COMMANDS = (
     CommandRow("call", "call a tool and print its result", "jackstay.cli._call"),
     CommandRow("read", "read a resource and print its contents", "jackstay.cli._read"),
     CommandRow("watch", "print notifications and connection states until Ctrl-C", "jackstay.cli._watch"),
+    CommandRow("inspect", "open a web page that inspects a server", "jackstay.cli._inspect"),
     CommandRow("ping", "send a keepalive request and print the response time", "jackstay.cli._ping"),
     CommandRow(
         "serve",
@@ -86,8 +87,6 @@ COMMANDS = (
     ),
 )
 
-EXAMPLES = ("jackstay tools -- uvx mcp-server-git",)
-
 
 def load(row: CommandRow) -> Command:
     """Import the module of a command."""
@@ -111,12 +110,12 @@ def main_parser() -> CommandParser:
     """Return the parser of `jackstay` itself, for `--help` and `--version`."""
     width = max(len(row.name) for row in COMMANDS)
     rows = "".join(f"  {row.name:<{width}}  {row.summary}\n" for row in COMMANDS)
-    examples = "".join(f"  {example}\n" for example in EXAMPLES)
     parser = CommandParser(
         prog="jackstay",
         usage="jackstay [-h] [--version] COMMAND ...",
-        description="Use, serve and test MCP servers. See COMMAND --help for options and examples.",
-        epilog=f"commands:\n{rows}\nexamples:\n{examples}{exit_codes()}",
+        description="Use, serve and test MCP servers: jackstay tools -- uvx mcp-server-git\n"
+        "See COMMAND --help for options and examples.",
+        epilog=f"commands:\n{rows}{exit_codes()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"jackstay {__version__}", help=argparse.SUPPRESS)

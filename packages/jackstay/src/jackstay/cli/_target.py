@@ -81,8 +81,8 @@ def add_server_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def select_server(arguments: Namespace) -> tuple[SelectedServer, list[str]]:
-    """Return the server and the remaining words.
+def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[SelectedServer, list[str]]:
+    """Return the server and the remaining words. Without `has_login`, the caller signs in.
 
     Raises: UsageError if no server or more than one is given.
     """
@@ -102,7 +102,7 @@ def select_server(arguments: Namespace) -> tuple[SelectedServer, list[str]]:
     if "://" in name:
         if arguments.config is not None:
             raise UsageError("--config cannot be combined with a URL; use one of them", path="--config")
-        return _from_url(name, arguments), words
+        return _from_url(name, arguments, has_login=has_login), words
     _reject_url_options(arguments)
     if arguments.config is None:
         raise UsageError(f"unknown server {name!r}; use --config FILE, a URL ({_as_url(name)}), or a command after --")
@@ -112,7 +112,7 @@ def select_server(arguments: Namespace) -> tuple[SelectedServer, list[str]]:
     variables = config.env_names(name)
     if variables:
         display += f" (with {', '.join(variables)} set)"
-    return _with_login(target, display, arguments), words
+    return _with_login(target, display, arguments, has_login=has_login), words
 
 
 def _as_url(word: str) -> str:
@@ -123,19 +123,23 @@ def _as_url(word: str) -> str:
     return f"{'http' if is_local else 'https'}://{word}"
 
 
-def _from_url(url: str, arguments: Namespace) -> SelectedServer:
+def _from_url(url: str, arguments: Namespace, *, has_login: bool) -> SelectedServer:
     """Return the server at a URL, with the headers of the command line."""
     from jackstay.transport.http import http  # noqa: PLC0415  # only for HTTP
 
     headers = [parse_header(line) for line in arguments.header]
     target = http(url, headers=headers, ca=arguments.ca)
-    return _with_login(target, url.partition("?")[0], arguments)
+    return _with_login(target, url.partition("?")[0], arguments, has_login=has_login)
 
 
-def _with_login(target: "StdioTarget | HttpTarget", display: str, arguments: Namespace) -> SelectedServer:
+def _with_login(
+    target: "StdioTarget | HttpTarget", display: str, arguments: Namespace, *, has_login: bool
+) -> SelectedServer:
     """Return the server with OAuth, if it is reached over HTTP."""
     if isinstance(target, StdioTarget):
         _reject_login(arguments)
+        return SelectedServer(target, display)
+    if not has_login:
         return SelectedServer(target, display)
     from jackstay.cli._login import with_login  # noqa: PLC0415  # only for HTTP
 

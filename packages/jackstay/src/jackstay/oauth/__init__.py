@@ -10,7 +10,7 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._browser": "Redirect open_browser",
+        "._browser": "Redirect open_browser open_in_browser",
         "._client_credentials": "ClientCredentials",
         "._enterprise": "EnterpriseManaged IdentityProvider",
         "._errors": "AuthorizationError",

@@ -21,6 +21,11 @@ SIGN_IN_SECONDS = 300.0
 def open_browser(url: str) -> None:
     """Print the URL to stderr and open it in the system's browser, if there is one."""
     print(f"To sign in, open this page in your browser:\n\n    {url}\n", file=sys.stderr, flush=True)
+    open_in_browser(url)
+
+
+def open_in_browser(url: str) -> None:
+    """Open a URL in the system's browser, if there is one."""
     # On a daemon thread: a terminal browser runs until the user quits it.
     threading.Thread(target=_open_quietly, args=(url,), name="jackstay-browser", daemon=True).start()
 
@@ -31,7 +36,7 @@ def _open_quietly(url: str) -> None:
     try:
         webbrowser.open(url)
     except (webbrowser.Error, OSError):
-        return  # the URL was printed to stderr
+        return  # the caller has printed the URL
 
 
 async def sign_in_with_browser(

@@ -22,7 +22,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     `refuse`: `open()` fails. `busy`: a frame is rejected. `cut`: the connection ends before this frame arrives.
     `garble`: a line of garbage arrives before it. `truncate`: its end is missing. `repeat`: it arrives twice.
     `delay`: it arrives after up to `max_delay` seconds, possibly after later frames. `stall`: from this frame on
-    nothing arrives for up to `max_delay` seconds, and then everything.
+    nothing arrives for up to `max_delay` seconds, and then everything. `drop`: it never arrives. `garble_sent`: the
+    peer receives a line of garbage in place of a frame. `truncate_sent`: it receives the beginning of a frame.
     """
 
     refuse: float = 0.0
@@ -33,6 +34,9 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     repeat: float = 0.0
     delay: float = 0.0
     stall: float = 0.0
+    drop: float = 0.0
+    garble_sent: float = 0.0
+    truncate_sent: float = 0.0
     max_delay: float = 1.0
 
 
@@ -110,6 +114,10 @@ class FaultyTransport:
             self._was_refused = True
             asyncio.get_running_loop().call_soon(self._make_room)
             return False
+        if self._target.occurs("garble_sent"):
+            frame = GARBAGE
+        if self._target.occurs("truncate_sent"):
+            frame = self._target.truncated(frame)
         return self.inner.send(frame, number)
 
     def withdraw(self, number: int) -> bool:
@@ -149,6 +157,8 @@ class FaultyTransport:
             if self._target.occurs("cut"):
                 self._cut()
                 return
+            if self._target.occurs("drop"):
+                continue
             if self._target.occurs("garble"):
                 self._deliver(GARBAGE)
             if self._target.occurs("stall") and not self._is_stalled:

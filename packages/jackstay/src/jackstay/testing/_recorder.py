@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from jackstay.errors import McpError, RequestId, TransportError, UsageError
 from jackstay.testing._recording import Recording, Side, event_line, frame_line, header_line, read_recording
@@ -24,6 +24,30 @@ if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
 
 logger = logging.getLogger("jackstay.testing")
+
+
+class RecordingSink(Protocol):
+    """Where the messages of a recorded target go."""
+
+    @property
+    def path(self) -> str:
+        """The name of the file, for display."""
+
+    @property
+    def error(self) -> OSError | None:
+        """The error that ended the recording early, if any."""
+
+    def begin(self) -> int:
+        """Return the number of a new connection. Raises: TransportError, if it cannot be recorded."""
+
+    def end(self) -> None:
+        """A connection ended."""
+
+    def frame(self, sender: Side, connection: int, frame: bytes) -> None:
+        """Record a frame."""
+
+    def event(self, sender: Side, connection: int, what: str, value: RequestId, **more: str | int) -> None:
+        """Record another event."""
 
 
 class RecordingFile:
@@ -128,7 +152,7 @@ def _open(path: str, *, is_new: bool, overwrite: bool) -> int:
 class RecordedTarget:
     """A target that records another target's connections. Returned by `recorded()`."""
 
-    def __init__(self, target: Target, recording: RecordingFile) -> None:
+    def __init__(self, target: Target, recording: RecordingSink) -> None:
         self._target = target
         self._recording = recording
 
@@ -177,7 +201,7 @@ class RecordedTarget:
 class _ConnectionLog:
     """Writes the frames and events of one connection."""
 
-    def __init__(self, recording: RecordingFile, *, queues: bool) -> None:
+    def __init__(self, recording: RecordingSink, *, queues: bool) -> None:
         self._recording = recording
         self._queues = queues  # keep frames until they are sent; HTTP does not report that
         self._queued: deque[tuple[int, bytes]] = deque()

@@ -32,6 +32,10 @@ MAX_LINE: Final = 2 * MAX_RECORDED_FRAME
 # How much of an invalid line is quoted in an error.
 MAX_QUOTE_CHARS: Final = 40
 
+# Every message as it is.
+NO_REDACTION: Final = Redaction()
+
+# The two ends of a connection.
 Side = Literal["client", "server"]
 
 _BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
@@ -111,13 +115,13 @@ _encode = msgspec.json.Encoder().encode
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def header_line(target: str, now: datetime, redaction: Redaction) -> bytes:
+def header_line(target: str, now: datetime, redaction: Redaction = NO_REDACTION) -> bytes:
     """Return the first line of a file."""
     recorded = now.isoformat(timespec="seconds")
     return _encode(Header(KIND, VERSION, recorded, target, sorted(redaction.names))) + b"\n"
 
 
-def frame_line(sender: Side, at: float, connection: int, frame: bytes, redaction: Redaction) -> bytes:
+def frame_line(sender: Side, at: float, connection: int, frame: bytes, redaction: Redaction = NO_REDACTION) -> bytes:
     """Return the line for a frame: with `message` if it is one, otherwise with `text` or `base64`."""
     head = _head(sender, at, connection)
     if isinstance(decode(frame), Malformed):

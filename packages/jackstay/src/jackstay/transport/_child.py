@@ -136,6 +136,10 @@ class ChildTransport:
             self._shutdown = self._loop.create_task(self._end(), name=f"jackstay-close-{self._name}")
         await asyncio.shield(self._shutdown)
 
+    def kill(self) -> None:
+        """Kill the child and its process group. The handler is notified as for any exit."""
+        self._process.signal(signal.SIGKILL)
+
     # --- the child ends by itself -------------------------------------------------------------------------------------
 
     def _received(self, data: bytes) -> None:

@@ -15,9 +15,11 @@ __all__, __getattr__, __dir__ = attach(
         "._event_store": "EventStore MemoryEventStore",
         "._jwt": "JwksLike JwtVerifier",
         "._keywords": "HttpKeywords RunHttpKeywords",
+        "._listening": "Http1Server",
         "._options": "HTTP_OPTIONS HttpOptions make_http_options",
         "._principal": "ANONYMOUS Guard Principal TokenVerifier",
         "._run": "RUN_OPTIONS RunOptions run_http",
         "._session_store": "MemorySessionStore SessionChange SessionRecord SessionStore",
+        "._sockets": "bind_sockets",
     },
 )

@@ -6,9 +6,11 @@ from jackstay.server.http._auth import AuthLike, BearerAuth, Keys, keys
 from jackstay.server.http._event_store import EventStore, MemoryEventStore
 from jackstay.server.http._jwt import JwksLike, JwtVerifier
 from jackstay.server.http._keywords import HttpKeywords, RunHttpKeywords
+from jackstay.server.http._listening import Http1Server
 from jackstay.server.http._options import HTTP_OPTIONS, HttpOptions, make_http_options
 from jackstay.server.http._principal import ANONYMOUS, Guard, Principal, TokenVerifier
 from jackstay.server.http._run import RUN_OPTIONS, RunOptions, run_http
 from jackstay.server.http._session_store import MemorySessionStore, SessionChange, SessionRecord, SessionStore
+from jackstay.server.http._sockets import bind_sockets
 
-__all__ = ["ANONYMOUS", "App", "Asgi", "AuthLike", "BearerAuth", "EventStore", "Guard", "HTTP_OPTIONS", "HttpKeywords", "HttpOptions", "JwksLike", "JwtVerifier", "Keys", "MemoryEventStore", "MemorySessionStore", "Principal", "RUN_OPTIONS", "Receive", "RunHttpKeywords", "RunOptions", "Scope", "Send", "SessionChange", "SessionRecord", "SessionStore", "TokenVerifier", "keys", "make_http_options", "run_http"]
+__all__ = ["ANONYMOUS", "App", "Asgi", "AuthLike", "BearerAuth", "EventStore", "Guard", "HTTP_OPTIONS", "Http1Server", "HttpKeywords", "HttpOptions", "JwksLike", "JwtVerifier", "Keys", "MemoryEventStore", "MemorySessionStore", "Principal", "RUN_OPTIONS", "Receive", "RunHttpKeywords", "RunOptions", "Scope", "Send", "SessionChange", "SessionRecord", "SessionStore", "TokenVerifier", "bind_sockets", "keys", "make_http_options", "run_http"]

@@ -93,6 +93,15 @@ class HttpTarget:
         target._authorizer = authorizer
         return target
 
+    def with_headers(self, headers: Iterable[tuple[str, str]]) -> "HttpTarget":
+        """Return a copy that also sends these headers. Raises: UsageError, as `http()`."""
+        pairs = check_headers(headers)
+        _check_secrecy(self.url, pairs)
+        target = copy(self)
+        names = {name.lower() for name, _ in pairs}
+        target._headers = (*(pair for pair in self._headers if pair[0].lower() not in names), *pairs)
+        return target
+
     async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
         """Return a transport. It does not connect yet: each request does, and can fail on its own.
 
@@ -163,12 +172,8 @@ def http(
         raise UsageError(
             "client cannot be combined with proxy, ca or verify; configure them on the client", path="client"
         )
-    has_secrets = bool(auth) or any(header.lower() in CREDENTIALS for header, _ in pairs)
-    if has_secrets and url.startswith("http:") and not is_loopback(url) and not insecure:
-        raise UsageError(
-            "url must begin with https:// if credentials are sent; pass insecure=True to send them unencrypted",
-            path="url",
-        )
+    if not insecure:
+        _check_secrecy(url, pairs, has_secrets=bool(auth))
     return HttpTarget(
         url,
         name=name or _name_of(url),
@@ -180,6 +185,15 @@ def http(
         connect_timeout=connect_timeout,
         max_connections=max_connections,
     )
+
+
+def _check_secrecy(url: str, headers: Headers, *, has_secrets: bool = False) -> None:
+    has_secrets = has_secrets or any(header.lower() in CREDENTIALS for header, _ in headers)
+    if has_secrets and url.startswith("http:") and not is_loopback(url):
+        raise UsageError(
+            "url must begin with https:// if credentials are sent; pass insecure=True to send them unencrypted",
+            path="url",
+        )
 
 
 def _check_limits(max_connections: object, connect_timeout: object) -> None:

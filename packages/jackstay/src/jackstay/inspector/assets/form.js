@@ -1,5 +1,7 @@
 // A form for a JSON Schema. A field is {node, read(problems)}: `read` returns the value, or OMIT if it is not sent, and
-// adds {field, message} for an invalid value. Optional fields have a checkbox "send", which typing checks.
+// adds {field, message} for an invalid value. Optional fields have a checkbox "include", which typing checks.
+
+import { el, isObject, isRawInteger, isUnsafe, newId, pretty, readJson } from "./dom.js";
 
 const OMIT = Symbol("omitted");
 const REDACTED = "***REDACTED***";
@@ -118,7 +120,7 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
     schema, root, path, id, depth, touched, isSet,
     isSensitive: schema["x-sensitive"] === true || schema.format === "password" || schema.writeOnly === true
   };
-  // Nested fields are created when "send" is checked, because a schema may be recursive.
+  // Nested fields are created when "include" is checked, because a schema may be recursive.
   const isNested = kindOf(schema, depth) !== "simple";
   function build() {
     if (widget) return;
@@ -139,7 +141,7 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
       el("span", { class: "kind" }, typeOf(given, root)),
       isRequired && !remove ? el("span", { class: "must" }, "required") : null,
       send ? el("label", { class: "send" }, send,
-        el("span", {}, "send", el("span", { class: "hidden" }, ` ${name}`))) : null,
+        el("span", {}, "include", el("span", { class: "hidden" }, ` ${name}`))) : null,
       remove),
     hint ? el("p", { class: "hint foreign", id: `${id}-hint` }, hint) : null,
     slot, error);
@@ -274,7 +276,7 @@ function makeVariants(context, initial) {
   const { schema, root, path, id, depth, touched } = context;
   const parts = variantsOf(schema);
   const variants = parts.map((part) => resolve(part, root));
-  // Checking "send" of a field that is null by default selects an alternative that is not null.
+  // Checking "include" of a field that is null by default selects an alternative that is not null.
   const isOpen = initial === OMIT || (initial === null && !context.isSet);
   const found = variants.findIndex((part) => (isOpen ? part.type !== "null" : fits(initial, part, root)));
   let at = Math.max(0, found);
@@ -404,7 +406,7 @@ function makeForm(schema, value) {
   const context = { schema: root, root: schema, path: "", id: newId(), depth: 0, touched: () => {}, isSet: true };
   if (hasFields || hasMore || variantsOf(root)) return makeWidget(context, value ?? OMIT);
   if (root.additionalProperties === true) return makeJson(context, value ?? OMIT, "object");
-  return { node: el("p", { class: "quiet" }, "This tool has no arguments."), read: () => ({}) };
+  return { node: el("p", { class: "quiet" }, "There are no arguments."), read: () => ({}) };
 }
 
 // Show each problem at its field, or at the nearest enclosing one. Returns the problems without a field.
@@ -460,3 +462,7 @@ function withoutSecrets(value, schema) {
     return Object.fromEntries(Object.keys(value).map((key) => [key, REDACTED]));
   }
 }
+
+export {
+  OMIT, REDACTED, join, limitsOf, makeForm, resolve, showProblems, typeOf, variantsOf, withoutSecrets
+};

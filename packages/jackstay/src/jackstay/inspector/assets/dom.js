@@ -1,5 +1,4 @@
 
-"use strict";
 // Functions that create elements. Data from modules is inserted as text only: the content security policy (page.py)
 // forbids markup from strings.
 
@@ -71,16 +70,17 @@ const isObject = (value) =>
   value !== null && typeof value === "object" && !Array.isArray(value) && !isRawInteger(value);
 const pretty = (value) => JSON.stringify(value, null, 2);
 
-function copyButton(text) {
+// A button that copies what `text()` returns, which may be a promise.
+function copyButton(text, label = "Copy") {
   const button = el("button", { type: "button", onclick: async () => {
     try {
-      await navigator.clipboard.writeText(text());
+      await navigator.clipboard.writeText(await text());
       button.textContent = "Copied";
     } catch {
       button.textContent = "Copy failed";
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
-  } }, "Copy");
+    setTimeout(() => { button.textContent = label; }, 1500);
+  } }, label);
   return button;
 }
 
@@ -89,3 +89,7 @@ function duration(seconds) {
   if (seconds < 1) return `${(seconds * 1000).toFixed(1)} ms`;
   return `${seconds.toFixed(2)} s`;
 }
+
+export {
+  byId, copyButton, duration, el, isObject, isRawInteger, isUnsafe, newId, pretty, readJson, reveal, tabs
+};

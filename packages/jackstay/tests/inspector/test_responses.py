@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from apcore_mcp import responses
-from apcore_mcp.responses import RequestRejected, read_json, respond_error, respond_json, wait_for_disconnect
+from jackstay.inspector import RequestRejected, _responses, read_json, respond_error, respond_json, wait_for_disconnect
 from jackstay.protocol.http import ErrorResponse
 
 
@@ -59,7 +58,7 @@ async def test_deeply_nested_body_is_rejected() -> None:
 
 
 async def test_slow_body_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(responses, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(_responses, "BODY_SECONDS", 0.01)
     with pytest.raises(RequestRejected, match="timeout") as caught:
         await read({"type": "http.request", "body": b"{", "more_body": True})
     assert caught.value.response.status == 408

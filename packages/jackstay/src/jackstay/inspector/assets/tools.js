@@ -1,89 +1,23 @@
-// The page: list of tools, open tool, calls, history, live updates and keyboard.
+// The tools: details with schema, form and result; calls; and the history of this tab.
 
-const base = location.pathname.replace(/\/+$/, "");
-const HISTORY_KEY = `apcore-inspector-history:${base}`;
+import {
+  ServerError, base, copyAs, linesOf, notice, post, query, request, state
+} from "./api.js";
+import { byId, copyButton, duration, el, isObject, pretty, readJson, reveal, tabs } from "./dom.js";
+import { OMIT, makeForm, showProblems, withoutSecrets } from "./form.js";
+import { setCurrent, setRows } from "./list.js";
+import { contentBlock, failureView, pre, schemaCard, tree } from "./views.js";
+
+const HISTORY_KEY = `inspector-history:${base}`;
 const MAX_HISTORY = 50;
 const MAX_CHUNKS = 200;
+const DEFAULT_TIMEOUT = "60";
 
-const state = {
-  tools: [],
-  open: null, // {row, input_schema, ...} of the open tool
-  read: null, // () => arguments, while a tool is open
-  write: null, // (arguments) => void
-  running: null, // {id, tool, isCancelling}
-  key: "",
-  history: [],
-};
-
-// ---- requests ----
-
-class ServerError extends Error {
-  constructor(status, message, hasReason) {
-    super(message);
-    this.status = status;
-    this.hasReason = hasReason; // whether the response was JSON from the server, not from a gateway
-  }
-  // The server rejects a call with 4xx or 503 before the module runs. After a 5xx of a gateway, it may have run.
-  get isRejection() { return this.hasReason && (this.status < 500 || this.status === 503); }
-}
-
-let pendingKey = null;
-function requestKey(message) {
-  if (pendingKey) return pendingKey;
-  const dialog = byId("key");
-  byId("key-error").textContent = state.key ? message : "";
-  byId("key-value").value = "";
-  pendingKey = new Promise((done) => {
-    dialog.addEventListener("close", () => { pendingKey = null; done(); }, { once: true });
-  });
-  dialog.showModal();
-  return pendingKey;
-}
-byId("key-form").addEventListener("submit", () => { state.key = byId("key-value").value.trim(); });
-
-async function request(path, options = {}) {
-  for (let attempt = 0; ; attempt++) {
-    const headers = { ...(options.headers || {}) };
-    const key = state.key;
-    if (key) headers.Authorization = `Bearer ${key}`;
-    const response = await fetch(base + path, { ...options, headers, credentials: "omit", redirect: "error" });
-    if (response.ok) return response;
-    let reason = "";
-    try { reason = (await response.json()).error; } catch { /* not JSON: not from this server */ }
-    const hasReason = typeof reason === "string" && reason !== "";
-    const message = hasReason ? reason : `the server responded with HTTP ${response.status}`;
-    if (response.status !== 401 || attempt > 20) throw new ServerError(response.status, message, hasReason);
-    if (key === state.key) await requestKey(message);
-    if (!state.key) throw new ServerError(401, message, hasReason);
-  }
-}
-
-const post = (path, body) =>
-  request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-
-// Yield the lines of a streamed response.
-async function* linesOf(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    const parts = (rest + value).split("\n");
-    rest = parts.pop();
-    yield* parts;
-  }
-  if (rest) yield rest;
-}
-
-function notice(text) {
-  byId("notice").textContent = text;
-  byId("notice").hidden = !text;
-}
+// open: the details of the open tool; read and write: its arguments; running: {id, tool, isCancelling}.
+// panels: the elements of tools that were opened, so that inputs and results are kept.
+Object.assign(state, { tools: [], open: null, read: null, write: null, running: null, history: [], panels: new Map() });
 
 // ---- the list ----
-
-const matches = (row, terms) => terms.every((term) =>
-  [row.name, row.id, row.title || "", row.description, ...row.tags].some((text) => text.toLowerCase().includes(term)));
 
 function badges(row) {
   const made = [];
@@ -92,29 +26,6 @@ function badges(row) {
   if (row.hints["read-only"]) made.push(["read-only", "good"]);
   if (row.is_streaming) made.push(["streams", "accent"]);
   return made.map(([text, kind]) => el("span", { class: `badge ${kind}` }, text));
-}
-
-function showList() {
-  const terms = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = state.tools.filter((row) => matches(row, terms));
-  const list = byId("tools");
-  const focused = list.contains(document.activeElement) ? document.activeElement.dataset.name : null;
-  const scroll = list.scrollTop;
-  list.replaceChildren(...found.map((row) => el("li", {}, el("button", {
-    type: "button", "data-name": row.name, tabindex: -1,
-    "aria-current": state.open?.row.name === row.name ? "true" : null,
-    onclick: () => openTool(row.name, true),
-  }, el("span", { class: "name" }, row.name),
-  el("span", { class: "about" }, row.description.trim() || row.title || ""),
-  row.needs_approval || row.hints.destructive ? el("span", { class: "badges" }, ...badges(row)) : null))));
-  const buttons = [...list.querySelectorAll("button")];
-  const stop = buttons.find((button) => button.dataset.name === focused)
-    || buttons.find((button) => button.getAttribute("aria-current")) || buttons[0];
-  if (stop) stop.tabIndex = 0;
-  if (focused) stop?.focus();
-  list.scrollTop = scroll;
-  const all = state.tools.length;
-  byId("count").textContent = terms.length ? `${found.length} of ${all} tools` : `${all} tool${all === 1 ? "" : "s"}`;
 }
 
 function showSkipped(skipped) {
@@ -126,12 +37,26 @@ function showSkipped(skipped) {
     el("li", {}, el("code", {}, id), el("span", { class: "quiet foreign" }, reason))));
 }
 
-async function loadList() {
-  const listing = await (await request("/api/tools")).json();
+const groupOf = (name) => {
+  const at = Math.max(name.lastIndexOf("."), name.lastIndexOf("/"));
+  return at > 0 ? name.slice(0, at) : "";
+};
+
+async function loadTools() {
+  const listing = await query("/api/tools");
+  if (listing.failed) {
+    setRows("tools", []);
+    return;
+  }
   byId("server").textContent = `${listing.name} ${listing.version}`;
-  document.title = `${listing.name} · Tool Inspector`;
+  document.title = `${listing.name} · ${state.about.title || "Inspector"}`;
   state.tools = listing.tools;
-  showList();
+  setRows("tools", listing.tools.map((row) => ({
+    key: row.name, name: row.name, about: row.description.trim() || row.title || "", group: groupOf(row.name),
+    badges: row.needs_approval || row.hints.destructive ? badges(row) : [],
+    texts: [row.name, row.id, row.title || "", row.description, ...row.tags],
+    open: (isChosen) => openTool(row.name, isChosen),
+  })));
   showSkipped(listing.skipped);
   const open = state.open;
   if (!open) return;
@@ -162,7 +87,8 @@ async function openTool(name, isChosen, filled) {
   } catch (error) {
     return cannotOpen(error.message);
   }
-  if (turn !== opening) return; // another tool was opened meanwhile
+  if (turn !== opening || state.section !== "tools") return; // something else was opened meanwhile
+  if (whole.failed) return cannotOpen(whole.failed.message);
   notice(state.running
     ? `${state.running.tool} is still running: Esc cancels it, and the history will have its result.` : "");
   try {
@@ -171,8 +97,10 @@ async function openTool(name, isChosen, filled) {
     return cannotOpen(`${name} cannot be shown: ${error.message}`);
   }
   state.open = whole;
-  history.replaceState(null, "", `#${encodeURIComponent(whole.row.name)}`);
-  showList();
+  const hash = `#${encodeURIComponent(whole.row.name)}`;
+  if (isChosen && location.hash !== hash) history.pushState(null, "", hash);
+  else history.replaceState(null, "", hash);
+  setCurrent("tools", whole.row.name);
   document.body.dataset.room = "tool";
   if (isChosen) {
     byId("main").scrollTop = 0;
@@ -180,7 +108,20 @@ async function openTool(name, isChosen, filled) {
   }
 }
 
+// Show a tool. One that was opened before is shown with its inputs and its result, unless it has changed.
 function showTool(whole, filled) {
+  const kept = state.panels.get(whole.row.name);
+  const panel = kept && kept.revision === whole.row.revision && filled === undefined ? kept : makeTool(whole, filled);
+  state.panels.set(whole.row.name, panel);
+  Object.assign(state, { read: panel.read, write: panel.write });
+  byId("tool").replaceChildren(...panel.nodes);
+  const run = byId("tool").querySelector(".run");
+  if (run) run.disabled = Boolean(state.running);
+  byId("tool").hidden = false;
+  byId("empty").hidden = true;
+}
+
+function makeTool(whole, filled) {
   const { row } = whole;
   const call = el("div", {});
   const schema = el("div", {}, schemaCard("Input", whole.input_schema),
@@ -188,6 +129,7 @@ function showTool(whole, filled) {
       : el("p", { class: "card quiet" }, "The tool has no output schema."));
   const panels = [{ label: "Call", panel: call }, { label: "Schema", panel: schema }];
   if (whole.documentation) panels.push({ label: "Documentation", panel: el("div", {}, pre(whole.documentation)) });
+  if (whole.raw) panels.push({ label: "Definition", panel: el("div", {}, pre(pretty(whole.raw))) });
   const hints = Object.entries(row.hints)
     .filter(([hint, value]) => value && hint !== "destructive" && hint !== "read-only")
     .map(([hint]) => el("span", { class: "badge" }, hint));
@@ -197,13 +139,12 @@ function showTool(whole, filled) {
     el("p", { class: "description foreign", tabindex: row.description.length > 800 ? 0 : null },
       row.description.trim() || "No description."),
     el("div", { class: "badges" }, ...badges(row), ...hints,
-      ...row.tags.map((tag) => el("span", { class: "badge" }, `#${tag}`)),
-      el("span", { class: "badge" }, `version ${row.version}`)));
-  call.append(makeCallPanel(whole, filled));
-  byId("tool").replaceChildren(about, tabs(panels, { name: "Views of the tool" }).list,
-    ...panels.map(({ panel }) => panel));
-  byId("tool").hidden = false;
-  byId("empty").hidden = true;
+      ...row.tags.map((tag) => el("span", { class: "badge tag" }, `#${tag}`)),
+      row.version ? el("span", { class: "badge tag" }, `version ${row.version}`) : null));
+  const made = makeCallPanel(whole, filled);
+  call.append(made.node);
+  const nodes = [about, tabs(panels, { name: "Views of the tool" }).list, ...panels.map(({ panel }) => panel)];
+  return { revision: row.revision, nodes, read: made.read, write: made.write };
 }
 
 function makeCallPanel(whole, filled) {
@@ -245,29 +186,53 @@ function makeCallPanel(whole, filled) {
     general.textContent = unplaced.map(({ field, message }) =>
       (field && field !== "input" ? `${field}: ${message}` : message)).join("; ");
   }
-  state.read = () => (chooser.chosen === 1 ? (parse() === OMIT ? {} : parse()) : form.read([]));
-  state.write = (value) => {
+  const read = () => (chooser.chosen === 1 ? (parse() === OMIT ? {} : parse()) : form.read([]));
+  const write = (value) => {
     fill(value);
     raw.value = pretty(value);
   };
-  const result = el("div", { class: "card result", hidden: true, "aria-label": "Result", role: "region" });
+  // Return the arguments, or null after the invalid ones were marked.
+  function check() {
+    const problems = [];
+    const value = chooser.chosen === 1 ? parse() : form.read(problems);
+    showInvalid(problems);
+    return problems.length || value === OMIT ? null : value;
+  }
+  const result = el("div", { class: "card result", "aria-label": "Result", role: "region" },
+    el("p", { class: "quiet" }, "The result of a call is shown here."));
+  // Progress extends the time; without a value there is no limit.
+  const timeout = state.about.is_client ? el("input", { type: "text", inputmode: "decimal", class: "timeout",
+    value: DEFAULT_TIMEOUT, "aria-label": "Timeout in seconds; empty for none" }) : null;
+  const validate = state.about.can_validate ? el("button", { type: "button", onclick: async () => {
+    const value = check();
+    if (value === null) return;
+    const { problems } = await query("/api/validate", { tool: whole.row.name, arguments: value });
+    showInvalid(problems);
+    if (!problems.length) general.textContent = "";
+    validated.textContent = problems.length ? "" : "The arguments are valid.";
+  } }, "Validate") : null;
+  const validated = el("span", { role: "status", class: "quiet" });
   const run = el("button", { type: "submit", class: "main run", "aria-keyshortcuts": "Control+Enter" }, "Call");
   const cancel = el("button", { type: "button", class: "cancel", hidden: true,
     "aria-keyshortcuts": "Escape", onclick: cancelCall }, "Cancel");
   const card = el("form", { class: "card form", novalidate: true, onsubmit: (event) => {
     event.preventDefault();
     if (state.running) return;
-    const problems = [];
-    const value = chooser.chosen === 1 ? parse() : form.read(problems);
-    showInvalid(problems);
-    if (!problems.length && value !== OMIT) runCall({ whole, value, run, cancel, result, showInvalid });
+    validated.textContent = "";
+    const value = check();
+    const seconds = Number(timeout?.value.trim() || "0") || null;
+    if (value !== null) runCall({ whole, value, seconds, run, cancel, result, showInvalid });
   } },
   el("div", { class: "row" }, el("h3", {}, "Arguments"), el("span", { class: "grow" }), chooser.list),
   fields, rawPanel, general,
-  el("div", { class: "row runbar" }, run, cancel, el("span", { class: "grow" }),
-    el("button", { type: "button", onclick: () => { state.write({}); showInvalid([]); } }, "Reset")));
-  run.disabled = Boolean(state.running);
-  return el("div", { class: "work" }, card, result);
+  el("div", { class: "row runbar" }, run, cancel, validate, validated, el("span", { class: "grow" }),
+    timeout ? el("label", { class: "quiet row" }, "Timeout (s)", timeout) : null,
+    copyAs("tools/call", () => {
+      const value = check();
+      return value === null ? null : { name: whole.row.name, arguments: value };
+    }),
+    el("button", { type: "button", onclick: () => { write({}); showInvalid([]); } }, "Reset")));
+  return { node: el("div", { class: "work" }, card, result), read, write };
 }
 
 // ---- a call ----
@@ -283,7 +248,7 @@ async function cancelCall() {
   }
 }
 
-async function runCall({ whole, value, run, cancel, result, showInvalid }) {
+async function runCall({ whole, value, seconds, run, cancel, result, showInvalid }) {
   const began = performance.now();
   const running = { id: null, tool: whole.row.name, isCancelling: false, abort: new AbortController() };
   state.running = running;
@@ -310,15 +275,15 @@ async function runCall({ whole, value, run, cancel, result, showInvalid }) {
   try {
     const response = await request("/api/call", {
       method: "POST", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ tool: whole.row.name, arguments: value }), signal: running.abort.signal
+      body: JSON.stringify({ tool: whole.row.name, arguments: value, timeout: seconds }), signal: running.abort.signal
     });
     for await (const text of linesOf(response)) {
       if (!text.trim()) continue;
       const line = readJson(text);
       if (line.type === "began") {
         running.id = line.call;
-        entry.shown = line.shown;
-        entry.trace = line.trace_id;
+        if (line.shown !== undefined) entry.shown = line.shown;
+        entry.trace = line.trace_id ?? null;
       } else if (line.type === "progress") {
         count += 1;
         if (line.total) { bar.max = line.total; bar.value = line.progress; }
@@ -330,6 +295,8 @@ async function runCall({ whole, value, run, cancel, result, showInvalid }) {
         chunks.scrollTop = chunks.scrollHeight;
       } else if (line.type === "question") {
         await requestApproval(running, line.message, status);
+      } else if (line.type === "failed") {
+        end = { ...line, type: line.may_have_run === false ? "refused" : "unknown", failure: line };
       } else end = line;
     }
     if (!end) throw new Error("the connection was lost before the call ended");
@@ -349,14 +316,14 @@ async function runCall({ whole, value, run, cancel, result, showInvalid }) {
   }
   bar.remove();
   const all = (performance.now() - began) / 1000;
-  clock.textContent = end.seconds === undefined ? duration(all)
+  clock.textContent = end.seconds === undefined || state.about.is_client ? duration(end.seconds ?? all)
     : `${duration(end.seconds)} in the server, ${duration(all)} in total`;
   showEnd(end, status, body, showInvalid, entry.trace);
   if (!end.problems?.length) result.scrollIntoView({ block: "nearest" });
   Object.assign(entry, {
     outcome: end.type === "result" ? (end.is_error ? "error" : "ok") : end.type,
     seconds: end.seconds ?? all,
-    output: end.shown ?? (end.type === "unknown" ? receivedBefore(end.message, chunks) : null)
+    output: end.shown ?? end.raw ?? (end.type === "unknown" ? receivedBefore(end.message, chunks) : null)
   });
   remember(entry);
   if (!result.isConnected)
@@ -400,13 +367,17 @@ function outcomeBadge(outcome) {
   return el("span", { class: `badge ${kind}` }, text);
 }
 
+// Traceback and log lines of a module, which the server sends to pages on the same machine.
+const debugView = (debug) => el("details", { class: "debug", open: true }, el("summary", {}, "Traceback"), pre(debug));
+
 function showEnd(end, status, body, showInvalid, trace) {
   const outcome = end.type === "result" ? (end.is_error ? "error" : "ok") : end.type;
   status.replaceChildren(outcomeBadge(outcome));
-  if (end.type === "refused")
+  if (end.failure) body.append(failureView(end.failure));
+  else if (end.type === "refused")
     body.append(el("p", { class: "error" }, end.message),
       el("p", { class: "quiet" }, "The server refused the call; the module did not run."));
-  if (end.type === "unknown")
+  if (end.type === "unknown" && !end.failure)
     body.append(el("p", { class: "error" }, end.message), el("p", {},
       "The end of the call was not received: the module may have run, wholly or in part. "
       + "Check before you call it again."));
@@ -415,29 +386,35 @@ function showEnd(end, status, body, showInvalid, trace) {
       "The call was cancelled and the module was notified. Its earlier effects are not undone."));
   if (trace && (end.type === "unknown" || end.is_error))
     body.append(el("p", { class: "quiet" }, "Trace ID in the server log: ", el("code", { class: "trace" }, trace)));
+  if (end.debug) body.append(debugView(end.debug));
   if (end.type !== "result") return;
   if (end.problems?.length) showInvalid(end.problems);
-  showOutput(body, end.structured, end.texts, end.is_error);
+  showOutput(body, end);
 }
 
 // Show an output as a tree, JSON and text. Without structured content, text that is JSON is parsed.
-function showOutput(body, structured, texts, isError) {
+function showOutput(body, { structured, texts, is_error: isError, content, raw }) {
   const text = texts.join("\n\n");
   let value = structured;
   if (value === undefined) {
     try { value = readJson(text); } catch { value = undefined; }
   }
-  const plain = el("div", {}, pre(text));
-  if (isError || value === undefined) {
-    body.append(el("div", { class: isError ? "error" : "" }, plain));
+  const hasMedia = (content || []).some((block) => block.type !== "text");
+  const plain = el("div", { class: isError ? "error" : "" },
+    ...(hasMedia ? content.map(contentBlock) : [pre(text)]));
+  const panels = [];
+  if (!isError && value !== undefined)
+    panels.push({ label: "Structured", panel: el("div", {}, tree(value)) },
+      { label: "JSON", panel: el("div", {}, pre(pretty(value))) });
+  panels.push({ label: hasMedia ? "Content" : "Text", panel: plain });
+  if (raw) panels.push({ label: "Raw", panel: el("div", {}, pre(pretty(raw))) });
+  if (panels.length === 1) {
+    body.append(plain);
     return;
   }
-  const panels = [
-    { label: "Structured", panel: el("div", {}, tree(value)) },
-    { label: "JSON", panel: el("div", {}, pre(pretty(value))) },
-    { label: "Text", panel: plain }];
   body.append(el("div", { class: "row" }, tabs(panels, { name: "Format of the result", isSmall: true }).list,
-    el("span", { class: "grow" }), copyButton(() => pretty(value))), ...panels.map(({ panel }) => panel));
+    el("span", { class: "grow" }), copyButton(() => (value === undefined ? text : pretty(value)))),
+  ...panels.map(({ panel }) => panel));
 }
 
 // ---- history ----
@@ -488,137 +465,7 @@ byId("clear").addEventListener("click", () => {
   showHistory();
 });
 
-// ---- live updates ----
+loadHistory();
+showHistory();
 
-function setLive(name, text) {
-  byId("live").dataset.state = name;
-  byId("live").textContent = text;
-}
-
-// A browser opens at most six connections to a server, so a hidden tab must not keep one.
-const whenVisible = () => new Promise((done) => {
-  if (!document.hidden) return done();
-  const check = () => {
-    if (document.hidden) return;
-    document.removeEventListener("visibilitychange", check);
-    done();
-  };
-  return document.addEventListener("visibilitychange", check);
-});
-
-async function followChanges() {
-  let wait = 500;
-  let stream = new AbortController();
-  document.addEventListener("visibilitychange", () => { if (document.hidden) stream.abort(); });
-  for (;;) {
-    if (document.hidden) setLive("paused", "paused");
-    await whenVisible();
-    stream = new AbortController();
-    try {
-      const response = await request("/api/events", { signal: stream.signal });
-      for await (const line of linesOf(response)) {
-        if (line !== "event: changed" && line !== "event: open") continue;
-        await loadList();
-        setLive("live", "live");
-        wait = 500;
-      }
-    } catch { /* shown below, and retried */ }
-    if (stream.signal.aborted) continue;
-    setLive("lost", "not connected, retrying");
-    await new Promise((done) => setTimeout(done, wait * (0.75 + Math.random() / 2)));
-    wait = Math.min(wait * 2, 15000);
-  }
-}
-
-// ---- keyboard, theme, start ----
-
-const isTyping = (target) =>
-  target instanceof Element && target.matches("input:not([type=checkbox]), textarea, select");
-
-document.addEventListener("keydown", (event) => {
-  const isModal = document.querySelector("dialog[open]") !== null;
-  if (isModal) return;
-  if (event.key === "/" && !isTyping(event.target)) {
-    event.preventDefault();
-    document.body.dataset.room = "list";
-    byId("search").focus();
-  } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-    event.preventDefault();
-    byId("tool").querySelector("form.form")?.requestSubmit();
-  } else if (event.key === "Escape" && state.running) {
-    event.preventDefault();
-    cancelCall();
-  }
-});
-
-byId("search").addEventListener("input", showList);
-byId("search").addEventListener("keydown", (event) => {
-  const first = byId("tools").querySelector("button");
-  if (event.key === "ArrowDown" && first) {
-    event.preventDefault();
-    first.focus();
-  } else if (event.key === "Enter" && first) first.click();
-});
-
-byId("tools").addEventListener("keydown", (event) => {
-  const buttons = [...byId("tools").querySelectorAll("button")];
-  const at = buttons.indexOf(document.activeElement);
-  const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
-  if (next === undefined) return;
-  event.preventDefault();
-  if (next < 0) {
-    byId("search").focus();
-    return;
-  }
-  const target = buttons[Math.min(next, buttons.length - 1)];
-  buttons.forEach((button) => { button.tabIndex = button === target ? 0 : -1; });
-  target.focus();
-});
-
-byId("back").addEventListener("click", () => {
-  document.body.dataset.room = "list";
-  byId("search").focus();
-});
-
-const THEMES = ["auto", "light", "dark"];
-function setTheme(name) {
-  if (name === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = name;
-  byId("theme").textContent = `Theme: ${name}`;
-  try { localStorage.setItem("apcore-inspector-theme", name); } catch { /* not allowed: applies to this page only */ }
-}
-byId("theme").addEventListener("click", () => {
-  const now = document.documentElement.dataset.theme || "auto";
-  setTheme(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]);
-});
-
-addEventListener("hashchange", () => {
-  const name = namedTool();
-  if (name && name !== state.open?.row.name) openTool(name, true);
-});
-
-// Return the name of the tool in the URL.
-function namedTool() {
-  try {
-    return decodeURIComponent(location.hash.slice(1));
-  } catch {
-    return ""; // not a valid encoding
-  }
-}
-
-async function start() {
-  let theme = null;
-  try { theme = localStorage.getItem("apcore-inspector-theme"); } catch { /* not allowed */ }
-  setTheme(THEMES.includes(theme) ? theme : "auto");
-  loadHistory();
-  showHistory();
-  try {
-    await loadList();
-    const name = namedTool();
-    if (name && state.tools.some((row) => row.name === name)) await openTool(name, false);
-  } catch (error) {
-    notice(error.message);
-  }
-  followChanges();
-}
-start();
+export { cancelCall, loadTools, openTool };

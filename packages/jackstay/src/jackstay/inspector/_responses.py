@@ -1,9 +1,10 @@
-"""HTTP over ASGI for the pages besides the endpoint: responses, streams, and request bodies with a size limit.
+"""HTTP over ASGI for web pages: responses, streams, and request bodies with a size limit.
 
 Every response forbids caching and content sniffing. An error response is JSON.
 """
 
 import asyncio
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from jackstay.protocol.http import ErrorResponse, error_response
 from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncGenerator, Iterable
 
     from jackstay.server.http import Receive, Send
 
@@ -104,15 +105,27 @@ async def wait_for_disconnect(receive: "Receive") -> None:
         pass
 
 
-__all__ = [
-    "BODY_SECONDS",
-    "PLAIN_HEADERS",
-    "RequestRejected",
-    "read_json",
-    "respond",
-    "respond_error",
-    "respond_json",
-    "start_response",
-    "wait_for_disconnect",
-    "write_body",
-]
+async def stream_body(receive: "Receive", send: "Send", kind: str, parts: "AsyncGenerator[bytes, None]") -> None:
+    """Send a response whose body is produced by a generator. If the client disconnects, the generator is cancelled."""
+    await start_response(send, 200, kind, (("x-accel-buffering", "no"),))
+    writing = asyncio.ensure_future(_write_parts(send, parts))
+    gone = asyncio.ensure_future(wait_for_disconnect(receive))
+    try:
+        await asyncio.wait((writing, gone), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        writing.cancel()
+        # `wait()` and not `await`: it does not raise what the task raises, and a cancellation of this task ends it.
+        await asyncio.wait((writing,))
+    if not writing.cancelled():
+        writing.result()
+
+
+async def _write_parts(send: "Send", parts: "AsyncGenerator[bytes, None]") -> None:
+    try:
+        async with aclosing(parts):
+            async for part in parts:
+                await write_body(send, part)
+        await write_body(send, b"", is_last=True)
+    except OSError:
+        pass  # ASGI: a server may raise OSError when the client has disconnected

@@ -1,5 +1,8 @@
 // Views of JSON: values as a tree or as text, schemas as a table. Large values are truncated; a button shows the rest.
 
+import { copyButton, el, isRawInteger, pretty, reveal, tabs } from "./dom.js";
+import { join, limitsOf, resolve, typeOf, variantsOf } from "./form.js";
+
 const MAX_TEXT = 4000;
 const MAX_ITEMS = 200;
 const MAX_PRE = 400000;
@@ -108,3 +111,56 @@ function schemaCard(title, schema) {
       copyButton(() => pretty(schema))),
     table, raw);
 }
+
+// Content blocks of a result: text, images, sound, links and embedded resources.
+function contentBlock(block) {
+  const title = (text) => el("p", { class: "quiet" }, text);
+  if (block.type === "text") return pre(String(block.text ?? ""));
+  if (block.type === "image" || block.type === "audio") {
+    const source = `data:${mediaType(block.mimeType, block.type)};base64,${String(block.data ?? "")}`;
+    return el("figure", {},
+      block.type === "image" ? el("img", { src: source, alt: "image in the result" })
+        : el("audio", { src: source, controls: true, "aria-label": "sound in the result" }),
+      el("figcaption", { class: "quiet" }, String(block.mimeType ?? block.type)));
+  }
+  if (block.type === "resource") return resourceContents(block.resource ?? {});
+  if (block.type === "resource_link") return el("div", {}, title("link to a resource"), pre(pretty(block)));
+  return el("div", {}, title(String(block.type ?? "unknown content")), pre(pretty(block)));
+}
+
+// Only types that a data URL may have; anything else would be another document.
+const mediaType = (type, kind) =>
+  (/^(image|audio)\/[a-z0-9.+-]+$/i.test(String(type)) && String(type) !== "image/svg+xml" ? type : `${kind}/unknown`);
+
+function resourceContents(contents) {
+  const about = el("p", { class: "quiet foreign" }, `${contents.uri ?? ""} ${contents.mimeType ?? ""}`);
+  if (typeof contents.text === "string") return el("div", {}, about, pre(contents.text));
+  if (typeof contents.blob === "string") {
+    const kind = String(contents.mimeType ?? "").split("/")[0];
+    if (kind === "image" || kind === "audio")
+      return el("div", {}, about, contentBlock({ type: kind, mimeType: contents.mimeType, data: contents.blob }));
+    return el("div", {}, about, el("p", {}, `${Math.floor(contents.blob.length * 3 / 4)} bytes`));
+  }
+  return el("div", {}, about, pre(pretty(contents)));
+}
+
+// A failure of a request: what failed, and whether the server may have acted on it.
+const RUN_TEXTS = new Map([
+  [true, ["may have run", "warn", "The server may have acted on the request. Check before you send it again."]],
+  [false, ["did not run", "good", "The server did not act on the request: sending it again is safe."]],
+  [null, ["only the server knows whether it ran", "warn", "The server returned an error and did not state whether "
+    + "it acted on the request."]]]);
+
+const runBadge = (mayHaveRun) => {
+  const [text, kind] = RUN_TEXTS.get(mayHaveRun ?? null);
+  return el("span", { class: `badge ${kind} ran` }, text);
+};
+
+function failureView(failed) {
+  const details = Object.keys(failed.details || {}).length ? pre(pretty(failed.details)) : null;
+  return el("div", { class: "failure" },
+    el("p", { class: "error foreign" }, el("code", {}, failed.error), " ", failed.message),
+    el("p", {}, runBadge(failed.may_have_run), " ", RUN_TEXTS.get(failed.may_have_run ?? null)[2]), details);
+}
+
+export { contentBlock, failureView, pre, resourceContents, runBadge, schemaCard, tree };

@@ -1,0 +1,105 @@
+"""`jackstay inspect`: serve a web page that inspects a server, until Ctrl-C."""
+
+import shlex
+import sys
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING
+
+from jackstay.cli import _target
+from jackstay.cli._exits import DONE
+from jackstay.cli._logs import Logs, add_log_arguments
+from jackstay.cli._running import run_until_signal
+from jackstay.client import read_config
+from jackstay.errors import UsageError
+
+if TYPE_CHECKING:
+    from jackstay.inspector import Choice, Session
+
+EXAMPLES = (
+    "-- python server.py",
+    "https://example.org/mcp",
+    "mcp.json",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    parser.usage = (
+        "jackstay inspect [options] URL\n"
+        "       jackstay inspect [options] FILE.json [TARGET]\n"
+        "       jackstay inspect [options] -- COMMAND [ARGUMENT ...]"
+    )
+    parser.description = f"{parser.description}\nThe page is on this machine only, with a random key in its URL."
+    lines = "".join(f"  jackstay inspect {example}\n" for example in EXAMPLES)
+    parser.epilog = f"examples:\n{lines}{parser.epilog}"
+    parser.add_argument("words", nargs="*", metavar="TARGET", help=SUPPRESS)
+    parser.set_defaults(config=None, login=False)
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="LINE",
+        help="'NAME: VALUE', for a URL; ${VAR} is expanded",
+    )
+    parser.add_argument("--ca", metavar="FILE", help="CA certificates to trust, for a URL")
+    add_page_arguments(parser)
+
+
+def add_page_arguments(parser: ArgumentParser) -> None:
+    """Declare the options of the page."""
+    parser.add_argument("--port", type=_port, default=0, help="the port of the page (default: a free one)")
+    parser.add_argument("--no-browser", action="store_true", help="print the URL, and do not open a browser")
+    add_log_arguments(parser)
+
+
+def run(arguments: Namespace) -> int:
+    """Serve the page until a signal arrives."""
+    from jackstay.inspector import Session  # noqa: PLC0415  # only this command needs it
+
+    session = Session(_choices(arguments))
+    with Logs(arguments.log_level, arguments.log_format):
+        return run_until_signal(serve_page(session, arguments))
+
+
+async def serve_page(session: "Session", arguments: Namespace) -> int:
+    """Serve the page and open it in a browser."""
+    from jackstay.inspector import serve_session  # noqa: PLC0415  # as above
+
+    await serve_session(session, arguments.port, lambda url: _show(url, with_browser=not arguments.no_browser))
+    return DONE
+
+
+def _show(url: str, *, with_browser: bool) -> None:
+    print(f"The inspector: {url}", file=sys.stderr, flush=True)
+    if with_browser:
+        from jackstay.oauth import open_in_browser  # noqa: PLC0415  # only with a browser
+
+        open_in_browser(url)
+
+
+def _choices(arguments: Namespace) -> "list[Choice]":
+    """Return the servers of the command line: the selected one first. Raises: UsageError."""
+    from jackstay.inspector import Choice  # noqa: PLC0415  # as above
+
+    words = arguments.words
+    if arguments.server is None and words and words[0].endswith(".json"):
+        path = words.pop(0)
+        config = read_config(path)
+        names = [name for name in config.names if not config.is_disabled(name)]
+        if words:
+            _target.select_server(Namespace(**{**vars(arguments), "config": path}), has_login=False)  # checks the name
+            first = words.pop(0)
+            names = [first, *(name for name in names if name != first)]
+        _target.expect_no_more(words)
+        if not names:
+            raise UsageError(f"{path!r} has no server that is not disabled", path=path)
+        return [Choice(name, shlex.join(config.display(name)), config.target(name)) for name in names]
+    selected, words = _target.select_server(arguments, has_login=False)
+    _target.expect_no_more(words)
+    return [Choice(selected.target.name, selected.display, selected.target)]
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise ArgumentTypeError(f"expected a number from 0 to 65535, got {text!r}")
+    return int(text)

@@ -1,0 +1,383 @@
+"""The API of `jackstay inspect`: what the page requests, for one session."""
+
+import hmac
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from jackstay.errors import McpError, UsageError
+from jackstay.inspector._app import PageApp, Request, Routes
+from jackstay.inspector._calls import ToolCall
+from jackstay.inspector._faults import FAULTS
+from jackstay.inspector._questions import Answer
+from jackstay.inspector._responses import RequestRejected, respond, stream_body
+from jackstay.inspector._session import Choice, ConnectionOptions, Session, describe_failure, describe_server
+from jackstay.inspector._snippets import FORMATS, Snippet, make_snippet
+from jackstay.protocol import REVISIONS
+from jackstay.protocol.http import Access, check_access, error_response, fold_headers
+from jackstay.server.http import ANONYMOUS, Principal
+from jackstay.types import PromptReference, ResourceTemplate, ResourceTemplateReference, Tool
+
+if TYPE_CHECKING:
+    from jackstay.server.http import Scope
+
+# The maximum size of a request of the page: a recording to replay is the largest.
+MAX_BODY_BYTES: Final = 67_108_864
+
+# The name of the server that replays a recording of the page.
+REPLAY: Final = "recording"
+
+
+class InspectorApi:
+    """The routes of a session. `token` authorizes the page."""
+
+    def __init__(self, session: Session, token: str) -> None:
+        self.session = session
+        self._token = token
+        self._access = Access.allow()
+        self._calls: dict[str, ToolCall] = {}
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+
+    def app(self) -> PageApp:
+        """Return the ASGI app."""
+        return PageApp(self._routes(), check=self._check, authorize=self._authorize, max_body_bytes=MAX_BODY_BYTES)
+
+    def close(self) -> None:
+        """Delete the recordings that the page has sent."""
+        if self._directory is not None:
+            self._directory.cleanup()
+
+    def _routes(self) -> Routes:
+        return {
+            ("about", False): ("GET", self._about),
+            ("events", False): ("GET", self._events),
+            ("tools", False): ("GET", self._list_tools),
+            ("tools", True): ("GET", self._show_tool),
+            ("call", False): ("POST", self._call),
+            ("call", True): ("DELETE", self._cancel),
+            ("resources", False): ("GET", self._list_resources),
+            ("read", False): ("POST", self._read),
+            ("subscribe", False): ("POST", self._subscribe),
+            ("prompts", False): ("GET", self._list_prompts),
+            ("prompt", False): ("POST", self._get_prompt),
+            ("complete", False): ("POST", self._complete),
+            ("answer", False): ("POST", self._answer),
+            ("connect", False): ("POST", self._connect),
+            ("log-level", False): ("POST", self._set_log_level),
+            ("kill", False): ("POST", self._kill),
+            ("fault", False): ("POST", self._fault),
+            ("messages", True): ("GET", self._message),
+            ("recording", False): ("GET", self._recording),
+            ("replay", False): ("POST", self._replay),
+            ("snippet", False): ("POST", self._snippet),
+        }
+
+    # --- access -------------------------------------------------------------------------------------------------------
+
+    def _check(self, scope: "Scope") -> Mapping[str, str]:
+        headers: Mapping[str, str] = fold_headers(scope["headers"])
+        response = check_access(self._access, headers)
+        if response is not None:
+            raise RequestRejected(response)
+        return headers
+
+    async def _authorize(self, scope: "Scope") -> Principal:
+        given = self._check(scope).get("authorization", "")
+        if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+            raise RequestRejected(error_response(401, "open the URL that was printed in the terminal: it has the key"))
+        return ANONYMOUS
+
+    # --- the server ---------------------------------------------------------------------------------------------------
+
+    async def _about(self, request: Request) -> None:
+        session = self.session
+        is_known = session.state not in ("new", "closed")
+        try:
+            server = describe_server(session.client) if is_known else None
+        except McpError:  # never ready
+            server = None
+        await request.respond(
+            {
+                "title": "Inspector",
+                "is_client": True,
+                "last": session.events.last,
+                "sections": ["tools", "resources", "prompts", "messages", "connection"],
+                "state": session.state,
+                "server": server,
+                "servers": [{"name": row.name, "display": row.display} for row in session.choices.values()],
+                "options": session.options,
+                "versions": list(REVISIONS),
+                "formats": list(FORMATS),
+                "faults": FAULTS if session.faults is not None else {},
+                "can_kill": session.faults is not None,
+                "log_level": session.log_level,
+            }
+        )
+
+    async def _connect(self, request: Request) -> None:
+        body = await request.json()
+        try:
+            options = msgspec.convert(body, ConnectionOptions)
+        except msgspec.ValidationError as error:
+            raise _bad_request(str(error)) from error
+        await self._do(request, lambda: self.session.connect(options))
+
+    async def _set_log_level(self, request: Request) -> None:
+        level: Any = _string(await request.json(), "level")
+        session = self.session
+        client = session.client
+        session.log_level = level
+        # A stateless server gets the level with each call.
+        if level and client.state == "ready" and client.protocol_version < "2026-07-28":
+            await self._do(request, lambda: client.logging.set_level(level))
+        else:
+            await request.respond({})
+
+    async def _kill(self, request: Request) -> None:
+        is_killed = self.session.faults is not None and self.session.faults.kill()
+        await request.respond({"killed": is_killed})
+
+    async def _fault(self, request: Request) -> None:
+        body = await request.json()
+        seconds = body.get("seconds", 0)
+        if self.session.faults is None:
+            raise _bad_request("faults need a server that is started as a command")
+        if not isinstance(seconds, int | float):
+            raise _bad_request("seconds must be a number")
+        try:
+            self.session.faults.arm(_string(body, "fault"), float(seconds))
+        except UsageError as error:
+            raise _bad_request(str(error)) from error
+        await request.respond({})
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    async def _list_tools(self, request: Request) -> None:
+        client = self.session.client
+
+        async def listed() -> dict[str, Any]:
+            server = describe_server(client)
+            has_tools = "tools" in server["capabilities"]
+            rows = [_row(tool) for tool in await client.tools.list(wait_for_ready=False)] if has_tools else []
+            return {"name": server["name"], "version": server["version"], "tools": rows, "skipped": {}}
+
+        await self._do(request, listed)
+
+    async def _show_tool(self, request: Request) -> None:
+        client = self.session.client
+
+        async def shown() -> dict[str, Any]:
+            tools = await client.tools.list(wait_for_ready=False)
+            tool = next((tool for tool in tools if tool.name == request.name), None)
+            if tool is None:
+                raise RequestRejected(error_response(404, f"the server has no tool {request.name[:200]!r}"))
+            raw = tool.raw
+            details = {"input_schema": raw.get("inputSchema", {}), "output_schema": raw.get("outputSchema", {})}
+            return {"row": _row(tool), **details, "documentation": None, "sensitive": [], "raw": raw}
+
+        await self._do(request, shown)
+
+    async def _call(self, request: Request) -> None:
+        body = await request.json()
+        arguments, seconds = body.get("arguments", {}), body.get("timeout")
+        if not isinstance(arguments, dict) or not (seconds is None or isinstance(seconds, int | float)):
+            raise _bad_request('the body must be {"tool": string, "arguments": object, "timeout": number or null}')
+        timeout = None if seconds is None else max(0.001, float(seconds))
+        session = self.session
+        call = ToolCall(session.client, _string(body, "tool"), arguments, timeout, session.log_level)
+        self._calls[call.id] = call
+        try:
+            await stream_body(request.receive, request.send, "application/x-ndjson", call.lines())
+        finally:
+            del self._calls[call.id]
+
+    async def _cancel(self, request: Request) -> None:
+        call = self._calls.get(request.name)
+        if call is not None:
+            call.cancel()
+        await request.respond({"cancelled": call is not None})
+
+    # --- resources and prompts ----------------------------------------------------------------------------------------
+
+    async def _list_resources(self, request: Request) -> None:
+        resources = self.session.client.resources
+
+        async def listed() -> dict[str, Any]:
+            return {
+                "resources": [resource.raw for resource in await resources.list(wait_for_ready=False)],
+                "templates": [template.raw for template in await resources.templates(wait_for_ready=False)],
+                "subscribed": sorted(self.session.subscribed),
+            }
+
+        await self._do(request, listed)
+
+    async def _read(self, request: Request) -> None:
+        body = await request.json()
+        uri = body.get("uri")
+        if uri is None:
+            try:
+                template = ResourceTemplate(name="", uri_template=_string(body, "template"))
+                uri = template.expand(body.get("values", {}))
+            except UsageError as error:
+                raise _bad_request(str(error)) from error
+        client = self.session.client
+
+        async def read() -> dict[str, Any]:
+            return {"uri": uri, "raw": (await client.resources.read(str(uri))).raw}
+
+        await self._do(request, read)
+
+    async def _subscribe(self, request: Request) -> None:
+        body = await request.json()
+        uri = _string(body, "uri")
+        session = self.session
+
+        async def change() -> None:
+            if body.get("on") is False:
+                await session.client.resources.unsubscribe(uri)
+                session.subscribed.discard(uri)
+            else:
+                await session.client.resources.subscribe(uri)
+                session.subscribed.add(uri)
+
+        await self._do(request, change)
+
+    async def _list_prompts(self, request: Request) -> None:
+        client = self.session.client
+
+        async def listed() -> dict[str, Any]:
+            return {"prompts": [prompt.raw for prompt in await client.prompts.list(wait_for_ready=False)]}
+
+        await self._do(request, listed)
+
+    async def _get_prompt(self, request: Request) -> None:
+        body = await request.json()
+        name, arguments = _string(body, "name"), body.get("arguments", {})
+        client = self.session.client
+
+        async def got() -> dict[str, Any]:
+            return {"raw": (await client.prompts.get(name, arguments)).raw}
+
+        await self._do(request, got)
+
+    async def _complete(self, request: Request) -> None:
+        body = await request.json()
+        argument, value = _string(body, "argument"), _string(body, "value")
+        reference: PromptReference | ResourceTemplateReference
+        if "prompt" in body:
+            reference = PromptReference(name=_string(body, "prompt"))
+        else:
+            reference = ResourceTemplateReference(uri=_string(body, "template"))
+        client = self.session.client
+
+        async def completed() -> dict[str, Any]:
+            found = await client.completion.complete(reference, argument, value, body.get("context"))
+            return {"values": list(found.values)}
+
+        await self._do(request, completed)
+
+    # --- questions of the server --------------------------------------------------------------------------------------
+
+    async def _answer(self, request: Request) -> None:
+        body = await request.json()
+        id = body.pop("question", None)
+        try:
+            self.session.questions.answer(id, msgspec.convert(body, Answer))
+        except (msgspec.ValidationError, UsageError) as error:
+            raise _bad_request(str(error)) from error
+        await request.respond({})
+
+    # --- messages and recordings --------------------------------------------------------------------------------------
+
+    async def _events(self, request: Request) -> None:
+        events = self.session.events
+        after = request.query.get("after", "0")
+        is_same = request.query.get("log") == events.id and after.isdecimal()
+        await stream_body(
+            request.receive, request.send, "text/event-stream", events.follow(int(after) if is_same else 0)
+        )
+
+    async def _message(self, request: Request) -> None:
+        line = self.session.transcript.find(int(request.name)) if request.name.isdecimal() else None
+        if line is None:
+            raise RequestRejected(error_response(404, "that message is no longer kept"))
+        await respond(request.send, 200, "application/json", line)
+
+    async def _recording(self, request: Request) -> None:
+        await respond(request.send, 200, "application/x-ndjson", self.session.transcript.save())
+
+    async def _replay(self, request: Request) -> None:
+        """Connect to a recording that the page sends."""
+        from jackstay.testing import replayed  # noqa: PLC0415  # rarely used
+
+        body = await request.json()
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="jackstay-inspect-")
+        path = Path(self._directory.name) / "recording.jsonl"
+        path.write_text(_string(body, "recording"), encoding="utf-8")
+        try:
+            target = replayed(path)
+        except UsageError as error:
+            raise _bad_request(str(error).replace(str(path), "the recording")) from error
+        self.session.choices[REPLAY] = Choice(REPLAY, "replay of a recording", target)
+        await self._do(request, lambda: self.session.connect(ConnectionOptions(server=REPLAY)))
+
+    async def _snippet(self, request: Request) -> None:
+        body = await request.json()
+        params = body.get("params", {})
+        client, target = self.session.client, self.session.choice.target
+        version = client.protocol_version if client.state == "ready" else next(reversed(REVISIONS))
+        try:
+            snippet = Snippet(target, _string(body, "method"), params if isinstance(params, dict) else {}, version)
+            text = make_snippet(_string(body, "format"), snippet)
+        except UsageError as error:
+            raise _bad_request(str(error)) from error
+        await request.respond({"text": text})
+
+    # --- helpers ------------------------------------------------------------------------------------------------------
+
+    async def _do(self, request: Request, work: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
+        """Respond with the result of `work`, or with the failure of its request to the server."""
+        try:
+            result = await work()
+        except McpError as error:
+            await request.respond({"failed": describe_failure(error)})
+        else:
+            await request.respond(result or {})
+
+
+def _row(tool: Tool) -> dict[str, Any]:
+    """Return a tool as the list of the page shows it."""
+    hints = tool.annotations
+    values = {
+        "read-only": None if hints is None else hints.read_only_hint,
+        "destructive": None if hints is None else hints.destructive_hint,
+        "idempotent": None if hints is None else hints.idempotent_hint,
+        "open world": None if hints is None else hints.open_world_hint,
+    }
+    return {
+        "name": tool.name,
+        "id": tool.name,
+        "title": tool.title,
+        "description": tool.description or "",
+        "tags": [],
+        "version": "",
+        "is_streaming": False,
+        "needs_approval": False,
+        "hints": {hint: value for hint, value in values.items() if value is not None},
+        "revision": format(hash(msgspec.json.encode(tool.raw)) & 0xFFFFFFFFFFFFFFFF, "x"),
+    }
+
+
+def _string(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str):
+        raise _bad_request(f"{name} must be a string")
+    return value
+
+
+def _bad_request(message: str) -> RequestRejected:
+    return RequestRejected(error_response(400, message))

@@ -1,0 +1,137 @@
+"""The ASGI app of an inspector: the page, its files, and an API below `/api` with access control.
+
+The page needs no token, because it contains no data. The API requires a token, and requests must come from the page of
+this server or from no web page. Request bodies must be JSON, which another page cannot send without a CORS preflight,
+and no preflight is answered here.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from jackstay.inspector._page import respond_page
+from jackstay.inspector._responses import RequestRejected, read_json, respond, respond_error
+from jackstay.protocol.http import ErrorResponse, error_response
+from jackstay.server.http import Principal, Receive, Scope, Send
+
+# Returns the headers of a request after checking its Host and Origin. Raises: RequestRejected.
+Check: TypeAlias = Callable[[Scope], Mapping[str, str]]
+
+# Returns the principal of a request. Raises: RequestRejected.
+Authorize: TypeAlias = Callable[[Scope], Awaitable[Principal]]
+
+_FOREIGN: Final = "only the inspector's own page may send this request"
+
+
+class Request:
+    """One request to the API. `name` is the part of the path after the resource, or empty."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        name: str,
+        headers: Mapping[str, str],
+        principal: Principal,
+        max_body_bytes: int,
+    ) -> None:
+        self.receive = receive
+        self.send = send
+        self.name = name
+        self.principal = principal
+        self.host = headers.get("host", "")
+        self.query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+        self._headers = headers
+        self._max_body_bytes = max_body_bytes
+
+    async def json(self) -> dict[str, Any]:
+        """Return the body. Raises: RequestRejected if it is not a JSON object of the allowed size."""
+        kind = self._headers.get("content-type", "")
+        if kind.partition(";")[0].strip().lower() != "application/json":
+            raise RequestRejected(error_response(415, "the body must be application/json"))
+        return await read_json(self.receive, self._max_body_bytes)
+
+    async def respond(self, value: object) -> None:
+        """Respond with JSON. Values that JSON does not have, such as dates in a schema, become strings."""
+        await respond(self.send, 200, "application/json", msgspec.json.encode(value, enc_hook=str))
+
+
+# The method and the handler of each route, by its resource and whether a name follows.
+Routes: TypeAlias = Mapping[tuple[str, bool], tuple[str, Callable[[Request], Awaitable[None]]]]
+
+
+class PageApp:
+    """An ASGI 3 application for HTTP, for the paths below `prefix`."""
+
+    def __init__(
+        self, routes: Routes, *, check: Check, authorize: Authorize, prefix: str = "", max_body_bytes: int
+    ) -> None:
+        self._routes = routes
+        self._check = check
+        self._authorize = authorize
+        self._prefix = prefix
+        self._max_body_bytes = max_body_bytes
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self._prefix or '/'}>"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        path: str = scope["path"].removeprefix(scope.get("root_path", "")).removeprefix(self._prefix)
+        try:
+            if path.startswith("/api/"):
+                await self._serve_api(path.removeprefix("/api/"), scope, receive, send)
+                return
+            self._check(scope)
+            if path in ("", "/") and scope["method"] != "HEAD":
+                only(scope, "GET")
+            if not await respond_page(send, path, self._prefix.rpartition("/")[2]):
+                await self._authorize(scope)  # a stranger does not learn which paths exist
+                raise RequestRejected(error_response(404, "no such path in the inspector"))
+        except RequestRejected as error:
+            await respond_error(send, error.response)
+
+    async def _serve_api(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        # Authorization first, so that a stranger does not learn which paths exist.
+        principal = await self._authorize(scope)
+        headers = self._check(scope)
+        response = check_same_origin(headers)
+        if response is not None:
+            raise RequestRejected(response)
+        resource, _, name = path.partition("/")
+        method, serve = self._routes.get((resource, bool(name)), ("", None))
+        if serve is None:
+            raise RequestRejected(error_response(404, "no such path in the inspector"))
+        only(scope, method)
+        size = self._max_body_bytes
+        request = Request(
+            scope, receive, send, name=unquote(name), headers=headers, principal=principal, max_body_bytes=size
+        )
+        await serve(request)
+
+
+def only(scope: Scope, method: str) -> None:
+    """Raises: RequestRejected for any other HTTP method."""
+    if scope["method"] != method:
+        response = error_response(405, f"only {method} is allowed here")
+        raise RequestRejected(msgspec.structs.replace(response, headers=(("allow", method),)))
+
+
+def check_same_origin(headers: Mapping[str, str]) -> ErrorResponse | None:
+    """Return the error response for a request from another web page, or None.
+
+    Browsers send Fetch Metadata, and Origin with everything but simple reads. Other programs send neither.
+    """
+    site = headers.get("sec-fetch-site", "same-origin")
+    origin = headers.get("origin")
+    # "none" is a URL that the user typed.
+    if site not in ("same-origin", "none"):
+        return error_response(403, _FOREIGN)
+    # Browsers omit the default port in both headers.
+    if origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower():
+        return error_response(403, _FOREIGN)
+    return None

@@ -1,0 +1,64 @@
+"""The events of an inspected server, numbered and kept, so that a page that is reloaded shows them again."""
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Final
+
+import msgspec
+
+# The size of the kept events; the oldest are dropped above it.
+MAX_KEPT_BYTES: Final = 33_554_432
+
+# Seconds without an event after which a comment is sent, which reveals a closed connection.
+KEEPALIVE: Final = 15.0
+
+
+class EventLog:
+    """Events as server-sent events. `publish()` never waits."""
+
+    def __init__(self) -> None:
+        # Numbers continue only within one log: a page that has events of another one starts again.
+        self.id = secrets.token_hex(8)
+        self.last = 0
+        self.is_closed = False
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._size = 0
+        self._changed = asyncio.Event()
+
+    def publish(self, kind: str, fields: object) -> int:
+        """Add an event and return its number."""
+        self.last += 1
+        data = msgspec.json.encode(fields, enc_hook=str)
+        event = b"id: %d\nevent: %b\ndata: %b\n\n" % (self.last, kind.encode(), data)
+        self._kept.append((self.last, event))
+        self._size += len(event)
+        while self._size > MAX_KEPT_BYTES and len(self._kept) > 1:
+            self._size -= len(self._kept.popleft()[1])
+        self._changed.set()
+        return self.last
+
+    def close(self) -> None:
+        """End every stream."""
+        self.is_closed = True
+        self._changed.set()
+
+    async def follow(self, after: int = 0) -> AsyncGenerator[bytes, None]:
+        """Yield the events after this number, then each new one, until the log is closed."""
+        yield b"event: open\ndata: %b\n\n" % msgspec.json.encode({"log": self.id})
+        while True:
+            waiting = [(number, event) for number, event in self._kept if number > after]
+            for number, event in waiting:
+                yield event
+                after = number
+            if self.is_closed:
+                return
+            if self.last > after:
+                continue  # published while the others were sent
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(KEEPALIVE):
+                    await self._changed.wait()
+            except TimeoutError:
+                yield b": alive\n\n"
