@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help environment lock site run demo states test test-fast test-shuffled walk check lint types words layers exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop conformance browser workflows clean
+.PHONY: help environment lock site run demo states test test-fast test-shuffled walk check lint types words layers exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop public-suite apcore-numbers conformance browser workflows clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -182,6 +182,14 @@ chaos: $(VENV)/.installed ## kill, stop and confuse real servers, and compare th
 interop: $(VENV)/.installed ## servers and clients of other projects, each in its own environment in .interop
 	$(RUN) tests/interop/install.py
 	$(RUN) -m pytest tests/interop
+
+public-suite: $(VENV)/.installed ## the tests of apcore-mcp against our bridge; part of make interop
+	$(RUN) tests/interop/install.py apcore_suite
+	$(RUN) tests/interop/public_suite/run.py
+
+apcore-numbers: $(VENV)/.installed ## how many names, keywords, flags and programs of apcore-mcp work
+	@$(RUN) tests/interop/install.py apcore_suite
+	@PYTHONPATH=packages/jackstay/src:packages/jackstay-apcore/src .interop/apcore_suite/bin/python tools/count_apcore_mcp.py .interop/apcore_suite/source/apcore_mcp-0.23.3
 
 conformance: $(VENV)/.installed ## the official conformance suite against our server and our client; LEG="server 2026-07-28" runs one leg
 	$(RUN) tests/conformance/run.py $(if $(LEG),"$(LEG)")

@@ -62,6 +62,12 @@ PEERS = (
     Peer("fastmcp3", "PyPI", ("fastmcp==3.4.10", "mcp==1.30.0"), "both"),
     Peer("fastmcp4", "PyPI", ("fastmcp==4.1.2", "mcp==2.3.0"), "both"),
     Peer("apcore", "PyPI", ("apcore-mcp==0.23.3",), "bridge"),
+    # The tests of apcore-mcp, from its source distribution, with the dependencies of the tests and our bridge.
+    Peer("apcore_suite", "PyPI", ("apcore==0.32.2", "apcore-toolkit[http-proxy]==0.14.1", "mcp==1.30.0",
+                                  "mcp-embedded-ui==0.5.0", "pyjwt==2.15.1", "pytest==9.2.0",
+                                  "pytest-asyncio==1.4.1.post1", "joserfc", "jsonschema", "msgspec", "httptools",
+                                  "uvicorn"), "suite",
+         sdist="apcore_mcp==0.23.3", sdist_sha256="f3f8bc641b323a9f5792f3f1fd6892479df304aa6cf2d7d033bf939a3f0efc02"),
     Peer("everything", "npm", ("@modelcontextprotocol/server-everything@2026.8.31",), "server",
          "node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
     Peer("filesystem", "npm", ("@modelcontextprotocol/server-filesystem@2026.8.31",), "server",

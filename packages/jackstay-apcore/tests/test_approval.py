@@ -215,7 +215,10 @@ async def test_pending_handler_of_the_executor(registry: Registry, kinds: Simple
 
     caller = kinds.Caller(answer=True)
     executor = Executor(registry, approval_handler=CallbackApprovalHandler(later))
-    assert (await call(executor, "user.remove", caller)).text == "Module error: APPROVAL_PENDING"
+    pending = await call(executor, "user.remove", caller)
+    assert pending.text.startswith("Module error: APPROVAL_PENDING\nApproval id: 7\n")
+    assert pending.meta is not None
+    assert pending.meta["apcore"]["approvalId"] == "7"
     unwired = Executor(registry, strategy="internal", approval_handler=CallbackApprovalHandler(later))
     assert not (await call(unwired, "user.remove", caller)).is_error
     assert caller.elicited == []

@@ -144,9 +144,9 @@ def test_stop_before_serving(registry: Registry, port: int, monkeypatch: pytest.
 
     serve_on_this_thread = TransportManager.serve_on_this_thread
 
-    def stop_first(self: Any, *given: Any) -> None:
+    def stop_first(self: Any, *given: Any, **more: Any) -> None:
         server.stop()
-        serve_on_this_thread(self, *given)
+        serve_on_this_thread(self, *given, **more)
 
     monkeypatch.setattr(TransportManager, "serve_on_this_thread", stop_first)
     server = MCPServer(registry, transport="streamable-http", port=port)

@@ -66,7 +66,6 @@ BAD = [
     ("  transport: pigeon", "mcp.transport: transport must be one of"),
     ("  explorers: true", "mcp.explorers is not a setting; the settings are transport,"),
     ("  - 1", "the section mcp of apcore's configuration must be a mapping, not list"),
-    ("  openapi: {spec: a.json}", "mcp.openapi is not supported"),
     ("  pipeline: fast", "mcp.pipeline must be a mapping, not str"),
     ("  require_auth: 1", "mcp.require_auth must be true or false, not 1"),
     ("  transport: sse\n  require_auth: true", "mcp.require_auth is true, but there is no authentication"),
@@ -95,11 +94,10 @@ def test_settings_that_cannot_take_effect_are_refused(settings: Settings, subtes
             assert str(caught.value).startswith(message)
 
 
-def test_require_auth_false_is_refused_with_authentication(settings: Settings) -> None:
+def test_require_auth_of_the_file_is_a_default(settings: Settings) -> None:
     settings("  require_auth: false")
-    with_settings({})
-    with pytest.raises(ValueError, match="every request is authenticated"):
-        with_settings({"auth": object()})
+    assert with_settings({"auth": object()})["require_auth"] is False
+    assert with_settings({"auth": object(), "require_auth": True})["require_auth"] is True
 
 
 def test_acl_of_the_file_is_enforced(settings: Settings, registry: Registry) -> None:

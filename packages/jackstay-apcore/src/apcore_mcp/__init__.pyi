@@ -5,16 +5,23 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.errors import ErrorMapper
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
-from apcore_mcp.auth import ClaimMapping, JWTAuthenticator
+from apcore_mcp.auth.jwt import ClaimMapping, JWTAuthenticator
 from apcore_mcp.background import MCPServer
 from apcore_mcp.catalogue import Catalogue, Entry
+from apcore_mcp.compat.app import APCoreMCP
+from apcore_mcp.compat.approvals import APPROVAL_META_TOOL_NAMES, ApprovalBridge, ApprovalStore, ElicitationApprovalHandler, InMemoryApprovalStore, StorageBackedApprovalHandler
+from apcore_mcp.compat.authentication import AuthMiddleware, Authenticator, auth_identity_var, get_current_identity
+from apcore_mcp.compat.constants import APCORE_EVENTS, ERROR_CODES, MODULE_ID_PATTERN, REGISTRY_EVENTS
+from apcore_mcp.compat.errors import MCPErrorFormatter, McpErrorFormatter, internal_error_response, register_mcp_formatter
+from apcore_mcp.compat.tasks import APCORE_META_TOOL_PREFIX, META_TOOL_NAMES, AsyncTaskBridge
 from apcore_mcp.config import MCP_DEFAULTS, MCP_ENV_PREFIX, MCP_NAMESPACE, register_mcp_namespace
 from apcore_mcp.converters.openai import OpenAIConverter
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY, ElicitResult, elicit, report_progress
+from apcore_mcp.metrics import MetricsExporter
 from apcore_mcp.server.factory import MCPServerFactory
 from apcore_mcp.server.listener import RegistryListener
 from apcore_mcp.server.router import ExecutionRouter
 from apcore_mcp.server.transport import TransportManager
 from apcore_mcp.serving import asgi_app, async_serve, serve, to_anthropic_tools, to_openai_responses_tools, to_openai_tools
 
-__all__ = ["AnnotationMapper", "Catalogue", "ClaimMapping", "ElicitResult", "Entry", "ErrorMapper", "ExecutionRouter", "JWTAuthenticator", "MCPServer", "MCPServerFactory", "MCP_DEFAULTS", "MCP_ELICIT_KEY", "MCP_ENV_PREFIX", "MCP_NAMESPACE", "MCP_PROGRESS_KEY", "ModuleIDNormalizer", "OpenAIConverter", "RegistryListener", "SchemaConverter", "TransportManager", "__version__", "asgi_app", "async_serve", "elicit", "register_mcp_namespace", "report_progress", "serve", "to_anthropic_tools", "to_openai_responses_tools", "to_openai_tools"]
+__all__ = ["APCORE_EVENTS", "APCORE_META_TOOL_PREFIX", "APCoreMCP", "APPROVAL_META_TOOL_NAMES", "AnnotationMapper", "ApprovalBridge", "ApprovalStore", "AsyncTaskBridge", "AuthMiddleware", "Authenticator", "Catalogue", "ClaimMapping", "ERROR_CODES", "ElicitResult", "ElicitationApprovalHandler", "Entry", "ErrorMapper", "ExecutionRouter", "InMemoryApprovalStore", "JWTAuthenticator", "MCPErrorFormatter", "MCPServer", "MCPServerFactory", "MCP_DEFAULTS", "MCP_ELICIT_KEY", "MCP_ENV_PREFIX", "MCP_NAMESPACE", "MCP_PROGRESS_KEY", "META_TOOL_NAMES", "MODULE_ID_PATTERN", "McpErrorFormatter", "MetricsExporter", "ModuleIDNormalizer", "OpenAIConverter", "REGISTRY_EVENTS", "RegistryListener", "SchemaConverter", "StorageBackedApprovalHandler", "TransportManager", "__version__", "asgi_app", "async_serve", "auth_identity_var", "elicit", "get_current_identity", "internal_error_response", "register_mcp_formatter", "register_mcp_namespace", "report_progress", "serve", "to_anthropic_tools", "to_openai_responses_tools", "to_openai_tools"]

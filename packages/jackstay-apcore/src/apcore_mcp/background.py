@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Unpack
 import msgspec
 
 from apcore_mcp.bridge import Bridge, to_executor
-from apcore_mcp.config import with_settings
-from apcore_mcp.options import EXECUTOR_DEFAULTS, ServeKeywords, ServeOptions, make_options
-from apcore_mcp.serving import open_bridge
+from apcore_mcp.compat.keywords import CompatKeywords
+from apcore_mcp.options import EXECUTOR_DEFAULTS, ServeOptions
+from apcore_mcp.serving import open_bridge, read_options
 
 if TYPE_CHECKING:
     from apcore import Executor, Registry  # type: ignore[import-untyped]  # apcore ships no types
@@ -28,9 +28,9 @@ class MCPServer:
     Raises: TypeError and ValueError, as `serve()` does.
     """
 
-    def __init__(self, registry_or_executor: "Registry | Executor", **serve_kwargs: Unpack[ServeKeywords]) -> None:
+    def __init__(self, registry_or_executor: "Registry | Executor", **serve_kwargs: Unpack[CompatKeywords]) -> None:
         to_executor(registry_or_executor)
-        options = make_options(**with_settings(serve_kwargs))
+        options = read_options(serve_kwargs)
         self._executor = to_executor(registry_or_executor, options)
         # The executor has them now; it serves every run.
         self._options = msgspec.structs.replace(options, **EXECUTOR_DEFAULTS)
@@ -39,6 +39,12 @@ class MCPServer:
 
     def __repr__(self) -> str:
         return f"<MCPServer {self._options.name} {'running' if self.is_running else 'stopped'}>"
+
+    @property
+    def address(self) -> str:
+        """The URL of the server without the path, or "stdio"."""
+        options = self._options
+        return "stdio" if options.transport == "stdio" else f"http://{options.host}:{options.port}"
 
     @property
     def is_running(self) -> bool:
@@ -58,6 +64,14 @@ class MCPServer:
             if not self.is_running:
                 self._run = _Run(self._executor, self._options)
                 self._run.start()
+
+    def wait_until_ready(self, timeout: float | None = None) -> bool:
+        """Wait until clients can connect. Return False after `timeout` seconds, or if the server does not run."""
+        run = self._run
+        if run is None:
+            return False
+        run.is_settled.wait(timeout)
+        return run.is_ready
 
     def stop(self) -> None:
         """Shut down gracefully and return immediately; `wait()` for the end."""
@@ -83,21 +97,32 @@ class _Run(threading.Thread):
         self._options = options
         self._stopping = threading.Event()
         self._bridge: Bridge | None = None
+        self.is_ready = False
+        # Set when it is ready, or has ended.
+        self.is_settled = threading.Event()
 
     def run(self) -> None:
         try:
             with open_bridge(self._executor, self._options) as bridge:
                 self._bridge = bridge
                 if self._options.transport == "stdio":
+                    self._set_ready()
                     asyncio.run(self._serve_stdio(bridge))
                 elif not self._stopping.is_set():
                     address = self._options.host, self._options.port
                     bridge.transport().serve_on_this_thread(
-                        bridge.server, self._options.transport, *address, self._stopping
+                        bridge.server, self._options.transport, *address, self._stopping, on_ready=self._set_ready
                     )
         except BaseException as error:  # the top of the thread: the error is available as `MCPServer.error`
             self.error = error
             logger.error("%s failed: %s", self._options.name, error, exc_info=error)
+        finally:
+            self.is_ready = False
+            self.is_settled.set()
+
+    def _set_ready(self) -> None:
+        self.is_ready = True
+        self.is_settled.set()
 
     def stop(self) -> None:
         self._stopping.set()

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
+    AlwaysDenyHandler,
     Executor,
     Registry,
     build_strategy_from_config,
@@ -17,6 +18,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 
 from apcore_mcp._version import __version__
 from apcore_mcp.containment import contain
+from apcore_mcp.formats import make_formatter
 from apcore_mcp.options import ServeOptions
 from apcore_mcp.server.factory import MCPServerFactory
 from apcore_mcp.server.listener import RegistryListener
@@ -52,11 +54,18 @@ class Bridge:
             fill_defaults=options.fill_defaults,
             approval=options.approval,
             redact_output=options.redact_output,
+            format_output=make_formatter(options.output_format, options.output_formatter),
+            trace=options.trace,
             owns_loop=owns_loop,
         )
-        self.server = self.factory.create_server(options.name, options.version or __version__)
+        limits = {name: getattr(options, name) for name in ("max_frame_bytes", "page_size")}
+        self.server = self.factory.create_server(
+            options.name, options.version or __version__, **{key: value for key, value in limits.items() if value}
+        )
         self.sync = self.factory.register_catalogue(self.server, self.catalogue, self.router)
         self.listener = RegistryListener(self.registry, self.factory, self.catalogue)
+        for extend in options.extensions:
+            extend(self)
         self.started_at = time.monotonic()
         self._lock = threading.Lock()
         self._needs_shutdown = False
@@ -94,6 +103,12 @@ class Bridge:
         """Return the options of the HTTP endpoint, without its address."""
         options = self.options
         http: dict[str, Any] = {"auth": options.auth, "cors": tuple(options.cors)}
+        if options.auth is not None and (options.exempt_paths or not options.require_auth):
+            from apcore_mcp.auth.guard import OptionalAuth  # noqa: PLC0415  # only with these options
+
+            http["auth"] = OptionalAuth(
+                options.auth, require_auth=options.require_auth, exempt_paths=options.exempt_paths
+            )
         if options.hosts is not None:
             http["hosts"] = tuple(options.hosts)
         return http
@@ -112,6 +127,8 @@ def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
     """
     strategy = None if options is None else options.strategy
     handler = None if options is None else options.approval_handler
+    if options is not None and handler is None and options.approval == "deny":
+        handler = AlwaysDenyHandler()
     if isinstance(given, Executor):
         if strategy is not None:
             raise ValueError("strategy (mcp.pipeline) cannot replace the strategy of an Executor; pass its registry")

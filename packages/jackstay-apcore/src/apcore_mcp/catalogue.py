@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from apcore_mcp.adapters.annotations import AnnotationMapper
+from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import MCP_LIMIT, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.redaction import OUTPUT_KEYS, redact, sensitive_paths
@@ -91,6 +92,7 @@ class Catalogue:
         prefix: str | None = None,
         schema_converter: SchemaConverter | None = None,
         annotation_mapper: AnnotationMapper | None = None,
+        rich_description: bool = False,
     ) -> None:
         check_filters(tags, prefix)
         self.registry = registry
@@ -98,6 +100,7 @@ class Catalogue:
         self._prefix = prefix
         self._schemas = schema_converter or SchemaConverter()
         self._annotations = annotation_mapper or AnnotationMapper()
+        self._is_rich = rich_description
         self.ids = ModuleIDNormalizer()
         # Modules that could not be loaded into the registry, by id, with the reasons.
         self.undiscovered: dict[str, str] = {}
@@ -244,7 +247,7 @@ class Catalogue:
             id=module_id,
             name=module_id,
             title=to_utf8(descriptor.name) if descriptor.name else None,
-            description=to_utf8(display.get("description") or descriptor.description or ""),
+            description=describe(descriptor, display, is_rich=self._is_rich),
             documentation=to_utf8(descriptor.documentation) if descriptor.documentation else None,
             input_schema=_check_schema(input_schema, "input"),
             output_schema=_check_schema(output_schema, "output"),

@@ -120,12 +120,13 @@ def _read_require_auth(value: Any, options: dict[str, Any]) -> None:
             "mcp.require_auth is true, but there is no authentication: pass auth=, or set APCORE_JWT_SECRET or"
             " --auth-key-env for the command"
         )
-    if not value and options.get("auth") is not None:
-        raise ValueError("mcp.require_auth is false, but every request is authenticated here: remove one of the two")
+    options.setdefault("require_auth", value)
 
 
-def _refuse_openapi(value: Any, options: dict[str, Any]) -> None:  # noqa: ARG001  # one signature for all readers
-    raise ValueError("mcp.openapi is not supported: serve the document with jackstay.Server.from_openapi()")
+def _read_openapi(value: Any, options: dict[str, Any]) -> None:
+    from apcore_mcp.compat.openapi import add_operations  # noqa: PLC0415  # only with this setting
+
+    options["extensions"] = (*options.get("extensions", ()), add_operations(value))
 
 
 # The other keys, in the order in which they are applied, after the options.
@@ -134,7 +135,7 @@ _READERS: Final[Mapping[str, Callable[[Any, dict[str, Any]], None]]] = {
     "middleware": _read_middleware,
     "pipeline": _read_pipeline,
     "require_auth": _read_require_auth,
-    "openapi": _refuse_openapi,
+    "openapi": _read_openapi,
 }
 
 

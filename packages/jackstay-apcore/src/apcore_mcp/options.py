@@ -1,20 +1,20 @@
 """The options of `serve()`, with defaults and validation. apcore is not imported here, so that `--help` is fast."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final, TypedDict
 
 import msgspec
 
 from jackstay.errors import UnexpectedOptionError
 
-if TYPE_CHECKING:
-    from jackstay.server.http import AuthLike
-
 # "streamable-http" is `transport="http"` of jackstay.
 TRANSPORTS: Final = ("stdio", "streamable-http", "sse")
-LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
-APPROVALS: Final = ("elicit", "allow")
+LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+APPROVALS: Final = ("elicit", "allow", "deny")
+# The names of apcore-mcp for them.
+APPROVAL_ALIASES: Final = {"auto-approve": "allow", "off": "allow", "always-deny": "deny"}
+OUTPUT_FORMATS: Final = ("json", "csv", "jsonl")
 
 # Paths that are already used.
 TAKEN_PATHS: Final = ("/mcp", "/sse", "/messages", "/health", "/metrics")
@@ -54,9 +54,18 @@ class ServeKeywords(TypedDict, total=False):
     middleware: Sequence[Any] | None
     strategy: Any
     approval_handler: Any
-    auth: "AuthLike | None"
+    auth: Any
+    require_auth: bool
+    exempt_paths: Collection[str]
     hosts: Sequence[str] | None
     cors: Sequence[str]
+    allow_execute: bool
+    output_format: str | None
+    output_formatter: Callable[[Any], str] | None
+    trace: bool
+    usage_collector: Any
+    max_frame_bytes: int | None
+    page_size: int | None
 
 
 class ExportKeywords(TypedDict, total=False):
@@ -100,7 +109,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     metrics: bool = False
     explorer: bool = False
     inspector_prefix: str = "/inspector"
-    # For a module with `requires_approval`: "elicit" the approval of the user, or "allow" every call.
+    # For a module with `requires_approval`: "elicit" the approval of the user, "allow" or "deny" every call.
     approval: str = "elicit"
     # Fill in the defaults of the schema for missing arguments.
     fill_defaults: bool = True
@@ -113,8 +122,25 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     approval_handler: Any = None
     # Authentication, allowed hosts and allowed origins for HTTP; see `jackstay.Server.asgi()`.
     auth: Any = None
+    # Requests without valid credentials: refused, except at these paths, or with `require_auth=False` anonymous.
+    require_auth: bool = True
+    exempt_paths: Collection[str] = ()
     hosts: Sequence[str] | None = None
     cors: Sequence[str] = ()
+    # Whether the inspector may call tools.
+    allow_execute: bool = True
+    # The text of results: JSON, CSV, JSON lines, or what a function makes of the output.
+    output_format: str | None = None
+    output_formatter: Callable[[Any], str] | None = None
+    # Add the steps of apcore's pipeline and their durations to the results.
+    trace: bool = False
+    # A usage collector of apcore, served by the inspector's API.
+    usage_collector: Any = None
+    # The maximum size of a message, and of a page of tools; None is the default of jackstay.
+    max_frame_bytes: int | None = None
+    page_size: int | None = None
+    # Called with the bridge when it is built; they add what `apcore_mcp.compat` has.
+    extensions: tuple[Callable[[Any], None], ...] = ()
 
     def __post_init__(self) -> None:
         _one_of("transport", self.transport, TRANSPORTS)
@@ -132,6 +158,11 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.hosts is not None:
             _check_strings("hosts", self.hosts)
         _check_strings("cors", self.cors)
+        _check_paths(self.exempt_paths)
+        if self.output_format is not None:
+            _one_of("output_format", self.output_format, OUTPUT_FORMATS)
+        if self.output_formatter is not None and not callable(self.output_formatter):
+            raise TypeError(f"output_formatter must be callable, not {type(self.output_formatter).__name__}")
         for hook in ("on_startup", "on_shutdown"):
             if getattr(self, hook) is not None and not callable(getattr(self, hook)):
                 raise TypeError(f"{hook} must be callable, not {type(getattr(self, hook)).__name__}")
@@ -169,6 +200,9 @@ def make_options(**given: Any) -> ServeOptions:
             if value is None and name == "log_level":
                 continue
             raise ValueError(f"{name} must be a str, not {value!r}")
+    approval = given.get("approval")
+    if isinstance(approval, str):
+        given["approval"] = APPROVAL_ALIASES.get(approval, approval)
     return ServeOptions(**given)
 
 
@@ -196,6 +230,14 @@ def _check_strings(name: str, values: object) -> None:
         raise ValueError(f"{name} must contain only non-empty strings, not {values!r}")
 
 
+def _check_paths(paths: object) -> None:
+    if isinstance(paths, str) or not isinstance(paths, Collection):
+        raise TypeError(f"exempt_paths must be a collection of paths, not {paths!r}")
+    bad = next((path for path in paths if not isinstance(path, str) or not path.startswith("/")), None)
+    if bad is not None:
+        raise ValueError(f"exempt_paths must contain paths such as '/metrics', not {bad!r}")
+
+
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
@@ -203,9 +245,11 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 __all__ = [
     "APPROVALS",
+    "APPROVAL_ALIASES",
     "EXECUTOR_DEFAULTS",
     "LOG_LEVELS",
     "MAX_NAME",
+    "OUTPUT_FORMATS",
     "TAKEN_PATHS",
     "TRANSPORTS",
     "ExportKeywords",

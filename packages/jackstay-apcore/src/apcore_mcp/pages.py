@@ -42,10 +42,17 @@ def pages_of(bridge: "Bridge", app: "App") -> "dict[str, Asgi]":
         metrics = Metrics(bridge.catalogue, options.metrics_collector)
         bridge.router.on_call(metrics.observe)
         pages[METRICS_PATH] = metrics.page(app)
+    if options.usage_collector is not None:
+        from apcore_mcp.usage import make_usage  # noqa: PLC0415  # few servers need it
+
+        path = f"{options.inspector_prefix}/api/usage"
+        pages[path] = make_usage(app, options.usage_collector, path)
     if options.explorer:
         from apcore_mcp.inspector import routes  # noqa: PLC0415  # needed only with the inspector
 
-        pages[options.inspector_prefix] = routes(app, bridge.catalogue, bridge.router, options.inspector_prefix)
+        pages[options.inspector_prefix] = routes(
+            app, bridge.catalogue, bridge.router, options.inspector_prefix, may_call=options.allow_execute
+        )
     return pages
 
 

@@ -30,6 +30,15 @@ def read_parent(meta: Mapping[str, Any]) -> "TraceParent | None":
     return TraceContext.extract(headers)
 
 
+def describe_trace(trace: Any) -> dict[str, Any]:
+    """Return a trace of apcore's pipeline for a client: its strategy, and the duration of each step."""
+    steps = [
+        {"name": step.name, "duration_ms": step.duration_ms, "skipped": step.skipped, "skip_reason": step.skip_reason}
+        for step in trace.steps
+    ]
+    return {"strategy_name": trace.strategy_name, "total_duration_ms": trace.total_duration_ms, "steps": steps}
+
+
 _MARK: Final = "[trace_id="
 
 
@@ -68,4 +77,4 @@ def traced(name: str) -> TracedLogger:
     return TracedLogger(logging.getLogger(name), {})
 
 
-__all__ = ["TRACE_ID", "TraceFilter", "TracedLogger", "read_parent", "traced"]
+__all__ = ["TRACE_ID", "TraceFilter", "TracedLogger", "describe_trace", "read_parent", "traced"]

@@ -133,7 +133,6 @@ def test_bad_flags_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> Non
         (["--jwt-audience", "x"], "--jwt-audience needs --jwt-secret, --jwt-key-file or APCORE_JWT_SECRET"),
         (["--jwt-key-file", "/nowhere"], "--jwt-key-file: cannot read '/nowhere'"),
         (["--jwt-secret", SECRET, "--jwt-algorithm", "none"], "--jwt-*: algorithms must be known"),
-        (["--no-jwt-require-auth"], "--no-jwt-require-auth is not supported"),
     ):
         with subtests.test(arguments=arguments), pytest.raises(BadValueError) as caught:
             options(arguments, tmp_path)

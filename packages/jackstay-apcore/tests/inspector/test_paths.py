@@ -161,6 +161,13 @@ def test_call_uses_the_principal_of_the_token(registry: Registry, kinds: SimpleN
 # --- calling ----------------------------------------------------------------------------------------------------------
 
 
+def test_calls_can_be_forbidden(registry: Registry) -> None:
+    inspector = inspector_of(registry)
+    inspector._may_call = False
+    response = request_app_sync(inspector, "POST", "/inspector/api/call", body=CALL)
+    assert (response.status, response.json["error"]) == (403, "this server does not allow calls from the inspector")
+
+
 def test_call_is_streamed_as_json_lines(registry: Registry) -> None:
     response = request_app_sync(
         inspector_of(registry),

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     ACLDeniedError,
+    ApprovalPendingError,
     CallDepthExceededError,
     CallFrequencyExceededError,
     CircularCallError,
@@ -40,7 +41,12 @@ BAD_CHUNK: Final = "STREAM_CHUNK_NOT_OBJECT"
 META_KEY: Final = "apcore"
 
 # The facts of an author's error that are shown as text, with their titles.
-_FACTS: Final = {"message": "Message", "aiGuidance": "Guidance", "suggestion": "Suggestion"}
+_FACTS: Final = {
+    "approvalId": "Approval id",
+    "message": "Message",
+    "aiGuidance": "Guidance",
+    "suggestion": "Suggestion",
+}
 
 _APCORE_CODES: Final = frozenset(value for name, value in vars(ErrorCodes).items() if name.isupper())
 
@@ -95,6 +101,9 @@ class ErrorMapper:
 
 def _facts_of(error: BaseException) -> dict[str, Any]:
     """Return what the author of a module wrote in an error: only errors with a code that apcore does not have."""
+    if isinstance(error, ApprovalPendingError) and error.approval_id is not None:
+        advice = "after it was approved, call again with approvalId in _meta"
+        return {"code": error.code, "approvalId": str(error.approval_id), "suggestion": advice}
     if not isinstance(error, ModuleError) or error.code in _APCORE_CODES:
         return {}
     facts = {

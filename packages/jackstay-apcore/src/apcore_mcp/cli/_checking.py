@@ -14,7 +14,8 @@ from jackstay.errors import UsageError
 # The flags that are options of `serve()` by the same name.
 _OPTIONS: Final = (
     "transport", "host", "port", "name", "version", "tags", "prefix", "dynamic", "validate_inputs", "approval",
-    "explorer", "inspector_prefix", "metrics", "cors",
+    "explorer", "inspector_prefix", "metrics", "cors", "explorer_prefix", "allow_execute", "observability", "strategy",
+    "output_format",
 )  # fmt: skip
 
 
@@ -41,7 +42,7 @@ def check(args: Namespace) -> tuple[list[Path], list[Path]]:
     _check_together(args)
     directories = [_directory(args, "extensions_dir", given) for given in args.extensions_dir]
     bindings = [_directory(args, "bindings", given) for given in args.bindings]
-    if not directories and not bindings:
+    if not directories and not bindings and not args.from_openapi:
         raise BadValueError("--extensions-dir is required: the directory of the modules to serve")
     names = [directory.name for directory in directories]
     duplicate = next((name for name in names if names.count(name) > 1), None)
@@ -87,6 +88,7 @@ def _directory(args: Namespace, dest: str, given: str) -> Path:
 
 def options_of(args: Namespace) -> ServeOptions:
     """Return the arguments as the options of a server. Raises: BadValueError."""
+    from apcore_mcp.compat.keywords import to_options  # noqa: PLC0415  # needed only here
     from apcore_mcp.config import with_settings  # noqa: PLC0415  # imports apcore
 
     given: dict[str, Any] = {name: getattr(args, name) for name in _OPTIONS if name in args.given}
@@ -96,19 +98,21 @@ def options_of(args: Namespace) -> ServeOptions:
         given["hosts"] = (*LOCAL_HOSTS, *args.allow_host)
     if args.auth_key_env:
         given["auth"] = _keys(args.auth_key_env)
+    if args.exempt_paths:
+        given["exempt_paths"] = [path.strip() for path in args.exempt_paths.split(",")]
+    if args.no_jwt_require_auth:
+        given["require_auth"] = False
     tokens = _tokens(args)
     if tokens is not None:
         given["auth"] = (given["auth"], tokens) if "auth" in given else tokens
     try:
-        return make_options(**with_settings(given))
+        return make_options(**with_settings(to_options(given)))
     except ValueError as error:
         raise BadValueError(with_flag_name(str(error), args)) from error
 
 
 def _tokens(args: Namespace) -> Any:
     """Return what verifies tokens, by the flags `--jwt-*` or `APCORE_JWT_SECRET`; None without them."""
-    if args.no_jwt_require_auth:
-        raise BadValueError("--no-jwt-require-auth is not supported: with tokens, every request needs one")
     if args.jwt_key_file:
         try:
             key = Path(args.jwt_key_file).read_text().strip()
@@ -117,7 +121,9 @@ def _tokens(args: Namespace) -> Any:
     else:
         key = args.jwt_secret or os.environ.get("APCORE_JWT_SECRET", "")
     if not key:
-        unused = [flag.flag for flag in UNLISTED if flag.metavar and flag.dest in args.given]
+        unused = [
+            flag.flag for flag in UNLISTED if flag.name.startswith("jwt") and flag.metavar and flag.dest in args.given
+        ]
         if unused:
             raise BadValueError(f"{unused[0]} needs --jwt-secret, --jwt-key-file or APCORE_JWT_SECRET")
         return None
@@ -129,6 +135,24 @@ def _tokens(args: Namespace) -> Any:
         )
     except ValueError as error:
         raise BadValueError(f"--jwt-*: {error}") from error
+
+
+def openapi_of(args: Namespace) -> dict[str, Any] | None:
+    """Return the flags `--from-openapi` and `--openapi-*` as `mcp.openapi`, or None. Raises: BadValueError."""
+    if not args.from_openapi:
+        return None
+    pairs = [header.partition(":") for header in args.openapi_header]
+    bad = next((header for header, pair in zip(args.openapi_header, pairs, strict=True) if not pair[1]), None)
+    if bad is not None:
+        raise BadValueError(f"--openapi-header must be NAME:VALUE, not {bad!r}")
+    found: dict[str, Any] = {"spec": args.from_openapi, "include_deprecated": not args.openapi_no_deprecated}
+    for name in ("base_url", "prefix", "include", "exclude"):
+        value = getattr(args, f"openapi_{name}")
+        if value is not None:
+            found[name] = value
+    if pairs:
+        found["headers"] = {name.strip(): value.strip() for name, _, value in pairs}
+    return found
 
 
 def _keys(names: Sequence[str]) -> Any:
@@ -144,4 +168,4 @@ def _keys(names: Sequence[str]) -> Any:
         raise BadValueError(f"--auth-key-env: {error.message}") from error
 
 
-__all__ = ["BadValueError", "check", "options_of", "with_flag_name"]
+__all__ = ["BadValueError", "check", "openapi_of", "options_of", "with_flag_name"]

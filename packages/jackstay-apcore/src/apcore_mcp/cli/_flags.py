@@ -12,7 +12,7 @@ from shutil import get_terminal_size
 from typing import Any, Final, NamedTuple, NoReturn
 
 from apcore_mcp._version import __version__
-from apcore_mcp.options import APPROVALS, LOG_LEVELS, TRANSPORTS
+from apcore_mcp.options import APPROVAL_ALIASES, APPROVALS, LOG_LEVELS, OUTPUT_FORMATS, TRANSPORTS
 from jackstay.shell import CommandParser
 
 # The prefix of the environment variables.
@@ -21,6 +21,7 @@ PREFIX: Final = "APCORE_MCP_"
 CLIENTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "gemini", "codex", "goose", "zed")
 SHAPES: Final = ("openai", "openai-responses", "anthropic")
 SHELLS: Final = ("bash", "zsh", "fish")
+STRATEGIES: Final = ("standard", "internal", "testing", "performance", "minimal")
 
 _TRUE: Final = ("1", "true", "yes", "on")
 _FALSE: Final = ("", "0", "false", "no", "off")
@@ -82,11 +83,11 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
             Flag("name", "NAME", "the name of the server", "apcore-mcp"),
             Flag("version", "VERSION", "the version of the server (default: the package's)"),
             Flag("validate-inputs", "", "report every invalid field of the arguments"),
-            Flag("approval", "HOW", "required approvals: elicit (default) or allow", "elicit", APPROVALS),
+            Flag("approval", "HOW", "required approvals: elicit (default), allow or deny", "elicit", APPROVALS),
             Flag("explorer", "", "serve the Tool Inspector, for HTTP"),
             Flag("inspector-prefix", "PATH", "the path of the inspector", "/inspector"),
             Flag("metrics", "", "serve Prometheus metrics at /metrics, for HTTP"),
-            Flag("log-level", "LEVEL", "DEBUG, INFO (default), WARNING or ERROR", "INFO", LOG_LEVELS),
+            Flag("log-level", "LEVEL", "DEBUG, INFO (default), WARNING, ERROR or CRITICAL", "INFO", LOG_LEVELS),
         ),
     ),
     (
@@ -113,8 +114,21 @@ UNLISTED: Final = (
     Flag("jwt-algorithm", "NAME", "the algorithm of the tokens", "HS256"),
     Flag("jwt-audience", "TEXT", "the audience of the tokens"),
     Flag("jwt-issuer", "TEXT", "the issuer of the tokens"),
-    Flag("jwt-require-auth", "", "refuse requests without a token; this is always so"),
-    Flag("no-jwt-require-auth", "", "accept requests without a token; this is refused"),
+    Flag("jwt-require-auth", "", "refuse requests without a token, which is the default"),
+    Flag("no-jwt-require-auth", "", "accept requests without a token, without an identity"),
+    Flag("exempt-paths", "PATHS", "paths that need no token, separated by commas"),
+    Flag("explorer-prefix", "PATH", "the path of the inspector"),
+    Flag("allow-execute", "", "allow calls from the inspector, which is the default"),
+    Flag("observability", "", "metrics, and the usage of each module below the inspector"),
+    Flag("strategy", "NAME", "the execution strategy of apcore", choices=STRATEGIES),
+    Flag("output-format", "NAME", "the text of results", choices=OUTPUT_FORMATS),
+    Flag("from-openapi", "SPEC", "serve the operations of this OpenAPI document: a URL or a path"),
+    Flag("openapi-base-url", "URL", "the URL of the API"),
+    Flag("openapi-prefix", "TEXT", "a prefix for the ids of operations"),
+    Flag("openapi-include", "REGEX", "only operations whose ids match"),
+    Flag("openapi-exclude", "REGEX", "no operations whose ids match"),
+    Flag("openapi-no-deprecated", "", "no deprecated operations"),
+    Flag("openapi-header", "NAME:VALUE", "a header for fetching the document", is_many=True),
 )
 
 # Flags that have an effect only with HTTP, for a warning. (Host and port are ignored silently.)
@@ -176,7 +190,8 @@ def make_parser() -> ArgumentParser:
         for flag in flags:
             _add(group, flag)
     for flag in UNLISTED:
-        parser.add_argument(flag.flag, help=SUPPRESS, default=None, **({} if flag.metavar else _SWITCH))
+        more: dict[str, Any] = {} if flag.metavar else _SWITCH
+        parser.add_argument(flag.flag, help=SUPPRESS, default=None, **({"action": "append"} if flag.is_many else more))
     return parser
 
 
@@ -216,7 +231,8 @@ def read(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Nam
         if value is None:
             value = flag.default if flag.metavar and not flag.is_many else ([] if flag.is_many else False)
         if flag.choices and value is not None:
-            value = _choose(parser, flag, value, source)
+            given = APPROVAL_ALIASES.get(value, value) if flag.name == "approval" else value
+            value = _choose(parser, flag, given, source)
         setattr(args, flag.dest, value)
     args.tags = [tag.strip() for value in args.tags for tag in value.split(",")]
     return args
@@ -248,6 +264,7 @@ __all__ = [
     "PREFIX",
     "SHAPES",
     "SHELLS",
+    "STRATEGIES",
     "UNLISTED",
     "Flag",
     "make_parser",

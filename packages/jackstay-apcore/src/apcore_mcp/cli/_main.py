@@ -16,7 +16,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apcore_mcp.cli._checking import BadValueError, check, options_of, with_flag_name
+from apcore_mcp.cli._checking import BadValueError, check, openapi_of, options_of, with_flag_name
 from apcore_mcp.cli._flags import FLAGS, HTTP_ONLY, read
 from apcore_mcp.options import ServeOptions
 from jackstay.errors import McpError, UsageError
@@ -67,6 +67,7 @@ def _run(args: Namespace, directories: list[Path], bindings: list[Path]) -> int:
         options = options_of(args)
         with _stdout_redirected():
             loaded = LoadedModules(directories, bindings)
+            _add_operations(loaded, args)
         if args.check:
             return _print_check(loaded, options)
         if args.export:
@@ -76,6 +77,20 @@ def _run(args: Namespace, directories: list[Path], bindings: list[Path]) -> int:
                 logger.warning("%s has no effect with stdio; add --transport streamable-http", flag.flag)
         _serve(loaded, options, is_loaded)
         return 0
+
+
+def _add_operations(loaded: "LoadedModules", args: Namespace) -> None:
+    document = openapi_of(args)
+    if document is None:
+        return
+    from apcore_mcp.compat.openapi import build_openapi_backend_from_config  # noqa: PLC0415  # only with the flag
+
+    try:
+        build_openapi_backend_from_config(
+            document, registry=loaded.registry, has_other_backend_source=bool(loaded.directories or loaded.bindings)
+        )
+    except ValueError as error:
+        raise BadValueError(f"--from-openapi: {error}") from error
 
 
 @contextmanager

@@ -30,22 +30,36 @@ if TYPE_CHECKING:
     from jackstay.server.http import App, Asgi
 
 
-def routes(app: "App", catalogue: "Catalogue", router: "ExecutionRouter", prefix: str = "/inspector") -> "Asgi":
+def routes(
+    app: "App",
+    catalogue: "Catalogue",
+    router: "ExecutionRouter",
+    prefix: str = "/inspector",
+    *,
+    may_call: bool = True,
+) -> "Asgi":
     """Return the inspector of a catalogue as an ASGI app for the paths below `prefix`; `app` is the MCP endpoint."""
-    return Inspector(app, catalogue, router, prefix)
+    return Inspector(app, catalogue, router, prefix, may_call=may_call)
 
 
 class Inspector(PageApp):
     """An ASGI 3 application for HTTP only; the endpoint handles the lifespan."""
 
     def __init__(
-        self, app: "App", catalogue: "Catalogue", router: "ExecutionRouter", prefix: str = "/inspector"
+        self,
+        app: "App",
+        catalogue: "Catalogue",
+        router: "ExecutionRouter",
+        prefix: str = "/inspector",
+        *,
+        may_call: bool = True,
     ) -> None:
         self.calls = Calls()
         self.changes = Changes(app, catalogue)
         self._app = app
         self._catalogue = catalogue
         self._router = router
+        self._may_call = may_call
         limit = app.options.max_body_bytes
         super().__init__(
             self._table(),
@@ -101,6 +115,8 @@ class Inspector(PageApp):
     # --- acting -------------------------------------------------------------------------------------------------------
 
     async def _call(self, request: Request) -> None:
+        if not self._may_call:
+            raise RequestRejected(error_response(403, "this server does not allow calls from the inspector"))
         entry, arguments = await self._read_call(request)
         if self._app.is_draining:
             raise RequestRejected(_busy("the server is shutting down"))

@@ -40,19 +40,24 @@ class MCPServerFactory:
         self,
         schema_converter: SchemaConverter | None = None,
         annotation_mapper: AnnotationMapper | None = None,
+        *,
+        rich_description: bool = False,
     ) -> None:
         self.schema_converter = schema_converter or SchemaConverter()
         self.annotation_mapper = annotation_mapper or AnnotationMapper()
+        # Descriptions as Markdown, with the schemas and examples.
+        self.rich_description = rich_description
 
-    def create_server(self, name: str = "apcore-mcp", version: str = "0.1.0") -> Server:
-        """Return a server without tools. Clients are notified when tools are added.
+    def create_server(self, name: str = "apcore-mcp", version: str = "0.1.0", **limits: int) -> Server:
+        """Return a server without tools. Clients are notified when tools are added. `limits` are options of `Server`.
 
         Raises: ValueError for an empty name or version, or a name over 255 characters.
         """
         check_name(name)
         if not version:
             raise ValueError("version must not be empty")
-        return Server(name, version=version, capabilities=("tools", "resources"))
+        given: Any = limits
+        return Server(name, version=version, capabilities=("tools", "resources"), **given)
 
     def build_tool(self, descriptor: "ModuleDescriptor") -> Tool:
         """Return the MCP tool of a module. Hints that the module does not declare are omitted.
@@ -89,6 +94,7 @@ class MCPServerFactory:
             prefix=prefix,
             schema_converter=self.schema_converter,
             annotation_mapper=self.annotation_mapper,
+            rich_description=self.rich_description,
         )
         catalogue.refresh()
         return catalogue

@@ -36,10 +36,11 @@ from apcore_mcp.approval import CONSENT, Consent, ElicitationAnswer, attach_clie
 from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.catalogue import Catalogue, Entry
 from apcore_mcp.containment import contained
+from apcore_mcp.formats import Formatter
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY, ElicitResult
 from apcore_mcp.secrets import SECRETS, Secrets
 from apcore_mcp.threads import install_thread_pool
-from apcore_mcp.tracing import TRACE_ID, read_parent, traced
+from apcore_mcp.tracing import TRACE_ID, describe_trace, read_parent, traced
 from apcore_mcp.validation import ArgumentRules
 from jackstay.types import CallToolResult, TextContent
 
@@ -99,6 +100,8 @@ class _Call(msgspec.Struct, frozen=True):
     arguments: dict[str, Any]
     caller: Caller | None
     context: "Context[Any]"
+    # The trace of the pipeline, with `trace=True`.
+    steps: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class ExecutionRouter:
@@ -119,6 +122,8 @@ class ExecutionRouter:
         fill_defaults: bool = True,
         approval: str = "elicit",
         redact_output: bool = True,
+        format_output: Formatter | None = None,
+        trace: bool = False,
         error_mapper: ErrorMapper | None = None,
         owns_loop: bool = False,
     ) -> None:
@@ -129,6 +134,9 @@ class ExecutionRouter:
         self._validates = validate_inputs
         self._fills = fill_defaults
         self.redacts = redact_output
+        self._format = format_output
+        self._traces = trace
+        self._denies = approval == "deny"
         self._uses_client_approval = approval == "elicit" and attach_client_approval(executor)
         # A strategy may lack the approval gate of apcore; then the annotation of the module is enforced here.
         self._is_gated = executor.governance_state().builtin_approval_gate_wired
@@ -224,10 +232,15 @@ class ExecutionRouter:
         except SchemaValidationError as error:
             return self._errors._make_error_result(self._describe_invalid(error, rules, call.arguments))
         with contained(entry.id):  # objects that a module returns may run code when they are encoded
-            return self._result(entry, output)
+            result = self._result(entry, output)
+        if not call.steps:
+            return result
+        return msgspec.structs.replace(result, content=[*result.content, TextContent(text=json.dumps(call.steps))])
 
     async def _run_with_approval(self, call: _Call) -> Any:
         """Run the module after the required approval. Raises: _ApprovalRefused."""
+        if self._denies and call.entry.needs_approval:
+            raise _ApprovalRefused(f"Approval denied: {call.entry.id} was not run, because this server denies it.")
         if not self._uses_client_approval:
             return await self._run(call)
         if call.entry.needs_approval and not self._is_gated:
@@ -248,10 +261,18 @@ class ExecutionRouter:
 
     async def _run(self, call: _Call) -> Any:
         entry, caller = call.entry, call.caller
+        approval_id = None if caller is None else caller.meta.get("approvalId")
+        if isinstance(approval_id, str) and self._is_gated:
+            # The gate of apcore removes it before the module runs.
+            call = msgspec.structs.replace(call, arguments={**call.arguments, "_approval_token": approval_id})
         with contained(entry.id):
             if entry.is_streaming and caller is not None and "progressToken" in caller.meta:
                 return await self._stream(call, caller)
-            return await self._executor.call_async(entry.id, call.arguments, context=call.context)
+            if not self._traces:
+                return await self._executor.call_async(entry.id, call.arguments, context=call.context)
+            output, trace = await self._executor.call_async_with_trace(entry.id, call.arguments, call.context)
+            call.steps.update(describe_trace(trace))
+            return output
 
     async def _stream(self, call: _Call, caller: Caller) -> dict[str, Any]:
         """Send every chunk as progress and return the merged chunks: objects are merged, other values replaced."""
@@ -269,7 +290,8 @@ class ExecutionRouter:
 
     def _result(self, entry: Entry, output: Any) -> CallToolResult:
         text, invalid = self._encode(entry, {} if output is None else output)
-        content = [TextContent(text=text)]
+        shown = text if self._format is None else self._format(text)
+        content = [TextContent(text=shown)]
         if not entry.output_schema or text[:1] != "{":
             return CallToolResult(content=content)
         structured = msgspec.json.decode(text)
@@ -280,7 +302,7 @@ class ExecutionRouter:
             _logger.error("the output of %s cannot be encoded as JSON at %s", entry.id, paths)
             message = f"The module ran, but its output cannot be encoded as JSON at {paths} (replaced by null):\n{text}"
             return self._errors._make_error_result(message)
-        if len(text) > MAX_TEXT_COPY:
+        if len(text) > MAX_TEXT_COPY and shown is text:
             content = [TextContent(text=f"{len(text)} characters of JSON: see structuredContent")]
         return CallToolResult(content=content, structured_content=structured)
 

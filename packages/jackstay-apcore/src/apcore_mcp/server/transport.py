@@ -90,18 +90,35 @@ class TransportManager:
         await self._serve_http(server, self._options("sse", host, port))
 
     def serve_on_this_thread(
-        self, server: Server, transport: str, host: str, port: int, stopping: threading.Event
+        self,
+        server: Server,
+        transport: str,
+        host: str,
+        port: int,
+        stopping: threading.Event,
+        *,
+        on_ready: Callable[[], None] | None = None,
     ) -> None:
         """Serve HTTP on this thread, which is not the main thread, and never end the process.
+
+        `on_ready` is called as soon as clients can connect.
 
         To stop it from another thread, set `stopping` and then drain the server, which may not have started yet.
 
         Raises: ValueError; OSError if the server cannot listen on the address.
         """
-        self._serve_until(server, self._options(transport, host, port), stopping)
+        self._serve_until(server, self._options(transport, host, port), stopping, on_ready)
 
-    def _serve_until(self, server: Server, options: dict[str, Any], stopping: threading.Event) -> None:
+    def _serve_until(
+        self,
+        server: Server,
+        options: dict[str, Any],
+        stopping: threading.Event,
+        on_ready: Callable[[], None] | None = None,
+    ) -> None:
         def wrap_app(app: "App") -> "Asgi":
+            if on_ready is not None:
+                on_ready()  # the sockets listen already
             if stopping.is_set():
                 app.refuse_new()  # an app that drains at the start ends immediately
             return app if self._wrap_app is None else self._wrap_app(app)

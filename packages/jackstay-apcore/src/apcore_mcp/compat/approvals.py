@@ -1,0 +1,273 @@
+"""Approvals that somebody gives later: a store of pending calls, the handler for it, and the tool that polls it.
+
+A call that needs approval is recorded and refused with its approval id. Another program calls `store.resolve()`; the
+client then calls again with `approvalId` in `_meta`.
+"""
+
+import asyncio
+import json
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, runtime_checkable
+
+from apcore import ApprovalHandler, ApprovalResult  # type: ignore[import-untyped]  # apcore ships no types
+
+from apcore_mcp.approval import FORM
+from apcore_mcp.helpers import MCP_ELICIT_KEY
+from jackstay.types import Tool
+
+logger = logging.getLogger("apcore_mcp.approval")
+
+# The tool that polls, as a tuple because apcore-mcp has it so.
+APPROVAL_META_TOOL_NAMES: Final = ("__apcore_approval_check",)
+
+# Called with the id, the module and the arguments of a new pending approval.
+Notify = Callable[[str, str, dict[str, Any]], Awaitable[None]]
+
+_SHOWN: Final = ("status", "module_id", "reason", "created_at", "resolved_at")
+
+
+@runtime_checkable
+class ApprovalStore(Protocol):
+    """Stores pending approvals, for example in a database."""
+
+    async def save_pending(self, approval_id: str, module_id: str, arguments: dict[str, Any]) -> None:
+        """Record a call that waits for approval."""
+
+    async def get_result(self, approval_id: str) -> dict[str, Any] | None:
+        """Return `{"status": "pending" | "approved" | "rejected", "reason": ...}`, or None for an unknown id."""
+
+    async def resolve(self, approval_id: str, *, approved: bool, reason: str | None = None) -> bool:
+        """Approve or reject. Return False for an unknown or resolved id."""
+
+
+class InMemoryApprovalStore:
+    """A store in this process, for tests and development. Records expire; above `max_records` the oldest is dropped."""
+
+    def __init__(
+        self,
+        *,
+        resolved_ttl: float = 120.0,
+        pending_ttl: float = 3600.0,
+        sweep_interval: float = 300.0,  # noqa: ARG002  # of apcore-mcp; here records expire when they are read
+        max_records: int = 10_000,
+    ) -> None:
+        self._ttl = {"pending": pending_ttl, "approved": resolved_ttl, "rejected": resolved_ttl}
+        self._max_records = max_records
+        self._records: dict[str, dict[str, Any]] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+
+    def start(self) -> None:
+        """Do nothing: there is no background task."""
+
+    def stop(self) -> None:
+        """Do nothing: there is no background task."""
+
+    async def save_pending(self, approval_id: str, module_id: str, arguments: dict[str, Any]) -> None:
+        """Record a call that waits for approval."""
+        self._expire()
+        if len(self._records) >= self._max_records:
+            self._drop_oldest()
+        self._records[approval_id] = {
+            "status": "pending",
+            "module_id": module_id,
+            "arguments": arguments,
+            "reason": None,
+            "created_at": time.monotonic(),
+            "resolved_at": None,
+        }
+        self._changed[approval_id] = asyncio.Event()
+
+    async def get_result(self, approval_id: str) -> dict[str, Any] | None:
+        """Return a copy of the record without the arguments, or None."""
+        self._expire()
+        return self._show(approval_id)
+
+    async def resolve(self, approval_id: str, *, approved: bool, reason: str | None = None) -> bool:
+        """Approve or reject. Return False for an unknown or resolved id."""
+        self._expire()
+        record = self._records.get(approval_id)
+        if record is None or record["status"] != "pending":
+            return False
+        del record["arguments"]
+        record.update(status="approved" if approved else "rejected", reason=reason, resolved_at=time.monotonic())
+        self._changed.pop(approval_id).set()
+        return True
+
+    async def wait_for_resolution(self, approval_id: str, timeout: float = 300.0) -> dict[str, Any] | None:
+        """Wait until the approval is resolved, at most `timeout` seconds, and return its record."""
+        changed = self._changed.get(approval_id)
+        if changed is not None:
+            try:
+                async with asyncio.timeout(timeout):
+                    await changed.wait()
+            except TimeoutError:
+                pass  # the record is returned as it is
+        return self._show(approval_id)
+
+    def _show(self, approval_id: str) -> dict[str, Any] | None:
+        record = self._records.get(approval_id)
+        return None if record is None else {name: record[name] for name in _SHOWN}
+
+    def _expire(self) -> None:
+        now = time.monotonic()
+        for id, record in list(self._records.items()):
+            if now - (record["resolved_at"] or record["created_at"]) > self._ttl[record["status"]]:
+                self._drop(id)
+
+    def _drop_oldest(self) -> None:
+        pending = [id for id, record in self._records.items() if record["status"] == "pending"]
+        if pending:
+            logger.warning("dropped the pending approval %s: there are %d records", pending[0], len(self._records))
+            self._drop(pending[0])
+
+    def _drop(self, approval_id: str) -> None:
+        del self._records[approval_id]
+        changed = self._changed.pop(approval_id, None)
+        if changed is not None:
+            changed.set()
+
+
+class StorageBackedApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # apcore ships no types
+    """Records calls that need approval in a store. If the store fails, the call is rejected."""
+
+    def __init__(self, store: Any, *, notify_callback: Notify | None = None) -> None:
+        self._store = store
+        self._notify = notify_callback
+
+    async def request_approval(self, request: Any) -> ApprovalResult:
+        """Record the call and return "pending" with its approval id."""
+        approval_id = str(uuid.uuid4())
+        arguments = dict(request.arguments or {})
+        try:
+            await self._store.save_pending(approval_id, request.module_id, arguments)
+        except Exception as error:
+            logger.exception("cannot record a pending approval of %s", request.module_id)
+            return ApprovalResult(status="rejected", reason=_reason(error))
+        if self._notify is not None:
+            try:
+                await self._notify(approval_id, request.module_id, arguments)
+            except Exception:
+                logger.exception("approval_notify failed for %s", approval_id)
+        return ApprovalResult(status="pending", approval_id=approval_id)
+
+    async def check_approval(self, approval_id: str) -> ApprovalResult:
+        """Return the state of an approval; "rejected" for an unknown id."""
+        try:
+            record = await self._store.get_result(approval_id)
+        except Exception as error:
+            logger.exception("cannot read the approval %s", approval_id)
+            return ApprovalResult(status="rejected", reason=_reason(error))
+        if record is None:
+            return ApprovalResult(status="rejected", reason="approval_id not found")
+        if record.get("status") == "approved":
+            return ApprovalResult(status="approved")
+        if record.get("status") == "rejected":
+            return ApprovalResult(status="rejected", reason=record.get("reason"))
+        return ApprovalResult(status="pending", approval_id=approval_id)
+
+
+class ElicitationApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # apcore ships no types
+    """Requests approval with MCP elicitation. `serve()` does that without a handler, and with redacted arguments."""
+
+    async def request_approval(self, request: Any) -> ApprovalResult:
+        """Return whether the user of the client approved."""
+        data = getattr(request.context, "data", None)
+        if data is None:
+            return _rejected("No context available for elicitation")
+        elicit = data.get(MCP_ELICIT_KEY)
+        if elicit is None:
+            return _rejected("No elicitation callback available")
+        arguments = json.dumps(request.arguments, default=str)
+        message = f"Approval required for tool: {request.module_id}\n\n{request.description}\n\nArguments: {arguments}"
+        try:
+            answer = await elicit(message, FORM)
+        except Exception:
+            logger.exception("cannot request the approval of %s", request.module_id)
+            return _rejected("Elicitation request failed")
+        if answer is None:
+            return _rejected("Elicitation returned no response")
+        if answer.get("action") != "accept":
+            return _rejected(f"User action: {answer.get('action')}")
+        if (answer.get("content") or {}).get("approve", True) is not True:
+            return _rejected("User declined approval")
+        return ApprovalResult(status="approved")
+
+    async def check_approval(self, approval_id: str) -> ApprovalResult:  # noqa: ARG002  # apcore's signature
+        """Return "rejected": an elicitation has no id to poll."""
+        return _rejected("Phase B not supported via MCP elicitation")
+
+
+class ApprovalBridge:
+    """The tool that polls an approval handler."""
+
+    def __init__(self, handler: Any) -> None:
+        self._handler = handler
+
+    @staticmethod
+    def is_meta_tool(name: str) -> bool:
+        """Return whether a tool belongs to this bridge."""
+        return name in APPROVAL_META_TOOL_NAMES
+
+    def build_meta_tools(self) -> list[Tool]:
+        """Return the tools."""
+        return [
+            Tool(
+                name=APPROVAL_META_TOOL_NAMES[0],
+                description=(
+                    "Return the state of an approval: pending, approved or rejected. After it is approved, call the"
+                    " tool again with approvalId in _meta."
+                ),
+                input_schema={
+                    "type": "object",
+                    "properties": {"approval_id": {"type": "string", "description": "From the pending result"}},
+                    "required": ["approval_id"],
+                    "additionalProperties": False,
+                },
+            )
+        ]
+
+    async def handle_meta_tool(
+        self, name: str, arguments: dict[str, Any] | None
+    ) -> tuple[list[dict[str, Any]], bool, str | None]:
+        """Call a tool. Return the content, whether it is an error, and no trace id."""
+        approval_id = (arguments or {}).get("approval_id")
+        if not self.is_meta_tool(name):
+            return _text(f"Unknown approval meta-tool: {name}", True)
+        if not isinstance(approval_id, str) or not approval_id:
+            return _text("approval_id is required", True)
+        try:
+            result = await self._handler.check_approval(approval_id)
+        except Exception:
+            logger.exception("cannot read the approval %s", approval_id)
+            return _text("Internal error occurred", True)
+        shown = {"approval_id": approval_id, "status": result.status}
+        if result.reason is not None:
+            shown["reason"] = result.reason
+        return _text(json.dumps(shown), False)
+
+
+def _rejected(reason: str) -> ApprovalResult:
+    return ApprovalResult(status="rejected", reason=reason)
+
+
+def _reason(error: BaseException) -> str:
+    is_full = isinstance(error, MemoryError) or "capacity" in f"{type(error).__name__} {error}".lower()
+    return "Store capacity exceeded" if is_full else "Storage error"
+
+
+def _text(text: str, is_error: bool) -> tuple[list[dict[str, Any]], bool, str | None]:
+    return [{"type": "text", "text": text}], is_error, None
+
+
+__all__ = [
+    "APPROVAL_META_TOOL_NAMES",
+    "ApprovalBridge",
+    "ApprovalStore",
+    "ElicitationApprovalHandler",
+    "InMemoryApprovalStore",
+    "Notify",
+    "StorageBackedApprovalHandler",
+]

@@ -1,0 +1,7 @@
+"""`build_middleware_from_config`, at the path that it has in apcore-mcp."""
+
+from apcore_mcp.config import (
+    build_middleware_from_config,
+)
+
+__all__ = ["build_middleware_from_config"]

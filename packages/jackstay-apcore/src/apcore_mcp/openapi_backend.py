@@ -1,0 +1,9 @@
+"""OpenAPI documents as modules, at the path that it has in apcore-mcp."""
+
+from apcore_mcp.compat.openapi import (
+    build_openapi_backend_from_config,
+    openapi_backend,
+    resolve_spec_location,
+)
+
+__all__ = ["build_openapi_backend_from_config", "openapi_backend", "resolve_spec_location"]

@@ -1,0 +1,120 @@
+"""Names and modules of apcore-mcp 0.23.3 that programs import."""
+
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import apcore_mcp
+from apcore_mcp import ERROR_CODES, MODULE_ID_PATTERN
+
+# `__all__` of apcore-mcp 0.23.3.
+NAMES = (
+    "APCoreMCP",
+    "serve",
+    "async_serve",
+    "to_openai_tools",
+    "MetricsExporter",
+    "MCPServer",
+    "MCPServerFactory",
+    "ExecutionRouter",
+    "RegistryListener",
+    "TransportManager",
+    "AsyncTaskBridge",
+    "META_TOOL_NAMES",
+    "APCORE_META_TOOL_PREFIX",
+    "ApprovalStore",
+    "InMemoryApprovalStore",
+    "StorageBackedApprovalHandler",
+    "ApprovalBridge",
+    "APPROVAL_META_TOOL_NAMES",
+    "Authenticator",
+    "JWTAuthenticator",
+    "ClaimMapping",
+    "AuthMiddleware",
+    "auth_identity_var",
+    "get_current_identity",
+    "AnnotationMapper",
+    "ElicitationApprovalHandler",
+    "SchemaConverter",
+    "ErrorMapper",
+    "MCPErrorFormatter",
+    "McpErrorFormatter",
+    "ModuleIDNormalizer",
+    "internal_error_response",
+    "OpenAIConverter",
+    "MCP_NAMESPACE",
+    "MCP_ENV_PREFIX",
+    "MCP_DEFAULTS",
+    "register_mcp_namespace",
+    "register_mcp_formatter",
+    "REGISTRY_EVENTS",
+    "ERROR_CODES",
+    "MODULE_ID_PATTERN",
+    "APCORE_EVENTS",
+    "report_progress",
+    "elicit",
+    "ElicitResult",
+    "MCP_PROGRESS_KEY",
+    "MCP_ELICIT_KEY",
+)
+
+# Its modules, and a name of each.
+MODULES = {
+    "acl_builder": "build_acl_from_config",
+    "adapters.approval": "StorageBackedApprovalHandler",
+    "adapters.formatter": "register_mcp_formatter",
+    "apcore_mcp": "APCoreMCP",
+    "approval_store": "InMemoryApprovalStore",
+    "auth": "AuthMiddleware",
+    "auth.jwt": "JWTAuthenticator",
+    "auth.middleware": "auth_identity_var",
+    "auth.protocol": "Authenticator",
+    "config": "register_mcp_namespace",
+    "constants": "ERROR_CODES",
+    "explorer": "create_explorer_mount",
+    "helpers": "elicit",
+    "markdown": "render_module_markdown",
+    "middleware_builder": "build_middleware_from_config",
+    "openapi_backend": "openapi_backend",
+    "server.approval_bridge": "ApprovalBridge",
+    "server.async_task_bridge": "RESERVED_PREFIX",
+    "server.server": "MCPServer",
+}
+
+
+def test_every_name_can_be_imported() -> None:
+    assert len(NAMES) == 47
+    assert [name for name in NAMES if getattr(apcore_mcp, name, None) is None] == []
+
+
+def test_every_module_can_be_imported() -> None:
+    assert len(MODULES) == 19
+    for module, name in MODULES.items():
+        assert hasattr(importlib.import_module(f"apcore_mcp.{module}"), name), module
+
+
+def test_constants() -> None:
+    assert ERROR_CODES["ACL_DENIED"] == "ACL_DENIED"
+    assert MODULE_ID_PATTERN.match("math.add")
+    assert not MODULE_ID_PATTERN.match("Math")
+
+
+def test_functions_that_need_starlette_name_their_replacement() -> None:
+    from apcore_mcp.explorer import create_explorer_mount, create_usage_routes
+
+    with pytest.raises(NotImplementedError, match="explorer=True"):
+        create_explorer_mount([], None)
+    with pytest.raises(NotImplementedError, match="observability=True"):
+        create_usage_routes(None)
+
+
+def test_markdown(descriptor: Any) -> None:
+    from apcore_mcp.markdown import is_available, render_module_markdown
+
+    assert is_available()
+    text = render_module_markdown(descriptor({"type": "object"}, description="Resizes", tags=["image"]))
+    assert text is not None
+    assert text.startswith("# image.resize\n\nResizes\n\nTags: image\n\n## Input\n")
+    assert render_module_markdown(SimpleNamespace()) is None
