@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help environment lock site run demo states test test-fast test-shuffled walk check lint types words layers exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop public-suite apcore-numbers conformance browser workflows clean
+.PHONY: help environment lock site run demo states programs test test-fast test-shuffled walk check lint types words layers exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop public-suite apcore-numbers conformance browser workflows clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -76,12 +76,18 @@ demo: $(VENV)/.installed ## watch a client reconnect to real servers, about a mi
 states: $(VENV)/.installed ## print the state machines (FORMAT=table, mermaid or dot)
 	@$(RUN) -m jackstay states --format $(FORMAT)
 
+# Programs that tests start. Debian's packages are installed where they are missing.
+PROGRAMS = redis-server nginx
+programs: ## install the programs that tests start: Redis and nginx
+	@command -v $(PROGRAMS) >/dev/null 2>&1 && test $$(command -v $(PROGRAMS) | wc -l) = $(words $(PROGRAMS)) || \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PROGRAMS) >/dev/null; }
+
 # Tests wait more than they compute: four processes keep two cores busy. Each of them imports all tests, which takes three
 # times as long without stored bytecode; so it is stored, outside the tree and also where the environment forbids it.
 BYTECODE = env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX="$(CURDIR)/build/bytecode"
 PYTEST = $(BYTECODE) JACKSTAY_LOOP="$(LOOP)" $(RUN) -m pytest --numprocesses=$(JOBS) --dist=loadgroup --no-loadscope-reorder
 
-test: $(VENV)/.installed ## run the tests; at least 95 % of jackstay and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
+test: $(VENV)/.installed programs ## run the tests; at least 95 % of jackstay and 90 % of the products must be covered; LOOP=uvloop runs them on uvloop
 	$(PYTEST) --cov --cov-report=
 	@for row in jackstay:95 apcore_mcp:90 procontext:90; do \
 		$(RUN) -m coverage report --include="packages/*/src/$${row%:*}/*" --fail-under="$${row#*:}" || exit 1; \
@@ -136,7 +142,7 @@ wheel: $(VENV)/.installed ## build the wheel, install it bare into an empty envi
 wheel-all: $(VENV)/.installed ## the same with every extra: the three commands do their work
 	$(RUN) tools/check_wheel.py --all
 
-test-shuffled: $(VENV)/.installed ## run the tests in another order; ORDER=word gives the same one again
+test-shuffled: $(VENV)/.installed programs ## run the tests in another order; ORDER=word gives the same one again
 	@order="$(or $(ORDER),$(shell date +%s))"; echo "ORDER=$$order"; JACKSTAY_ORDER="$$order" $(PYTEST)
 
 walk: ## run the README's commands in a fresh clone with an empty home
@@ -146,7 +152,7 @@ test-all: ## run the tests on every Python from 3.11 to 3.14 that is installed h
 	@SKIP="$(SKIP)" tools/test_all
 
 # Without searches over states: what depends on the event loop and on Python.
-test-bare: $(VENV)/.installed
+test-bare: $(VENV)/.installed programs
 	JACKSTAY_ORDER="$(ORDER)" $(PYTEST) -m "not long" $(PACKAGES:=/tests) $(addprefix tests/,chaos guides wire)
 
 format: $(VENV)/.installed ## format, and fix what ruff can fix
@@ -179,7 +185,7 @@ fuzz: $(VENV)/.installed ## every fuzz entry for FUZZ_SECONDS=600, one after the
 chaos: $(VENV)/.installed ## kill, stop and confuse real servers, and compare the result of every call with what ran; SECONDS=60 for each loop
 	@for loop in $(LOOPS); do PYTHONPATH=tests $(RUN) -m chaos.ledger.run --seconds $(SECONDS) --loop "$$loop" || exit 1; done
 
-interop: $(VENV)/.installed ## servers and clients of other projects, each in its own environment in .interop
+interop: $(VENV)/.installed programs ## servers and clients of other projects, each in its own environment in .interop
 	$(RUN) tests/interop/install.py
 	$(RUN) -m pytest tests/interop
 

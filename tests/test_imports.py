@@ -122,6 +122,7 @@ ROWS = (
         90,
         "asyncio, logging",
     ),
+    Row("jackstay.redis", (), ("pydantic", "redis", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.openapi", (), ("pydantic", "yaml", "jsonschema", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.models", (), ("pydantic", "openai", "anthropic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.shell", (), ("pydantic", "argparse", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),

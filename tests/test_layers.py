@@ -33,6 +33,7 @@ MAP: dict[str, tuple[str, ...]] = {
     "client": (*CARRIERS, "extensions"),
     "openapi": (*RULES, "extras"),
     "server": (*CARRIERS, "extensions", "openapi"),
+    "redis": (*CARRIERS, "server"),
     "oauth": CARRIERS,
     # The store suites check interfaces of the server and of the authorizers.
     "testing": (*CARRIERS, "server", "oauth"),
@@ -97,6 +98,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "openapi": ("httpx", "msgspec", "yaml"),
     "shell": ("yaml",),
     "testing": ("msgspec",),
+    "redis": ("msgspec", "redis"),
     "oauth": ("joserfc", "msgspec"),
     "models": ("msgspec",),
     "proxy": ("msgspec",),
@@ -143,6 +145,11 @@ TESTED_ELSEWHERE = {
     # The parts of a session, and the refusals of an app.
     "jackstay/server/http/_channel.py": "packages/jackstay/tests/server/http/test_session.py",
     "jackstay/server/http/_refusals.py": "packages/jackstay/tests/server/http/test_app.py",
+    # The parts of a backend.
+    **{
+        f"jackstay/redis/_{name}.py": "packages/jackstay/tests/redis/test_failures.py"
+        for name in ("bus", "engine", "events", "limits", "sessions")
+    },
     # The half of a connection that is independent of the transport.
     "jackstay/server/_driver.py": "packages/jackstay/tests/server/test_connection.py",
     "apcore_mcp/cli/_entry.py": "packages/jackstay-apcore/tests/cli/test_main.py",

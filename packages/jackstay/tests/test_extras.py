@@ -39,7 +39,7 @@ def modules_of(extra: str) -> set[str]:
 
 
 def test_the_distribution_has_every_extra() -> None:
-    assert set(OPTIONAL) == {"http", "schema", "openapi", "apcore", "procontext", "fast", "otel", "all"}
+    assert set(OPTIONAL) == {"http", "schema", "openapi", "apcore", "procontext", "fast", "otel", "redis", "all"}
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

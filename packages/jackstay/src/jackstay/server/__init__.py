@@ -7,7 +7,7 @@ __all__, __getattr__, __dir__ = attach(
     {
         "._backend": "Backend MemoryBackend",
         "._catalogue": "CHANGES Catalogue Kind",
-        "._changes": "ChangeBus ChangeListener MemoryChanges",
+        "._changes": "GAP ChangeBus ChangeListener MemoryChanges WorkerBus",
         "._connection": "Connection",
         "._content": "Audio File Image",
         "._context": "ClientDescription Context Elicited HttpRequest",

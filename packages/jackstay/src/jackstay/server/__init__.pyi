@@ -2,7 +2,7 @@
 
 from jackstay.server._backend import Backend, MemoryBackend
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
-from jackstay.server._changes import ChangeBus, ChangeListener, MemoryChanges
+from jackstay.server._changes import GAP, ChangeBus, ChangeListener, MemoryChanges, WorkerBus
 from jackstay.server._connection import Connection
 from jackstay.server._content import Audio, File, Image
 from jackstay.server._context import ClientDescription, Context, Elicited, HttpRequest
@@ -26,4 +26,4 @@ from jackstay.server._telemetry import EVENTS, Fields, Listener
 from jackstay.server._tracing import trace_requests
 from jackstay.server._transforms import Argument, Transform, Transforms
 
-__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "DirectoryResource", "Driver", "EVENTS", "Elicited", "Fields", "File", "FileResource", "Handlers", "Hooks", "HttpRequest", "HttpResource", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "MemoryTaskStore", "Metrics", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "SqliteTaskStore", "StructuredLogging", "TaskRecord", "TaskState", "TaskStore", "Tasks", "TextResource", "Timing", "ToolError", "Transform", "Transforms", "clients_of", "find_server", "make_entry", "mount_servers", "prometheus", "read_key", "trace_requests"]
+__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "DirectoryResource", "Driver", "EVENTS", "Elicited", "Fields", "File", "FileResource", "GAP", "Handlers", "Hooks", "HttpRequest", "HttpResource", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "MemoryTaskStore", "Metrics", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "SqliteTaskStore", "StructuredLogging", "TaskRecord", "TaskState", "TaskStore", "Tasks", "TextResource", "Timing", "ToolError", "Transform", "Transforms", "WorkerBus", "clients_of", "find_server", "make_entry", "mount_servers", "prometheus", "read_key", "trace_requests"]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jackstay.errors import UsageError
-from jackstay.server._changes import BusLink, ChangeBus, ChangeListener, MemoryChanges
+from jackstay.server._changes import BusLink, ChangeBus, ChangeListener, MemoryChanges, WorkerBus
 from jackstay.server._lifetime import Lifetime
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Backend(Protocol):
         """The events of resumable streams, for such an endpoint."""
 
     @property
-    def changes(self) -> ChangeBus:
+    def changes(self) -> WorkerBus:
         """The bus between the workers."""
 
     @property

@@ -18,6 +18,9 @@ ChangeListener: TypeAlias = Callable[[str, str], None]
 # Messages between workers, which are not for clients, have methods that begin with this.
 WORKER_METHOD = "jackstay/"
 
+# A bus calls its listeners with this method, and no URI, if messages may have been lost: anything may have changed.
+GAP = f"{WORKER_METHOD}gap"
+
 
 class ChangeBus(Protocol):
     """Carries changes to the servers that listen, in this process and in others."""
@@ -29,6 +32,25 @@ class ChangeBus(Protocol):
         """Call `listener` for every change, in any thread. Returns a function that removes it."""
 
 
+class WorkerBus(ChangeBus, Protocol):
+    """A bus that also has a mailbox for each worker, and knows which workers are alive."""
+
+    async def flush(self) -> None:
+        """Wait until what was published before is on the bus. Returns after a while even if it is not."""
+
+    def join(self, worker: str) -> None:
+        """Call the listeners also for what is sent to this worker, which is alive from now on until the bus closes."""
+
+    async def send(self, worker: str, method: str, text: str) -> bool:
+        """Call the listeners in the process of one worker. Returns False if it is gone.
+
+        Raises: TransportError if that cannot be found out now.
+        """
+
+    async def is_gone(self, worker: str) -> bool:
+        """Return whether a worker has certainly died."""
+
+
 class MemoryChanges:
     """A bus between the servers of one process."""
 
@@ -38,6 +60,7 @@ class MemoryChanges:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: tuple[ChangeListener, ...] = ()
+        self._workers: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<MemoryChanges, {len(self._listeners)} listeners>"
@@ -57,6 +80,24 @@ class MemoryChanges:
                 self._listeners = tuple(other for other in self._listeners if other is not listener)
 
         return end
+
+    async def flush(self) -> None:
+        """Do nothing: what was published has been delivered."""
+
+    def join(self, worker: str) -> None:
+        """Accept what is sent to this worker."""
+        self._workers.add(worker)
+
+    async def send(self, worker: str, method: str, text: str) -> bool:
+        """Call every listener, if there is such a worker."""
+        is_known = worker in self._workers
+        if is_known:
+            self.publish(method, text)
+        return is_known
+
+    async def is_gone(self, worker: str) -> bool:
+        """Return whether there is no such worker."""
+        return worker not in self._workers
 
 
 class WorkerListener(Protocol):
@@ -111,4 +152,4 @@ class BusLink:
             self._notify(method, text)
 
 
-__all__ = ["ChangeBus", "ChangeListener", "MemoryChanges"]
+__all__ = ["GAP", "ChangeBus", "ChangeListener", "MemoryChanges", "WorkerBus"]

@@ -136,6 +136,49 @@ class BackendSuite:
 
         self.run(test)
 
+    def test_what_is_sent_to_a_worker_reaches_it_until_it_is_gone(self) -> None:
+        """An unknown worker is gone."""
+
+        async def test(first: Backend, second: Backend) -> None:
+            received: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+            loop = asyncio.get_running_loop()
+
+            def listener(method: str, text: str) -> None:
+                loop.call_soon_threadsafe(received.put_nowait, (method, text))
+
+            end = second.changes.listen(listener)
+            second.changes.join("b")
+            await second.changes.flush()
+            while await first.changes.is_gone("b"):  # until it has joined
+                await asyncio.sleep(0)
+            assert await first.changes.send("b", "test", "text \u00fc")
+            assert await received.get() == ("test", "text \u00fc")
+            assert not await first.changes.send("c", "test", "text")
+            assert await first.changes.is_gone("c")
+            end()
+
+        self.run(test)
+
+    def test_limits_are_common(self) -> None:
+        """Counts of one window, and values until they expire."""
+
+        async def test(first: Backend, second: Backend) -> None:
+            assert (await first.limits.increment("a", LONG))[0] == 1
+            number, left = await second.limits.increment("a", LONG)
+            assert number == 2
+            assert 0 < left < LONG + 1
+            assert (await second.limits.increment("b", 0.001))[0] == 1
+            while (await first.limits.increment("b", 0.001))[0] != 1:
+                await asyncio.sleep(0.001)
+            assert await second.limits.get("v") is None
+            await first.limits.set("v", b"\x00\xff", LONG)
+            assert await second.limits.get("v") == b"\x00\xff"
+            await second.limits.set("v", b"", SHORT)
+            while await first.limits.get("v") is not None:
+                await asyncio.sleep(SHORT)
+
+        self.run(test)
+
     def test_a_backend_can_be_opened_again(self) -> None:
         """What it stored is still there."""
 

@@ -1,0 +1,120 @@
+"""`RedisBackend`: what servers on several machines share, in one Redis or Valkey."""
+
+import asyncio
+import logging
+from typing import Any
+
+from jackstay.errors import UsageError
+from jackstay.redis._bus import BLOCK, RedisBus, position
+from jackstay.redis._engine import REFUSED, UNREACHABLE, Engine, make_client
+from jackstay.redis._events import RedisEventStore
+from jackstay.redis._limits import RedisMiddlewareStore
+from jackstay.redis._sessions import RedisSessionStore
+
+logger = logging.getLogger("jackstay.redis")
+
+# Seconds that `open()` waits for a Redis that is down, and between two attempts.
+OPEN_TIMEOUT = 5.0
+OPEN_INTERVAL = 0.1
+
+MIN_VERSION = (6, 2)
+
+
+class RedisBackend:
+    """A backend on Redis 6.2 or Valkey 7.2 and newer.
+
+    `target` is a URL, `redis://`, `rediss://` for TLS or `unix://`, with user name, password and database if there are
+    any; or a client of redis-py for Sentinel or a cluster, which is not closed. Servers with the same name share their
+    state; their keys begin with `jackstay:{name}:`. No request waits for Redis longer than `timeout` seconds.
+
+    Raises: UsageError for a malformed URL.
+    """
+
+    def __init__(self, target: Any, *, timeout: float = 0.5) -> None:
+        self._client: Any
+        if isinstance(target, str):
+            # A command is tried twice, because an idle connection may have been closed.
+            self._client = make_client(target, socket_timeout=timeout / 2, connect_timeout=timeout, retries=1)
+            waiting = BLOCK + 2 * timeout
+            self._reader = make_client(target, socket_timeout=waiting, connect_timeout=timeout, retries=0)
+            block = BLOCK
+        else:
+            if target.get_encoder().decode_responses:
+                raise UsageError("RedisBackend() needs a client without decode_responses", path="target")
+            self._client = self._reader = target
+            block = min(BLOCK, _socket_timeout(target) / 2)
+        self._is_owner = isinstance(target, str)
+        self._engine = Engine(self._client, timeout)
+        self.sessions = RedisSessionStore(self._engine)
+        self.events = RedisEventStore(self._engine)
+        self.changes = RedisBus(self._engine, self._reader, block)
+        self.limits = RedisMiddlewareStore(self._engine)
+
+    def __repr__(self) -> str:
+        return f"<RedisBackend {self.changes.prefix!r}>"
+
+    @property
+    def problem(self) -> str:
+        """Why Redis cannot be used now, or an empty string."""
+        return self._engine.problem
+
+    async def open(self, name: str) -> None:
+        """Connect. A Redis that is down is awaited for `OPEN_TIMEOUT` seconds; then the server begins without it.
+
+        Raises: UsageError if Redis refuses the credentials, or is too old.
+        """
+        prefix = f"jackstay:{{{name}}}:"
+        for part in (self.sessions, self.events, self.changes, self.limits):
+            part.prefix = prefix
+        self._engine.open()
+        run = last = ""
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT):
+                run, last = await self._connect(f"{prefix}bus")
+        except TimeoutError:
+            logger.error("Redis is unavailable; serving without it until it responds")
+        self.changes.open(run, last)
+
+    async def _connect(self, stream: str) -> tuple[str, str]:
+        while True:
+            try:
+                _check(await self._client.info())
+                run, _, last = await position(self._reader, stream)
+            except UNREACHABLE as error:
+                if isinstance(error, REFUSED) or "password" in str(error):
+                    raise UsageError(f"Redis refused the credentials: {error}", path="target") from None
+                await asyncio.sleep(OPEN_INTERVAL)
+            else:
+                return run, last
+
+    async def close(self) -> None:
+        """Publish what is pending, and disconnect."""
+        await self.changes.close()
+        await self._engine.close()
+        if self._is_owner:
+            await self._client.aclose()
+            await self._reader.aclose()
+
+
+def _check(info: dict[str, Any]) -> None:
+    """Check the version and the settings of Redis. Raises: UsageError if it is too old."""
+    if "redis_version" not in info:  # a cluster responds with the information of each node
+        info = next(iter(info.values()))
+    version = str(info["redis_version"])
+    if tuple(int(part) for part in version.split(".")[:2]) < MIN_VERSION:
+        raise UsageError(f"Redis {version} is too old; use 6.2 or newer, or Valkey", path="target")
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        logger.warning("Redis has maxmemory-policy %s: it may evict sessions; use noeviction", policy)
+    if not info.get("aof_enabled"):
+        logger.warning("Redis has no append-only file: sessions do not survive its restart; use appendonly yes")
+
+
+def _socket_timeout(client: Any) -> float:
+    """Return the seconds after which a client gives up a read."""
+    pool = getattr(client, "connection_pool", None)
+    options = pool.connection_kwargs if pool is not None else client.connection_kwargs
+    return float(options.get("socket_timeout") or 2 * BLOCK)
+
+
+__all__ = ["RedisBackend"]

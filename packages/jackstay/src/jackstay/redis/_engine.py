@@ -1,0 +1,183 @@
+"""The connection to Redis: one pipeline for everything that a turn of the loop sends, time limits, and a breaker.
+
+No request waits for Redis longer than `timeout` seconds. After `MAX_FAILURES` failures in a row commands fail at once,
+and one is tried every `RETRY_INTERVAL` seconds until Redis responds again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from jackstay.errors import TransportError, UsageError
+from jackstay.extras import install_command
+
+try:
+    from redis.asyncio import Redis
+    from redis.asyncio.retry import Retry
+    from redis.backoff import NoBackoff
+    from redis.exceptions import AuthenticationError, NoPermissionError, ReadOnlyError, RedisError
+except ModuleNotFoundError as missing:
+    raise UsageError(f"RedisBackend needs the extra `redis`: {install_command('redis')}") from missing
+
+logger = logging.getLogger("jackstay.redis")
+
+# One command: its name and arguments.
+Command: TypeAlias = tuple[str | bytes | int, ...]
+
+MAX_CONNECTIONS = 8
+
+MAX_FAILURES = 3
+RETRY_INTERVAL = 1.0
+
+# What redis-py raises if Redis cannot be reached or does not respond.
+UNREACHABLE = (RedisError, OSError, asyncio.TimeoutError)
+
+# Credentials that cannot work. redis-py has no class for a wrong password.
+REFUSED = (AuthenticationError, NoPermissionError)
+
+
+def make_client(url: str, *, socket_timeout: float, connect_timeout: float, retries: int) -> Redis:
+    """Return a client for a URL. Parameters of the URL take precedence. Raises: UsageError for a malformed URL."""
+    try:
+        client: Redis = Redis.from_url(
+            url,
+            socket_timeout=socket_timeout,
+            socket_connect_timeout=connect_timeout,
+            retry=Retry(NoBackoff(), retries),
+            max_connections=MAX_CONNECTIONS,
+            protocol=2,
+        )
+    except ValueError:  # its text may contain the URL, which may contain a password
+        raise UsageError(
+            "malformed Redis URL; use redis://HOST:PORT/DATABASE, rediss:// for TLS, or unix://PATH", path="url"
+        ) from None
+    return client
+
+
+class Engine:
+    """Runs commands on the loop that opened it; other loops may call it too."""
+
+    def __init__(self, client: Any, timeout: float) -> None:
+        self.client = client
+        self.timeout = timeout
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: list[tuple[Sequence[Command], asyncio.Future[list[Any]]]] = []
+        self._sender: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._retry_at = 0.0
+        self._error = ""
+        # When Redis responded again after it was down.
+        self._recovered_at = float("-inf")
+
+    def __repr__(self) -> str:
+        return f"<Engine, {self._error or 'ok'}>"
+
+    @property
+    def problem(self) -> str:
+        """Why commands fail at once, or an empty string."""
+        return self._error if self._failures >= MAX_FAILURES else ""
+
+    def recovered_within(self, seconds: float) -> bool:
+        """Return whether Redis was down less than so many seconds ago."""
+        assert self._loop is not None
+        return bool(self.problem) or self._loop.time() - self._recovered_at < seconds
+
+    def open(self) -> None:
+        """Run commands on the running loop from now on."""
+        self._loop = asyncio.get_running_loop()
+
+    async def close(self) -> None:
+        """Wait for running commands."""
+        if self._sender is not None:
+            await asyncio.wait({self._sender})
+        self._loop = None
+
+    async def run(self, *command: str | bytes | int) -> Any:
+        """Run a command and return its reply. Raises: TransportError if Redis does not respond, or refuses it."""
+        return (await self.run_all([command]))[0]
+
+    async def run_all(self, commands: Sequence[Command]) -> list[Any]:
+        """Run commands in order and return their replies. Raises: TransportError as `run()`."""
+        replies = await self.try_all(commands)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise TransportError(f"Redis refused a command: {reply}")
+        return replies
+
+    async def try_all(self, commands: Sequence[Command]) -> list[Any]:
+        """As `run_all()`, but return the errors of single commands among the replies."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self._loop is None:
+                raise TransportError("the Redis backend is not open")
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.try_all(commands), self._loop))
+        if self._failures >= MAX_FAILURES:
+            if loop.time() < self._retry_at:
+                raise TransportError(self._error)
+            self._retry_at = loop.time() + RETRY_INTERVAL
+        future: asyncio.Future[list[Any]] = loop.create_future()
+        self._waiting.append((commands, future))
+        if self._sender is None:
+            self._sender = loop.create_task(self._send())
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await future
+        except TimeoutError:
+            raise TransportError(f"Redis did not respond in {self.timeout:g} s") from None
+
+    async def _send(self) -> None:
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, []
+                # What nobody waits for any more is not sent.
+                await self._send_pipeline([row for row in waiting if not row[1].done()])
+        finally:
+            self._sender = None
+
+    async def _send_pipeline(self, rows: list[tuple[Sequence[Command], "asyncio.Future[list[Any]]"]]) -> None:
+        pipeline = self.client.pipeline(transaction=False)
+        for commands, _ in rows:
+            for command in commands:
+                pipeline.execute_command(*command)
+        try:
+            replies = await pipeline.execute(raise_on_error=False)
+            if any(isinstance(reply, ReadOnlyError) for reply in replies):
+                await self._disconnect()  # it has become a replica: the next connection may find the new primary
+        except UNREACHABLE as error:
+            self._failed(error)
+            for _, future in rows:
+                if not future.done():
+                    future.set_exception(TransportError(self._error))
+            return
+        self.succeeded()
+        begin = 0
+        for commands, future in rows:
+            if not future.done():
+                future.set_result(replies[begin : begin + len(commands)])
+            begin += len(commands)
+
+    async def _disconnect(self) -> None:
+        pool = getattr(self.client, "connection_pool", None)
+        if pool is not None:
+            await pool.disconnect()
+
+    def _failed(self, error: BaseException) -> None:
+        assert self._loop is not None
+        self._failures += 1
+        self._error = f"Redis is unavailable: {str(error) or type(error).__name__}"
+        self._retry_at = self._loop.time() + RETRY_INTERVAL
+        if self._failures == MAX_FAILURES:
+            logger.error("%s; serving without it", self._error)
+
+    def succeeded(self) -> None:
+        """Note that Redis has responded."""
+        if self._failures >= MAX_FAILURES:
+            assert self._loop is not None
+            self._recovered_at = self._loop.time()
+            logger.warning("Redis responds again")
+        self._failures = 0
+        self._error = ""
+
+
+__all__ = ["REFUSED", "UNREACHABLE", "Command", "Engine", "make_client"]

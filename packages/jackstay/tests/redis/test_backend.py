@@ -1,0 +1,102 @@
+"""The backend on a real Redis: the suites, what is checked when it is opened, and clients that are passed in."""
+
+import importlib
+import logging
+import sys
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from jackstay.errors import UsageError
+from jackstay.redis import RedisBackend
+from jackstay.redis import _backend as module
+from jackstay.server import Backend
+from jackstay.testing.backend_suite import BackendSuite
+from peers.redis_server import RedisServer
+
+
+class TestRedisBackend(BackendSuite):
+    """Two backends, as in two processes."""
+
+    @pytest.fixture(autouse=True)
+    def _redis(self, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.server = redis_server
+        redis_server.run("FLUSHALL")
+        monkeypatch.setattr("jackstay.testing.store_suites.GUARD_SECONDS", 200.0)
+
+    def make(self) -> tuple[Backend, Backend]:
+        return RedisBackend(self.server.url, timeout=100.0), RedisBackend(self.server.url, timeout=100.0)
+
+
+async def test_a_client_can_be_passed_in(redis_server: RedisServer) -> None:
+    """It is not closed, and both versions of its protocol work."""
+    for protocol in (2, 3):
+        client: Any = Redis(unix_socket_path=str(redis_server.socket), protocol=protocol, socket_timeout=100.0)
+        backend = RedisBackend(client, timeout=100.0)
+        await backend.open("client")
+        await backend.limits.set("name", b"value", 60.0)
+        assert await backend.limits.get("name") == b"value"
+        assert repr(backend) == "<RedisBackend 'jackstay:{client}:'>"
+        await backend.close()
+        assert await client.ping()
+        await client.aclose()
+
+
+def test_a_client_that_decodes_is_refused(redis_server: RedisServer) -> None:
+    with pytest.raises(UsageError, match="decode_responses"):
+        RedisBackend(Redis(unix_socket_path=str(redis_server.socket), decode_responses=True))
+
+
+def test_a_malformed_url_is_refused_without_showing_it() -> None:
+    with pytest.raises(UsageError) as caught:
+        RedisBackend("http://user:secret@host")
+    assert "secret" not in str(caught.value)
+
+
+async def test_wrong_credentials_are_refused() -> None:
+    with RedisServer(requirepass="right") as server:
+        for url in (server.url, f"unix://:wrong@{server.socket}"):
+            with pytest.raises(UsageError, match="Redis refused the credentials"):
+                await RedisBackend(url, timeout=100.0).open("auth")
+        backend = RedisBackend(f"unix://:right@{server.socket}", timeout=100.0)
+        await backend.open("auth")
+        await backend.close()
+
+
+async def test_an_acl_user_needs_only_the_documented_rights(redis_server: RedisServer) -> None:
+    rights = "+@read +@write +@stream +@scripting +@connection +info"
+    redis_server.run("ACL", "SETUSER", "worker", "on", ">secret", "~jackstay:{acl}:*", *rights.split())
+    backend = RedisBackend(f"unix://worker:secret@{redis_server.socket}", timeout=100.0)
+    await backend.open("acl")
+    assert (await backend.limits.increment("a", 60.0))[0] == 1
+    assert not await backend.changes.send("nobody", "a", "b")
+    await backend.close()
+
+
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [
+        ({"redis_version": "7.0.1", "maxmemory_policy": "allkeys-lru", "aof_enabled": 1}, "it may evict sessions"),
+        ({"redis_version": "7.0.1", "aof_enabled": 0}, "sessions do not survive its restart"),
+        ({"a node": {"redis_version": "7.0.1", "aof_enabled": 0}}, "sessions do not survive its restart"),
+        ({"redis_version": "7.0.1", "aof_enabled": 1}, ""),
+    ],
+)
+def test_settings_that_lose_data_are_logged(info: dict[str, Any], text: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "jackstay.redis"):
+        module._check(info)
+    assert text in caplog.text
+    assert bool(text) == bool(caplog.text)
+
+
+def test_an_old_redis_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"Redis 6\.0\.9 is too old"):
+        module._check({"redis_version": "6.0.9"})
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "redis.asyncio", None)
+    monkeypatch.delitem(sys.modules, "jackstay.redis._engine")
+    with pytest.raises(UsageError, match="needs the extra `redis`"):
+        importlib.import_module("jackstay.redis._engine")
