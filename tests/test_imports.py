@@ -125,6 +125,7 @@ ROWS = (
     Row("jackstay.redis", (), ("pydantic", "redis", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.openapi", (), ("pydantic", "yaml", "jsonschema", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.models", (), ("pydantic", "openai", "anthropic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
+    Row("jackstay.agents", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.shell", (), ("pydantic", "argparse", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.inspector", (), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.cli", (), ("pydantic", "msgspec", *HTTP_STACKS, "asyncio", "logging", "subprocess"), 50),

@@ -44,6 +44,7 @@ MAP: dict[str, tuple[str, ...]] = {
     "inspector": (*CARRIERS, "client", "server", "oauth", "testing"),
     "cli": (*CARRIERS, "client", "server", "oauth", "proxy", "shell", "testing", "inspector"),
     "sync": (*CARRIERS, "client", "models"),
+    "agents": (*CARRIERS, "client", "models", "sync"),
     # It exports tools in the formats of `models`.
     "apcore_mcp": (*CARRIERS, "server", "models", "openapi", "shell", "inspector"),
     "procontext": (*CARRIERS, "server", "shell"),
@@ -101,6 +102,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "redis": ("msgspec", "redis"),
     "oauth": ("joserfc", "msgspec"),
     "models": ("msgspec",),
+    "agents": ("agents", "langchain_core", "mcp", "msgspec", "pydantic", "pydantic_ai", "pydantic_core"),
     "proxy": ("msgspec",),
     "inspector": ("msgspec",),
     "cli": ("msgspec",),
@@ -149,6 +151,11 @@ TESTED_ELSEWHERE = {
     **{
         f"jackstay/redis/_{name}.py": "packages/jackstay/tests/redis/test_failures.py"
         for name in ("bus", "engine", "events", "limits", "sessions")
+    },
+    # Frameworks that are not installed for development.
+    **{
+        f"jackstay/agents/_{framework}.py": f"tests/interop/agents/check_{framework}.py"
+        for framework in ("langchain", "openai_agents", "pydantic_ai")
     },
     # The half of a connection that is independent of the transport.
     "jackstay/server/_driver.py": "packages/jackstay/tests/server/test_connection.py",

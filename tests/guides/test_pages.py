@@ -20,6 +20,8 @@ PAGES = {
 }
 # Pages whose blocks are complete programs and tests, which tests/test_docs.py runs.
 COMPLETE = ("dependency-injection.md", "extensions.md", "gateway.md", "tasks.md", "testing.md")
+# A page about several examples, which tests/interop/test_agents.py runs.
+AGENTS = "agents.md"
 FOLDER = ROOT / "docs" / "guides"
 
 
@@ -43,6 +45,13 @@ def test_a_guide_shows_the_code_that_the_tests_run(name: str) -> None:
     assert [block for block in shown if block.strip("\n") not in code] == []
 
 
+def test_the_page_about_agents_shows_each_example_once() -> None:
+    examples = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples" / "agents").glob("*.py"))]
+    shown = [block.strip("\n") for block in blocks(FOLDER / AGENTS)]
+    assert [sum(block in code for block in shown) for code in examples] == [1] * len(examples)
+    assert len(shown) == len(examples)
+
+
 @pytest.mark.parametrize("name", COMPLETE)
 def test_every_block_of_other_guides_is_run(name: str) -> None:
     kinds = re.findall(r"^```python(.*)$", (FOLDER / name).read_text(encoding="utf-8"), re.MULTILINE)
@@ -51,9 +60,9 @@ def test_every_block_of_other_guides_is_run(name: str) -> None:
 
 
 def test_every_guide_and_every_example_is_in_the_table() -> None:
-    assert {page.name for page in FOLDER.glob("*.md")} == {*PAGES, *COMPLETE, "README.md"}
+    assert {page.name for page in FOLDER.glob("*.md")} == {*PAGES, *COMPLETE, AGENTS, "README.md"}
     listed = re.findall(r"\]\(([\w-]+\.md)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
-    assert sorted(listed) == sorted((*PAGES, *COMPLETE))
+    assert sorted(listed) == sorted((*PAGES, *COMPLETE, AGENTS))
     examples = {path.name for path in GUIDES.iterdir() if path.suffix in (".py", ".ipynb")}
     assert examples == {*PAGES.values(), "shop.py"}
 

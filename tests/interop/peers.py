@@ -18,7 +18,7 @@ class Peer:
     name: str
     registry: str  # "PyPI" or "npm"
     packages: tuple[str, ...]
-    role: str  # "server", "client", "both", "bridge", "tool", "suite", "models" or "documents"
+    role: str  # "server", "client", "both", "bridge", "tool", "suite", "framework", "models" or "documents"
     program: str = ""  # of a server or a command: relative to its environment
     lock: Path | None = None  # the lock file of an npm package
     under: Path = HOME
@@ -84,6 +84,11 @@ PEERS = (
     Peer("octokit", "npm", ("@octokit/openapi@23.0.2",), "documents"),
     Peer("figma", "npm", ("@figma/rest-api-spec@0.43.0",), "documents"),
     Peer("oas-examples", "npm", ("@readme/oas-examples@8.2.2",), "documents"),
+    # Agent frameworks: one environment for all that can share one. Their own MCP adapters need different SDKs.
+    Peer("agents-sdk2", "PyPI", ("openai-agents==0.24.0", "pydantic-ai-slim[mcp]==2.66.0", "mcp==2.3.0", "msgspec",
+                                 "pytest", "coverage"), "framework"),
+    Peer("agents-sdk1", "PyPI", ("langchain==1.4.7", "langgraph==1.2.20", "langchain-mcp-adapters==0.3.2",
+                                 "mcp==1.30.0", "msgspec", "pytest", "coverage"), "framework"),
     # Late releases whose newest revision is the named one. Only their models are used.
     Peer("models-2024-11-05", "PyPI", ("mcp==1.6.0",), "models"),
     Peer("models-2025-03-26", "PyPI", ("mcp==1.9.4",), "models"),

@@ -38,8 +38,13 @@ def modules_of(extra: str) -> set[str]:
     return found
 
 
+# Agent frameworks. They conflict with each other, so the extra `all` has none of them.
+FRAMEWORKS = {"langchain", "openai-agents", "pydantic-ai"}
+
+
 def test_the_distribution_has_every_extra() -> None:
-    assert set(OPTIONAL) == {"http", "schema", "openapi", "apcore", "procontext", "fast", "otel", "redis", "all"}
+    expected = {"http", "schema", "openapi", "apcore", "procontext", "fast", "otel", "redis", "all"}
+    assert set(OPTIONAL) == expected | FRAMEWORKS
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -215,3 +215,22 @@ def test_any_json_is_read_or_refused(response: Any, shape: str) -> None:
     except UsageError:
         return
     assert all(isinstance(call, ModelCall) for call in calls)
+
+
+def test_gemini_calls_are_read_from_a_response_or_its_content() -> None:
+    call = {"name": "add", "args": {"a": 1}}
+    content = {"role": "model", "parts": [{"text": "Let me see."}, {"functionCall": {**call, "id": "7"}}]}
+    objects = SimpleNamespace(
+        role="model",
+        parts=[SimpleNamespace(function_call=SimpleNamespace(**call, id=None)), SimpleNamespace(function_call=None)],
+    )
+    assert read_calls("gemini", content) == [ModelCall("7", "add", {"a": 1})]
+    assert read_calls("gemini", objects) == [ModelCall("", "add", {"a": 1})]
+    cut = {"candidates": [{"finishReason": "MAX_TOKENS", "content": content}]}
+    assert [each.is_complete for each in read_calls("gemini", cut)] == [False]
+    assert read_calls("gemini", {"candidates": [{"finishReason": "SAFETY"}]}) == []
+    with pytest.raises(UsageError, match="this response has 2 candidates; pass the content of one of them"):
+        read_calls("gemini", {"candidates": [{}, {}]})
+    for wrong in ({"role": "user", "parts": []}, {"content": "text"}, "text"):
+        with pytest.raises(UsageError, match="expected a response of 'gemini'"):
+            read_calls("gemini", wrong)

@@ -186,3 +186,25 @@ def test_no_outcomes_make_no_messages() -> None:
 def test_an_unknown_shape_is_refused() -> None:
     with pytest.raises(UsageError, match="shape must be one of"):
         messages("soap", [])
+
+
+def test_gemini_gets_output_or_error_and_images_beside_it() -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "AAAA"}
+    (message,) = messages(
+        "gemini",
+        [
+            Outcome(ModelCall("", "add", {}), result=result(text("3"), image)),
+            Outcome(CALL, result=result(text("no"), isError=True)),
+            Outcome(CALL, result=result(image)),
+        ],
+    )
+    shown = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    assert message == {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"name": "add", "response": {"output": "3"}, "parts": [shown]}},
+            {"functionResponse": {"name": "add", "response": {"error": "no"}, "id": "1"}},
+            {"functionResponse": {"name": "add", "response": {"output": "(no output)"}, "id": "1", "parts": [shown]}},
+        ],
+    }
+    assert messages("gemini", []) == []

@@ -16,6 +16,8 @@ ROWS = [
     ("openai-responses", True, {"type": "function", **COMMON, "parameters": SCHEMA, "strict": True}),
     ("anthropic", False, {**COMMON, "input_schema": SCHEMA}),
     ("anthropic", True, {**COMMON, "input_schema": SCHEMA, "strict": True}),
+    ("gemini", False, {**COMMON, "parametersJsonSchema": SCHEMA}),
+    ("gemini", True, {**COMMON, "parametersJsonSchema": SCHEMA}),
 ]
 
 
@@ -29,5 +31,6 @@ def test_every_shape_has_a_row() -> None:
 
 
 def test_an_unknown_shape_is_refused_with_the_valid_ones() -> None:
-    with pytest.raises(UsageError, match="shape must be one of 'openai', 'openai-responses', 'anthropic', got 'soap'"):
+    shapes = "'openai', 'openai-responses', 'anthropic', 'gemini'"
+    with pytest.raises(UsageError, match=f"shape must be one of {shapes}, got 'soap'"):
         definition("soap", "add", "", SCHEMA)

@@ -1,6 +1,7 @@
 """Toolbox: definitions and calls, with real servers in memory and scripted ones."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -81,6 +82,11 @@ def response_with_call(shape: str, name: str, arguments: str) -> Any:
         return {"choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}]}
     if shape == "openai-responses":
         return {"output": [{"type": "function_call", "call_id": "1", "name": name, "arguments": arguments}]}
+    if shape == "gemini":
+        call = {"name": name, "args": json.loads(arguments)}
+        return {
+            "candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [{"functionCall": call}]}}]
+        }
     return {"role": "assistant", "stop_reason": "tool_use", "content": [use(name, arguments)]}
 
 
@@ -92,15 +98,18 @@ async def test_a_tool_is_defined_and_called(shape: str, strict: bool) -> None:
         toolbox = Toolbox(client, shape, strict=strict)
         assert repr(toolbox) == f"<Toolbox {shape}, not listed, of <Client calculator ready>>"
         (defined,) = await toolbox.definitions()
+        if shape == "gemini":
+            (defined,) = defined["functionDeclarations"]
         defined = defined.get("function", defined)
         name = defined["name"]
+        assert toolbox.tools[name].name == "math.divide"
         assert toolbox.names == {name: "math.divide"}
         assert name.startswith("math_divide_")
         assert defined["description"] == "Divide."
-        schema = defined["input_schema" if shape == "anthropic" else "parameters"]
+        schema = defined[{"anthropic": "input_schema", "gemini": "parametersJsonSchema"}.get(shape, "parameters")]
         assert schema["properties"]["a"]["description"] == "the dividend"
         assert schema["required"] == ["a", "b"]
-        assert defined.get("strict", False) is strict
+        assert defined.get("strict", False) is (strict and shape != "gemini")
         for arguments, expected in (('{"a": 3, "b": 2}', "1.5"), ('{"a": 3, "b": 0}', "divided by zero")):
             assert expected in str(await toolbox.answer(response_with_call(shape, name, arguments)))
         assert repr(toolbox) == f"<Toolbox {shape}, 1 tools, of <Client calculator ready>>"

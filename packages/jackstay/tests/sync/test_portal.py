@@ -83,6 +83,26 @@ def test_one_thread_serves_all_owners_and_ends_with_the_last() -> None:
     assert threads() == []
 
 
+def test_a_submitted_coroutine_runs_on_the_thread_and_can_be_cancelled() -> None:
+    started, cancelled = threading.Event(), threading.Event()
+
+    async def wait() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    portal().register("one", nothing)
+    (thread,) = threads()
+    assert portal().submit(where).result(60) == thread.ident
+    future = portal().submit(wait)
+    assert started.wait(60)
+    future.cancel()
+    assert cancelled.wait(60)
+    portal().unregister("one")
+
+
 def test_it_is_started_again_after_it_ended() -> None:
     for _ in range(3):
         portal().register("one", nothing)

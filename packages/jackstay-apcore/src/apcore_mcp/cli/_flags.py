@@ -19,7 +19,7 @@ from jackstay.shell import CommandParser
 PREFIX: Final = "APCORE_MCP_"
 
 CLIENTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "gemini", "codex", "goose", "zed")
-SHAPES: Final = ("openai", "openai-responses", "anthropic")
+SHAPES: Final = ("openai", "openai-responses", "anthropic", "gemini")
 SHELLS: Final = ("bash", "zsh", "fish")
 STRATEGIES: Final = ("standard", "internal", "testing", "performance", "minimal")
 
@@ -94,7 +94,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
         "instead of serving",
         (
             Flag("check", "", "list served and skipped modules, with reasons"),
-            Flag("export", "SHAPE", "tools for openai, openai-responses or anthropic", choices=SHAPES),
+            Flag("export", "SHAPE", "for openai, openai-responses, anthropic or gemini", choices=SHAPES),
             Flag("strict", "", "with --export: schemas for strict mode"),
             Flag("embed-annotations", "", "with --export: annotations in descriptions"),
             Flag(

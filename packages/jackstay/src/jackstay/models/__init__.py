@@ -1,4 +1,4 @@
-"""MCP tools for language models: definitions for the OpenAI and Anthropic APIs, and execution of the model's calls.
+"""MCP tools for language models: definitions for the APIs of OpenAI, Anthropic and Gemini, and execution of calls.
 
 `Toolbox(client, "anthropic").definitions()` returns the `tools` of a model request, and `answer(response)` runs the
 calls of the response and returns the messages to append.

@@ -16,6 +16,7 @@ from jackstay.models._shapes import check_shape
 class ModelCall(msgspec.Struct, frozen=True):
     """One tool call of a model: `name` is the name that the model uses, `arguments` a JSON string or an object.
 
+    `id` is empty if the model did not number the call, which Gemini allows.
     `is_complete` is False if the response was truncated inside the call.
     """
 
@@ -26,6 +27,7 @@ class ModelCall(msgspec.Struct, frozen=True):
 
 
 # The type of a function call in each API; one of another API shows that the shape is wrong.
+# The parts of a response of Gemini have no type.
 _KINDS: Final = {"openai": "function", "openai-responses": "function_call", "anthropic": "tool_use"}
 
 # What to pass for each API, for error messages.
@@ -33,6 +35,7 @@ _EXPECTED: Final = {
     "openai": "a chat completion, its message, or the list of its tool calls",
     "openai-responses": "a response, or the list of its output",
     "anthropic": "a message, or the list of its content",
+    "gemini": "a response with one candidate, or its content",
 }
 
 # Anthropic's stop reasons that may truncate a block.
@@ -49,6 +52,8 @@ def read_calls(shape: str, response: object) -> list[ModelCall]:
         return list(_chat_calls(response))
     if shape == "openai-responses":
         return list(_response_calls(response))
+    if shape == "gemini":
+        return list(_content_calls(response))
     return list(_message_calls(response))
 
 
@@ -125,6 +130,32 @@ def _message_calls(response: object) -> Iterator[ModelCall]:
             arguments=_member(block, "input"),
             is_complete=not (is_truncated and block is last),
         )
+
+
+def _content_calls(response: object) -> Iterator[ModelCall]:
+    candidates = _member(response, "candidates")
+    content = response
+    reason: object = None
+    if isinstance(candidates, list):
+        if len(candidates) != 1:
+            raise UsageError(f"this response has {len(candidates)} candidates; pass the content of one of them")
+        reason = _member(candidates[0], "finishReason") or _member(candidates[0], "finish_reason")
+        content = _member(candidates[0], "content")
+        if content is None:
+            return  # blocked, or nothing but a reason
+    parts = _member(content, "parts")
+    if not isinstance(parts, list) or _member(content, "role") not in (None, "model"):
+        raise _not_a_response("gemini", content)
+    is_truncated = str(_member(reason, "value") or reason) == "MAX_TOKENS"
+    for part in parts:
+        call = _member(part, "functionCall") or _member(part, "function_call")
+        if call is not None:
+            yield ModelCall(
+                id=str(_member(call, "id") or ""),
+                name=_required_string(call, "name"),
+                arguments=_member(call, "args"),
+                is_complete=not (is_truncated and part is parts[-1]),
+            )
 
 
 def _function_calls(shape: str, items: object) -> list[object]:

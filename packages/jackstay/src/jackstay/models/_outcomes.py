@@ -50,7 +50,12 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The text that the model receives."""
-        return "\n".join(part for part in _parts(self) if isinstance(part, str))
+        return "\n".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def parts(self) -> list[str | ImageContent]:
+        """The content for the model: non-empty texts and images, at least one; other content is described."""
+        return _parts(self)
 
 
 def messages(shape: str, outcomes: Iterable[Outcome]) -> list[Message]:
@@ -64,6 +69,8 @@ def messages(shape: str, outcomes: Iterable[Outcome]) -> list[Message]:
         return [_tool_message(outcome) for outcome in checked]
     if shape == "openai-responses":
         return [_call_output(outcome) for outcome in checked]
+    if shape == "gemini":
+        return [{"role": "user", "parts": [_function_response(outcome) for outcome in checked]}] if checked else []
     # Anthropic requires all results in one message, with nothing before them.
     return [{"role": "user", "content": [_tool_result(outcome) for outcome in checked]}] if checked else []
 
@@ -90,7 +97,7 @@ def failure_text(error: McpError) -> str:
     return f"This call did not run: {message}.{hint}"
 
 
-# --- the three shapes -------------------------------------------------------------------------------------------------
+# --- the shapes -------------------------------------------------------------------------------------------------------
 
 
 def _tool_message(outcome: Outcome) -> dict[str, Any]:
@@ -128,6 +135,20 @@ def _tool_result(outcome: Outcome) -> dict[str, Any]:
     ]
     error_flag = {"is_error": True} if outcome.is_error else {}
     return {"type": "tool_result", "tool_use_id": outcome.call.id, "content": content, **error_flag}
+
+
+def _function_response(outcome: Outcome) -> dict[str, Any]:
+    """Gemini: an object with `output` or `error`, and images beside it."""
+    images = [part for part in outcome.parts if not isinstance(part, str)]
+    response: dict[str, Any] = {
+        "name": outcome.call.name,
+        "response": {"error" if outcome.is_error else "output": outcome.text or _NOTHING},
+    }
+    if outcome.call.id:  # not every model of this API numbers its calls
+        response["id"] = outcome.call.id
+    if images:
+        response["parts"] = [{"inlineData": {"mimeType": image.mime_type, "data": image.data}} for image in images]
+    return {"functionResponse": response}
 
 
 # For the APIs without an error flag.

@@ -1,11 +1,11 @@
-"""Tool definitions as plain dicts in the shapes of OpenAI chat completions, OpenAI responses and Anthropic messages."""
+"""Tool definitions as plain dicts in the shapes of OpenAI, Anthropic and Gemini."""
 
 from typing import Any, Final, TypeAlias
 
 from jackstay.errors import UsageError
 
-# The APIs: OpenAI's chat completions, OpenAI's responses, Anthropic's messages.
-SHAPES: Final = ("openai", "openai-responses", "anthropic")
+# The APIs: OpenAI's chat completions, OpenAI's responses, Anthropic's messages, Google's Gemini.
+SHAPES: Final = ("openai", "openai-responses", "anthropic", "gemini")
 
 # A tool definition. `Any`, because the API libraries, whose TypedDicts it must match, are not imported here.
 Definition: TypeAlias = Any
@@ -24,9 +24,13 @@ def definition(
 ) -> dict[str, Any]:
     """Return the definition of one tool; name and schema are used unchanged.
 
+    Gemini has no strict mode for a tool; its definitions are grouped: `tools=[{"functionDeclarations": [...]}]`.
+
     Raises: UsageError for an unknown shape.
     """
     check_shape(shape)
+    if shape == "gemini":
+        return {"name": name, "description": description, "parametersJsonSchema": parameters}
     strict_flag = {"strict": True} if strict else {}
     if shape == "anthropic":
         return {"name": name, "description": description, "input_schema": parameters, **strict_flag}

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from inspect import iscoroutinefunction
-from typing import NamedTuple, Unpack
+from typing import Unpack
 
 import msgspec
 
@@ -30,16 +30,11 @@ MAX_NAMES_SHOWN = 20
 _MODEL_INPUT_PATHS = ("name", "arguments", "$.arguments")
 
 
-class _Entry(NamedTuple):
-    tool: str
-    schema: Mapping[str, Json]
-
-
 class Toolbox:
     """The tools of a client or a fleet for one model API. Safe to share between tasks and conversations.
 
-    `shape` is `openai` (chat completions), `openai-responses` or `anthropic`. `strict` enables the strict mode of the
-    API, which enforces the schemas. `only(tool)` selects the tools that the model may use; default: all.
+    `shape` is `openai` (chat completions), `openai-responses`, `anthropic` or `gemini`. `strict` enables the strict
+    mode of the API, which enforces the schemas. `only(tool)` selects the tools that the model may use; default: all.
 
     Raises: UsageError for an unknown shape, a wrong source, or an `only` that is not a plain function.
     """
@@ -70,7 +65,7 @@ class Toolbox:
         self.strict = strict
         self._source = source
         self._only = only
-        self._table: dict[str, _Entry] | None = None
+        self._table: dict[str, Tool] | None = None
 
     def __repr__(self) -> str:
         known = "not listed" if self._table is None else f"{len(self._table)} tools"
@@ -79,7 +74,12 @@ class Toolbox:
     @property
     def names(self) -> Mapping[str, str]:
         """By name for the model: the name of the tool, as of the last `definitions()`."""
-        return {name: entry.tool for name, entry in (self._table or {}).items()}
+        return {name: tool.name for name, tool in self.tools.items()}
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """By name for the model: the tool as the server listed it, as of the last `definitions()`."""
+        return dict(self._table or {})
 
     async def definitions(self, **options: Unpack[CallOptions]) -> list[Definition]:
         """Return the definitions for `tools` of a model request. Call it before each request: lists can change.
@@ -89,7 +89,7 @@ class Toolbox:
         Raises: as listing the tools.
         """
         listed = await self._list(options)
-        table: dict[str, _Entry] = {}
+        table: dict[str, Tool] = {}
         definitions: dict[str, Definition] = {}
         ambiguous: set[str] = set()
         for tool in listed:
@@ -97,10 +97,10 @@ class Toolbox:
                 continue
             name = model_name(tool.name)
             if name in table:
-                if table[name].tool != tool.name:
+                if table[name].name != tool.name:
                     # Not an error: the tools of the other servers must stay available.
                     message = "two tools have the model name %r: %r and %r; both are omitted; select one with only="
-                    logger.warning(message, name, table[name].tool, tool.name)
+                    logger.warning(message, name, table[name].name, tool.name)
                     ambiguous.add(name)
                 else:
                     logger.warning("tool %r is listed twice; the second is omitted", tool.name)
@@ -110,9 +110,10 @@ class Toolbox:
             except Exception as error:  # noqa: BLE001  # the tools of the other servers must stay available
                 logger.warning("tool %r is omitted: %s: %s", tool.name, type(error).__name__, error)
             else:
-                table[name] = _Entry(tool.name, tool.input_schema)
-        self._table = {name: entry for name, entry in table.items() if name not in ambiguous}
-        return [definitions[name] for name in self._table]
+                table[name] = tool
+        self._table = {name: tool for name, tool in table.items() if name not in ambiguous}
+        defined = [definitions[name] for name in self._table]
+        return [{"functionDeclarations": defined}] if self.shape == "gemini" and defined else defined
 
     def calls(self, response: object) -> list[ModelCall]:
         """Return the tool calls in the response of a model: JSON as dicts, or an object of the API's library.
@@ -206,8 +207,8 @@ class Toolbox:
     def _resolve_call(self, call: ModelCall) -> tuple[str, dict[str, Json]]:
         """Return the tool and the arguments of a call. Raises: UsageError with a message for the model."""
         table = self._table or {}
-        entry = table.get(call.name)
-        if entry is None:
+        tool = table.get(call.name)
+        if tool is None:
             known = ", ".join(sorted(table)[:MAX_NAMES_SHOWN]) or "none"
             more = "" if len(table) <= MAX_NAMES_SHOWN else ", and more"
             raise UsageError(f"unknown tool {call.name!r}; available tools: {known}{more}", path="name")
@@ -218,8 +219,8 @@ class Toolbox:
             )
         arguments = read_arguments(call)
         if self.strict:
-            arguments = without_nulls(object_schema(entry.schema), arguments)
-        return entry.tool, arguments
+            arguments = without_nulls(object_schema(tool.input_schema), arguments)
+        return tool.name, arguments
 
 
 def _remaining(seconds: float | None, spent: float) -> float | None:

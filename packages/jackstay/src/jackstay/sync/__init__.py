@@ -11,6 +11,7 @@ __all__, __getattr__, __dir__ = attach(
     {
         "._client": "Call Client Completions Elicitation Fleet Logging Prompts Resources Roots Sampling Toolbox Tools"
         " connect",
+        "._portal": "portal",
         "jackstay.transport": "stdio",
         "jackstay.transport.http": "http",
     },

@@ -22,6 +22,7 @@ from jackstay.errors import Json, McpError
 from jackstay.models import Definition, Message, ModelCall, Outcome
 from jackstay.protocol.client import ClientKeywords, FleetKeywords, Settings
 from jackstay.sync._client import R
+from jackstay.sync._portal import Portal
 from jackstay.transport import Target
 from jackstay.transport import stdio as stdio
 from jackstay.transport.http import http as http
@@ -58,6 +59,7 @@ __all__ = [
     "Toolbox",
     "Tools",
     "connect",
+    "portal",
     "stdio",
     "http",
 ]
@@ -402,8 +404,8 @@ class Sampling:
 class Toolbox:
     """The tools of a client or a fleet for one model API. Safe to share between threads and conversations.
 
-    `shape` is `openai` (chat completions), `openai-responses` or `anthropic`. `strict` enables the strict mode of the
-    API, which enforces the schemas. `only(tool)` selects the tools that the model may use; default: all.
+    `shape` is `openai` (chat completions), `openai-responses`, `anthropic` or `gemini`. `strict` enables the strict
+    mode of the API, which enforces the schemas. `only(tool)` selects the tools that the model may use; default: all.
 
     Raises: UsageError for an unknown shape, a wrong source, or an `only` that is not a plain function.
     """
@@ -418,6 +420,10 @@ class Toolbox:
     @property
     def names(self) -> Mapping[str, str]:
         """By name for the model: the name of the tool, as of the last `definitions()`."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """By name for the model: the tool as the server listed it, as of the last `definitions()`."""
 
     def definitions(self, **options: Unpack[CallOptions]) -> list[Definition]:
         """Return the definitions for `tools` of a model request. Call it before each request: lists can change.
@@ -487,3 +493,6 @@ def connect(target: Connectable, **options: Unpack[ClientKeywords]) -> Client:
 
     Raises: UsageError for an invalid target, an unknown option or a bad value.
     """
+
+def portal() -> Portal:
+    """Return the portal of this process."""

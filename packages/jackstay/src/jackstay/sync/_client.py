@@ -194,7 +194,7 @@ class Fleet(_Openable, source=async_api.Fleet, inline=("states", "names", "name_
         return None if "new" in self._async.states.values() else ShutdownError("the fleet was stopped")
 
 
-class Toolbox(Blocking, source=models.Toolbox, inline=("names", "calls", "messages")):
+class Toolbox(Blocking, source=models.Toolbox, inline=("names", "tools", "calls", "messages")):
     def __init__(
         self,
         source: Client | Fleet,

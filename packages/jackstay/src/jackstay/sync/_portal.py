@@ -85,6 +85,16 @@ class Portal:
                     self._waiting -= 1
                     self._end_if_idle()
 
+    def submit(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
+        """Start the coroutine `function(...)` on the event loop and return its future, which can cancel it.
+
+        For registered owners: otherwise the thread may end first. Raises: StateError after a fork.
+        """
+        self._check_process()
+        with self._lock:
+            loop = self._start()
+        return asyncio.run_coroutine_threadsafe(function(*args, **kwargs), loop)
+
     def run_on_loop(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the plain function `function(...)` on the event loop and return its result; allowed in handlers, too."""
 
@@ -96,13 +106,17 @@ class Portal:
     def _is_loop_thread(self) -> bool:
         return self._thread is not None and threading.get_ident() == self._thread.ident
 
-    def _check(self) -> None:
-        """Raises: StateError where waiting would deadlock."""
+    def _check_process(self) -> None:
+        """Raises: StateError after a fork."""
         if self is not _portal:
             raise StateError(
                 "forked",
                 message="this client was created before fork() and belongs to the parent process; create a new one",
             )
+
+    def _check(self) -> None:
+        """Raises: StateError where waiting would deadlock."""
+        self._check_process()
         if self._is_loop_thread():
             raise StateError(
                 "busy",
