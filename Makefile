@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help environment lock site run demo states programs test test-fast test-shuffled walk check lint types words layers exports docs-check wheel wheel-all test-all test-bare format docs bench soak fuzz chaos interop public-suite apcore-numbers conformance browser workflows clean
+.PHONY: help environment lock site run demo states programs test test-fast test-shuffled walk check lint types words layers exports docs-check wheel wheel-all test-all test-bare format docs bench search-quality soak fuzz chaos interop public-suite apcore-numbers conformance browser workflows clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -174,6 +174,9 @@ bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
 		test -f "$$program" || { echo "There is no $$program." >&2; exit 1; }; \
 		echo "== $$program"; $(RUN) "$$program" || exit 1; \
 	done
+
+search-quality: $(VENV)/.installed ## build 27 documentation sets from source distributions and measure how often search finds the right section
+	nice -n 19 $(RUN) tests/search_quality/run.py
 
 soak: $(VENV)/.installed ## the tests with many more random examples, different ones each time; then every fuzz entry for FUZZ_SECONDS
 	JACKSTAY_PROFILE=soak $(RUN) -m pytest

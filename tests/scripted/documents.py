@@ -30,7 +30,7 @@ class ScriptedDocuments:
 
     async def page(self, url: str, library: Library | None = None) -> Page:
         self.requested.append(url)
-        return _raise_or_return(self.pages[url])
+        return _raise_or_return(self.pages[url.partition("#")[0]])
 
     async def search(self, library_id: str, query: str, limit: int = 10) -> list[Hit]:
         self.requested.append((library_id, query))

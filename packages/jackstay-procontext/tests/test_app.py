@@ -71,7 +71,9 @@ async def test_workflow_over_stdio(folder: Path) -> None:
         assert contents["source"] == "folder"
         page = await call(client, "read_page", url=PAGE, heading="Install")
         assert page["content"] == "## Install\n\npip install demo-sdk\n"
-        assert page["headings"] == "1: # Guide\n5: ## Install\n9: ## Use"
+        assert page["headings"] == ""
+        whole = await call(client, "read_page", url=PAGE)
+        assert whole["headings"] == "1: # Guide\n5: ## Install\n9: ## Use"
         hits = await call(client, "search_docs", library_id="demo", query="the_thing")
         assert [hit["heading_path"] for hit in hits["hits"]] == [["Guide", "Use"]]
         rejected = await call(client, "read_page", url="http://169.254.169.254/latest/")

@@ -107,13 +107,19 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A section found by a search. `heading_path` has the headings of the section, outermost first."""
+    """A section found by a search. `heading_path` has the headings of the section, outermost first.
+
+    `anchor` and `lines`, the length, are those of the section. `copies` are addresses of sections with the same text.
+    """
 
     url: str
     line: int
     heading_path: tuple[str, ...]
     snippet: str
     score: float
+    anchor: str = ""
+    lines: int = 1
+    copies: tuple[str, ...] = ()
 
 
 __all__ = [

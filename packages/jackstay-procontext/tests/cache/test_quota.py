@@ -22,6 +22,7 @@ from procontext.cache._quota import (
     used_bytes,
     weigh,
 )
+from procontext.cache._search import tables
 from procontext.cache._store import FILE_NAME, Store
 from scripted.places import PYTHONPATH
 
@@ -157,8 +158,9 @@ def test_free_pages_are_truncated_without_eviction(tmp_path: Path, clock: Clock)
     """`clean` leaves free pages; no further document is removed."""
     opened = Store(tmp_path, QUOTA, clock)
     count = fill(opened)
-    opened._connection.execute("DELETE FROM section_text")
-    opened._connection.execute("INSERT INTO section_text (section_text) VALUES ('optimize')")
+    for table in tables(opened._connection):
+        opened._connection.execute(f"DELETE FROM {table}")
+        opened._connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
     evict(opened)
     assert numbers(opened) == set(range(count))
     assert file_bytes(opened._connection) <= QUOTA

@@ -132,7 +132,7 @@ def test_sections_with_all_terms_rank_first(store: Store) -> None:
 
 def test_stems_match_other_forms(store: Store) -> None:
     store.put(document(), ("lib",), SECTIONS)
-    assert [hit.line for hit in store.search("lib", "boats", 10)] == [1]
+    assert {hit.line for hit in store.search("lib", "boats", 10)} == {1, 30}  # also a part of moor_boat
     assert store.search("lib", "piers knots", 10)[0].line == 1
 
 

@@ -1,22 +1,19 @@
-"""Stems of search terms, and headings that match a query."""
+"""Words of queries and sections, and headings that match a query."""
 
-from procontext.cache._terms import heading_matcher, stem
+import pytest
 
-STEMS = {
-    "boats": "boat",
-    "classes": "class",
-    "class": "class",
-    "settings": "setting",
-    "streaming": "stream",
-    "dependencies": "dependenc",
-    "cached": "cach",
-    "types": "type",
-    "string": "string",
-    "used": "used",
-    "is_closed": "is_closed",
-    "sha256s": "sha256s",
-    "Ünïcodes": "Ünïcodes",
-}
+from procontext.cache._terms import (
+    extra_words,
+    heading_matcher,
+    is_about_changes,
+    is_page_of_changes,
+    match_expression,
+    name_parts,
+    object_name,
+    query_terms,
+    unspaced_pairs,
+    without_link_targets,
+)
 
 HEADINGS = (
     (["boat"], "class harbour.Boat(name: str)", True),
@@ -31,12 +28,71 @@ HEADINGS = (
 )
 
 
-def test_stem() -> None:
-    for word, expected in STEMS.items():
-        assert stem(word) == expected
-
-
 def test_heading_matcher() -> None:
     for terms, heading, expected in HEADINGS:
         assert heading_matcher(terms)((heading,)) is expected, (terms, heading)
     assert not heading_matcher(["x"])(())
+
+
+def test_query_terms_are_without_stop_words() -> None:
+    assert query_terms("How do I moor a boat, or the boat?") == ["moor", "boat"]
+    assert query_terms("how to use it") == ["how", "to", "use", "it"]
+    assert query_terms("_ * ()") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("getUserById", ["get", "User", "By", "Id"]),
+        ("HTTPServerError", ["HTTP", "Server", "Error"]),
+        ("max_retry_count", ["max", "retry", "count"]),
+        ("utf8", ["utf", "8"]),
+        ("word", []),
+    ],
+)
+def test_name_parts(name: str, parts: list[str]) -> None:
+    assert name_parts(name) == parts
+
+
+def test_extra_words_are_parts_of_names_and_pairs_of_characters() -> None:
+    assert extra_words("Call moorBoat or moor_boat, not sail.") == "moor Boat moor boat"
+    assert extra_words("设置超时 now") == "设置 置超 超时 时"
+    assert list(unspaced_pairs("タイム")) == ["タイ", "イム", "ム"]
+
+
+def test_match_expression() -> None:
+    assert match_expression("boat") == '"boat"'
+    assert match_expression("boat", is_prefix=True) == '"boat"*'
+    assert match_expression("moorBoat") == '"moorBoat" OR "moor Boat"'
+    assert match_expression("超时间") == '"超时" AND "时间"'
+    assert match_expression("超") == '"超"*'
+
+
+def test_link_targets_are_not_text() -> None:
+    text = 'See [the `api`](https://a.example/x_(y).html#z "A title"), [b](/c) and (this).'
+    assert without_link_targets(text) == "See [the `api`], [b] and (this)."
+
+
+def test_object_name() -> None:
+    assert object_name("class harbour.Boat(name: str)") == "class harbour.Boat"
+    assert object_name("property Boat.afloat: bool") == "property Boat.afloat"
+    assert object_name("(empty)") == "(empty)"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://a.example/en/changelog.html", True),
+        ("https://a.example/releases/1.2/", True),
+        ("https://a.example/whatsnew-2.0.html", True),
+        ("https://a.example/exchanges.html", False),
+        ("https://news.example/guide.html", False),
+    ],
+)
+def test_pages_of_changes(url: str, expected: bool) -> None:
+    assert is_page_of_changes(url) is expected
+
+
+def test_queries_about_changes() -> None:
+    assert is_about_changes(["Changelog", "boat"])
+    assert not is_about_changes(["boat"])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from procontext.cache import Section
 from procontext.models import Heading
 from procontext.page import markdown_page
-from procontext.page._markdown import MAX_LINE_LENGTH, pieces, plain_text, sections, text_lines
+from procontext.page._markdown import MAX_LINE_LENGTH, heading_anchors, pieces, plain_text, sections, text_lines
 
 
 def found(text: str) -> list[tuple[int, int, str, str]]:
@@ -136,18 +136,24 @@ def test_plain_text_keeps_code() -> None:
 def test_sections() -> None:
     page = markdown_page("u", "before\n# A\na\n### C\nc\n## B\nb\n# D")
     assert list(sections(page)) == [
-        Section(1, (), "before"),
-        Section(2, ("A",), "a"),
-        Section(4, ("A", "C"), "c"),
-        Section(6, ("A", "B"), "b"),
-        Section(8, ("D",), ""),
+        Section(1, (), "before", "", 1),
+        Section(2, ("A",), "a", "a", 2),
+        Section(4, ("A", "C"), "c", "c", 2),
+        Section(6, ("A", "B"), "b", "b", 2),
+        Section(8, ("D",), "", "d", 1),
     ]
 
 
 def test_page_without_headings_is_one_section() -> None:
-    assert list(sections(markdown_page("u", "only\ntext"))) == [Section(1, (), "only\ntext")]
+    assert list(sections(markdown_page("u", "only\ntext"))) == [Section(1, (), "only\ntext", "", 2)]
     assert list(sections(markdown_page("u", ""))) == []
     assert markdown_page("u", "# A").headings == (Heading(1, "A", "", 1),)
+
+
+def test_anchors_of_headings() -> None:
+    """An anchor of the page, else the text; equal ones are numbered, as most generators do."""
+    page = markdown_page("u", "# The `run()` method\n## Use\n## Use\n## Own {#there}\n## 使い方\n")
+    assert heading_anchors(page) == ["the-run-method", "use", "use-1", "there", "使い方"]
 
 
 def test_text_lines() -> None:

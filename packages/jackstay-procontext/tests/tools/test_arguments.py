@@ -53,7 +53,7 @@ def test_defaults_and_unknown_arguments() -> None:
     found = read_arguments(PageArguments, {"url": "https://a", "colour": "red"})
     assert found == PageArguments("https://a", 1, 2000, None)
     assert read_arguments(PageArguments, {"url": "https://a", "offset": 2.0}).offset == 2
-    assert read_arguments(SearchArguments, {"library_id": "a", "query": "b"}).limit == 10
+    assert read_arguments(SearchArguments, {"library_id": "a", "query": "b"}).limit == 5
 
 
 def test_arguments_at_their_bounds() -> None:

@@ -77,6 +77,17 @@ async def test_long_contents_are_returned_in_windows() -> None:
     assert (beyond.content, beyond.next_offset) == ("", None)
 
 
+async def test_table_of_contents_can_be_filtered() -> None:
+    fixture = Fixture()
+    text = "# LangChain\n\n## Pages\n\n- [Streaming](/s): how\n- [Chains](/c)\n\n## API\n\n- [stream](/api#stream)\n"
+    fixture.documents.put_index("langchain", text)
+    found = await fixture.tools.get_library_docs("langchain", filter="STREAM")
+    assert found.content == "# LangChain\n## Pages\n- [Streaming](/s): how\n## API\n- [stream](/api#stream)"
+    assert (found.total_lines, found.next_offset) == (5, None)
+    assert (await fixture.tools.get_library_docs("langchain", filter="stream how")).total_lines == 3
+    assert (await fixture.tools.get_library_docs("langchain", filter="sails")).content == ""
+
+
 async def test_read_page_by_lines() -> None:
     """The heading map does not depend on the window."""
     fixture = Fixture()
@@ -101,6 +112,29 @@ async def test_read_page_by_heading() -> None:
     assert (first.content, first.next_offset) == ("## Chat Models\n", 9)
     second = await fixture.tools.read_page(URL, offset=9, heading="Chat Models")
     assert (second.content, second.next_offset) == ("### stream\n\nMore.\n", None)
+
+
+async def test_fragment_selects_its_section() -> None:
+    """An unknown fragment, or one with an offset, reads the page."""
+    fixture = Fixture()
+    fixture.documents.put_page(URL, PAGE)
+    for fragment in ("chat-models", "Chat%20Models"):
+        found = await fixture.tools.read_page(f"{URL}#{fragment}")
+        assert (found.offset, found.headings, found.content.split("\n")[0]) == (7, "", "## Chat Models")
+    assert (await fixture.tools.read_page(f"{URL}#absent")).content == PAGE
+    assert (await fixture.tools.read_page(f"{URL}#chat-models", 13)).offset == 13
+
+
+async def test_long_section_is_read_with_the_subsections_that_fit() -> None:
+    fixture = Fixture()
+    parts = "".join(f"### Part {number}\n{'x' * 2000}\n" for number in range(5))
+    fixture.documents.put_page(URL, f"# Top\n## Long\nIntroduction.\n{parts}## Next\n")
+    found = await fixture.tools.read_page(URL, heading="Long")
+    assert (found.content.count("### Part"), found.next_offset) == (2, 8)
+    rest = await fixture.tools.read_page(URL, 8, heading="Long")
+    assert (rest.content.count("### Part"), rest.next_offset) == (2, 12)
+    own = await fixture.tools.read_page(URL, heading="Part 1")
+    assert (own.content.count("x"), own.next_offset) == (2000, None)
 
 
 MISSING_SECTIONS: list[tuple[dict[str, Any], str]] = [

@@ -13,13 +13,14 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from procontext.cache._rows import Section
+from procontext.cache._search import delete_sections, tables
 
 _log = logging.getLogger(__name__)
 
 Transaction: TypeAlias = Callable[[], AbstractContextManager[sqlite3.Connection]]
 
 # Evict down to this fraction of the quota, so that the next page does not start another eviction.
-TARGET_FRACTION: Final = 0.9
+TARGET_FRACTION: Final = 0.85
 # With less than this fraction in use, truncating free pages is enough.
 VACUUM_FRACTION: Final = 0.95
 # The size of one step, in documents and in pages of 4 KiB. A step takes some tens of milliseconds.
@@ -51,7 +52,7 @@ class Phase(Enum):
 
     IDLE = "idle"
     DELETE = "delete"
-    MERGE_START = "start merging"  # the first merge step selects the whole index
+    MERGE_START = "start merging"  # the first merge step selects a whole table of the index
     MERGE_CONTINUE = "merge"
     VACUUM = "vacuum"
 
@@ -71,6 +72,7 @@ class Quota:
         self._pending: dict[str, float] = {}
         self._phase = Phase.IDLE
         self._goal = 0.0
+        self._tables: list[str] = []  # those that are still to be merged
 
     def __repr__(self) -> str:
         return f"<Quota of {self._max_bytes} bytes, phase: {self._phase.value}>"
@@ -119,8 +121,13 @@ class Quota:
         elif self._phase in (Phase.MERGE_START, Phase.MERGE_CONTINUE):
             with transaction():
                 self._renew_lease(connection)
-                has_more = merge(connection, is_first=self._phase is Phase.MERGE_START)
-            self._phase = Phase.MERGE_CONTINUE if has_more else Phase.VACUUM
+                if not merge(connection, self._tables[-1], is_first=self._phase is Phase.MERGE_START):
+                    self._tables.pop()
+                    self._phase = Phase.MERGE_START
+                else:
+                    self._phase = Phase.MERGE_CONTINUE
+            if not self._tables:
+                self._phase = Phase.VACUUM
         elif self._phase is Phase.VACUUM and not (self.is_exceeded(connection) and vacuum_pages(connection)):
             with transaction():
                 self.release(connection)
@@ -173,7 +180,7 @@ class Quota:
             delete_documents(connection, keys)
         if keys and excess > 0:
             return  # there is more to delete
-        self._phase = Phase.MERGE_START
+        self._phase, self._tables = Phase.MERGE_START, tables(connection)
         if self._clock() - last_used < RECENT_SECONDS:
             _log.warning("the cache evicted documents that were used within the last hour; increase cache.max_bytes")
 
@@ -219,17 +226,11 @@ def delete_documents(connection: sqlite3.Connection, keys: Iterable[str]) -> Non
             connection.execute(f"DELETE FROM {table} WHERE key = ?", (key,))  # noqa: S608  # constant names
 
 
-def delete_sections(connection: sqlite3.Connection, key: str) -> None:
-    """Delete the sections of a document, also from the search index."""
-    connection.execute("DELETE FROM section_text WHERE rowid IN (SELECT id FROM sections WHERE key = ?)", (key,))
-    connection.execute("DELETE FROM sections WHERE key = ?", (key,))
-
-
-def merge(connection: sqlite3.Connection, *, is_first: bool) -> bool:
-    """Run one merge step of the search index. Return whether there is more. The first step selects the whole index."""
+def merge(connection: sqlite3.Connection, table: str, *, is_first: bool) -> bool:
+    """Run one merge step of a table of the index. Return whether there is more. The first step selects all of it."""
     before = connection.total_changes
     pages = -PAGE_BATCH if is_first else PAGE_BATCH
-    connection.execute("INSERT INTO section_text (section_text, rank) VALUES ('merge', ?)", (pages,))
+    connection.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('merge', ?)", (pages,))  # noqa: S608
     # sqlite.org/fts5.html, "The 'merge' Command": fewer than two changes mean that nothing was left to merge.
     return connection.total_changes - before >= 2
 
@@ -242,4 +243,4 @@ def vacuum_pages(connection: sqlite3.Connection) -> bool:
     return 0 < _pragma(connection, "freelist_count") < before
 
 
-__all__ = ["QUOTA_SCHEMA", "Quota", "delete_documents", "delete_sections", "file_bytes", "weigh"]
+__all__ = ["QUOTA_SCHEMA", "Quota", "delete_documents", "file_bytes", "weigh"]

@@ -8,11 +8,16 @@ from procontext.models import Heading
 
 
 class Section(msgspec.Struct, frozen=True, gc=False):
-    """A heading with the text up to the next heading: the unit of search. `path` starts with the outermost heading."""
+    """A heading with the text up to the next heading: the unit of search.
+
+    `path` starts with the outermost heading. `lines` counts the heading and the text.
+    """
 
     line: int
     path: tuple[str, ...]
     body: str
+    anchor: str = ""
+    lines: int = 1
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ raised. All functions block; `_cache` runs them in a thread.
 import contextlib
 import logging
 import os
-import re
 import sqlite3
 import time
 import zlib
@@ -19,9 +18,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from procontext.cache._private import make_private
-from procontext.cache._quota import QUOTA_SCHEMA, Quota, delete_documents, delete_sections, file_bytes, weigh
+from procontext.cache._quota import QUOTA_SCHEMA, Quota, delete_documents, file_bytes, weigh
 from procontext.cache._rows import CacheStatus, Document, Section
-from procontext.cache._terms import heading_matcher, stem
+from procontext.cache._search import SEARCH_SCHEMA, delete_sections, insert_sections, join_library, search_library
 from procontext.models import Heading, Hit
 
 _log = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ _T = TypeVar("_T")
 
 # The number is the version of the schema. A release with another schema uses another file, so both can run side by
 # side.
-FILE_NAME: Final = "pages-2.sqlite3"
+FILE_NAME: Final = "pages-3.sqlite3"
 
 # How long to wait for a write of another process. The longest write, a page with its index, takes tens of milliseconds.
 BUSY_SECONDS: Final = 5.0
@@ -37,11 +36,6 @@ _OPEN_ATTEMPTS: Final = 50
 _OPEN_PAUSE: Final = 0.1
 
 UNLIMITED: Final = 2**63 - 1
-
-# Shorter terms are not searched on their own or as prefixes: they match too much.
-_MIN_PREFIX_LENGTH: Final = 3
-# How many of the best hits are searched for a heading that equals the query.
-_RERANK_LIMIT: Final = 50
 
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS documents (
@@ -57,24 +51,6 @@ CREATE TABLE IF NOT EXISTS links (
     url TEXT NOT NULL, library_id TEXT NOT NULL, PRIMARY KEY (url, library_id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS links_library ON links (library_id);
-CREATE TABLE IF NOT EXISTS sections (
-    id INTEGER PRIMARY KEY, key TEXT NOT NULL, line INTEGER NOT NULL, path BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS sections_key ON sections (key);
-CREATE VIRTUAL TABLE IF NOT EXISTS section_text USING fts5 (
-    heading, parents, body, tokenize = "unicode61 tokenchars '_'"
-);
-"""
-
-# Weights: a term in the section's own heading counts most, one in a parent heading more than one in the body.
-SEARCH: Final = """
-SELECT d.key, s.line, s.path, snippet(section_text, 2, '', '', ' … ', 32), -bm25(section_text, 10.0, 2.0, 1.0) AS score
-FROM section_text
-JOIN sections s ON s.id = section_text.rowid
-JOIN memberships m ON m.key = s.key AND m.library_id = ?
-JOIN documents d ON d.key = s.key
-WHERE section_text MATCH ?
-ORDER BY score DESC, s.id LIMIT ?
 """
 
 # Primary result codes (the low byte) caused by the disk or by another process; sqlite.org/rescode.html.
@@ -91,7 +67,6 @@ _DISK_ERRORS = {
 }
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
-_paths = msgspec.json.Decoder(tuple[str, ...])
 _headings = msgspec.json.Decoder(tuple[Heading, ...])
 _encode = msgspec.json.encode
 
@@ -258,32 +233,10 @@ class Store:
         return self._safely("count pages", operation, 0)
 
     def search(self, library_id: str, query: str, limit: int) -> list[Hit]:
-        """Return the sections of a library that contain every term of the query, then those that contain some.
-
-        Sections whose heading is the query come first: a search for a class finds its own section before its uses.
-        """
-        terms = [term for term in re.findall(r"\w+", query) if term.strip("_")]
-        if not terms:
-            return []
-        every = " ".join(f'"{term}"' for term in terms)
-        # Short terms occur everywhere and are the prefix of everything.
-        long_terms = [term for term in terms if len(term) >= _MIN_PREFIX_LENGTH] or terms
-        prefixes = [f'"{stem(term)}"*' if len(term) >= _MIN_PREFIX_LENGTH else f'"{term}"' for term in long_terms]
-        is_exact_heading = heading_matcher(terms)
+        """Return the sections of a library that match a query, best first."""
 
         def operation() -> list[Hit]:
-            found: dict[tuple[str, int], Hit] = {}
-            for match in (every, " ".join(prefixes), " OR ".join(prefixes)):
-                if len(found) >= limit:
-                    break
-                rows = self._connection.execute(SEARCH, (library_id, match, max(limit * 2, _RERANK_LIMIT)))
-                hits = [
-                    Hit(url, line, _paths.decode(path), " ".join(snippet.split()), score)
-                    for url, line, path, snippet, score in rows
-                ]
-                for hit in sorted(hits, key=lambda hit: not is_exact_heading(hit.heading_path)):
-                    found.setdefault((hit.url, hit.line), hit)
-            return list(found.values())[:limit]
+            return search_library(self._connection, library_id, query, limit)
 
         return self._safely("search", operation, [])
 
@@ -334,13 +287,13 @@ class Store:
                     ),
                 )
                 for library_id in ids:
-                    _join(connection, library_id, document.key)
+                    join_library(connection, library_id, document.key)
                     if listed is not None:
                         connection.execute("DELETE FROM links WHERE library_id = ?", (library_id,))
                         connection.executemany(
                             "INSERT OR IGNORE INTO links VALUES (?, ?)", ((url, library_id) for url in listed)
                         )
-                _insert_sections(connection, document.key, parts)
+                insert_sections(connection, document.key, parts)
             return True
 
         return self._safely("write", operation, False)
@@ -350,7 +303,7 @@ class Store:
 
         def operation() -> None:
             with self._transaction() as connection:
-                _join(connection, library_id, key)
+                join_library(connection, library_id, key)
 
         self._safely("write", operation, None)
 
@@ -407,30 +360,12 @@ def _prepare(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect only while the file is empty
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(SCHEMA + QUOTA_SCHEMA)
+            connection.executescript(SCHEMA + SEARCH_SCHEMA + QUOTA_SCHEMA)
             return
         except sqlite3.OperationalError as error:
             if _code(error) != sqlite3.SQLITE_BUSY or pause is None:
                 raise
         time.sleep(pause)
-
-
-def _join(connection: sqlite3.Connection, library_id: str, key: str) -> None:
-    connection.execute("INSERT OR IGNORE INTO memberships VALUES (?, ?)", (library_id, key))
-
-
-def _insert_sections(connection: sqlite3.Connection, key: str, sections: Iterable[Section]) -> None:
-    for section in sections:
-        row = connection.execute(
-            "INSERT INTO sections (key, line, path) VALUES (?, ?, ?)",
-            (key, section.line, _encode(section.path)),
-        )
-        heading, parents = section.path[-1] if section.path else "", " / ".join(section.path[:-1])
-        body = section.body.encode("utf-8", "replace").decode("utf-8")
-        connection.execute(
-            "INSERT INTO section_text (rowid, heading, parents, body) VALUES (?, ?, ?, ?)",
-            (row.lastrowid, heading, parents, body),
-        )
 
 
 def _code(error: sqlite3.Error) -> int | None:

@@ -1,28 +1,232 @@
-"""Search terms: a simple English stemmer, and matching of headings by name.
-
-A stem is searched as a prefix. What it matches too much ranks below the exact matches.
-"""
+"""Words of queries and of sections: stop words, parts of names, and pairs of Chinese and Japanese characters."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
-
-# The longest first. What remains must still be a word.
-_ENDINGS: Final = ("ing", "ies", "es", "ed", "s")
-_MIN_STEM_LENGTH: Final = 4
 
 _WORD = re.compile(r"\w+")
 # Where the name of a documented object ends and its parameters, type or value begin.
 _BEHIND_NAME = re.compile(r"[(:=→]|->")
+# Names of several words: camelCase and snake_case.
+_NAME = re.compile(r"\b\w*(?:[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]|[A-Z][A-Z][a-z])\w*")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SIGNATURE = re.compile(
+    r"[\w.]+\(|(?:class|property|exception|async|classmethod|staticmethod|abstractmethod)\s|[\w.]+\s*[:=]\s|\S*[._]\w+$"
+)
+# Scripts that are written without spaces: Chinese characters, Hiragana, Katakana.
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_LINK_TARGET = re.compile(r"\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+\"[^\"]*\")?\)")
+
+_STOP_WORDS = """
+a about all also am an and any are as at be been being but by can cannot could did do does doing don for from get
+getting gets give given go got had has have having how i if in instead into is it its just let like make makes making
+may me might must my need needs no not of off on one only or our out over per should so some someone something such t
+than that the their them then there these they thing things this those to too up us use used uses using via want was way
+ways we were what when where which while who whose why will with without would you your
+"""
+# Words that identify no subject: they weigh less than the others.
+_WEAK_WORDS = """
+after again allow always another answer back before below between both call change check code come different each else
+every everything example exist few find first full happen help instead itself keep kind know large last leave library
+long look lot many mean more most much never new next nothing now number other own part people place possible program
+project prevent put python read really right same see set several show single small stop support sure take time
+try turn two type value want whether whole work write wrong
+"""
+# Groups of words that documentation uses for each other. A word of the same group counts less than the word itself.
+_SYNONYM_GROUPS = """
+abort cancel kill stop terminate shutdown interrupt
+add create insert make new append
+again repeat retry
+alias rename
+alternate cycle
+annotation hint
+argument parameter
+asynchronous async asyncio coroutine await
+authenticate authentication auth login signin credential
+background asynchronous concurrent parallel
+cache caching store stored
+callback handler hook listener
+calculate compute derived computed
+check validate validation verify verification
+class subclass type
+color colour ansi style
+combine join merge
+command cli terminal console
+compare comparison equality
+compress compression gzip
+config configuration configure setting option
+connection connect pool
+convert conversion transform serialize
+copy duplicate
+cron crontab periodic recurring schedule
+custom own extend customize
+database db sql
+default fallback
+delete drop remove
+deploy deployment production
+directory folder
+drop ignore exclude skip omit filter
+duration timedelta
+email mail
+error exception fail failure crash
+event notify notification signal
+fast performance speed slow optimize
+fetch retrieve download load
+file path
+frozen immutable immutability readonly
+https ssl tls certificate
+hide hidden secret
+image picture
+inherit inheritance subclass
+install installation setup
+iterate iteration loop
+language locale translation translate internationalization i18n gettext
+limit max maximum restrict bound size
+log logging
+mandatory required
+map mapping dictionary dict
+memory leak
+message text
+multiple several many repeated repeatable
+nested nesting circular
+notice message flash
+order sort ordering priority
+overlap concurrent instances
+parse parsing
+password secret credential
+permission protect restrict authorization
+persist save store
+print display render output
+random seed randomness
+repeatable multiple
+response reply
+route routing url
+safe secure security
+send post submit
+session cookie
+simulate mock fake test
+start launch run
+test testing
+thread concurrency
+time date datetime
+timeout deadline wait
+undefined missing unknown
+upload multipart
+user input prompt
+version release
+"""
+_CHANGES = """
+change changed changelog changes deprecated history migrate migrating migration new news release released releases
+removed upgrade upgrading version versions whatsnew
+"""
+# Words of a question that are not about its subject.
+STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
+# A query with one of these words is about versions, so that pages with changes are not ranked lower.
+_ABOUT_CHANGES: Final = frozenset(_CHANGES.split())
+_WEAK: Final = frozenset(_WEAK_WORDS.split())
+_WEAK_FACTOR: Final = 0.4
 
 
-def stem(word: str) -> str:
-    """Return the common prefix of the forms of a word: `boats`, `boat`. Names with digits or `_` are unchanged."""
-    if word.isascii() and word.isalpha() and not word.endswith("ss"):
-        for ending in _ENDINGS:
-            if word.lower().endswith(ending) and len(word) - len(ending) >= _MIN_STEM_LENGTH:
-                return word[: -len(ending)]
-    return word
+def _groups() -> dict[str, tuple[str, ...]]:
+    groups: dict[str, dict[str, None]] = {}
+    for line in _SYNONYM_GROUPS.split("\n"):
+        for word in line.split():
+            groups.setdefault(word, {}).update(dict.fromkeys(line.split()))
+    return {word: tuple(other for other in others if other != word) for word, others in groups.items()}
+
+
+_SYNONYMS: Final = _groups()
+_ENDINGS: Final = ("ing", "ies", "es", "ed", "s")
+_MIN_STEM_LENGTH: Final = 3
+_CHANGES_PAGE = re.compile(
+    r"(?:^|[/_.-])(?:change(?:s|log|_?log)?|history|news|releases?|release[_-]?notes?|what[s_-]*new|authors|"
+    r"contribut(?:ors|ing)|glossary|genindex|py-modindex|license|upgrading)(?:[/_.-]|$|\d)",
+    re.IGNORECASE,
+)
+
+
+def query_terms(query: str) -> list[str]:
+    """Return the words of a query that are searched for, each once; stop words only if there is nothing else."""
+    words = list(dict.fromkeys(word for word in _WORD.findall(query) if word.strip("_")))
+    return [word for word in words if word.casefold() not in STOP_WORDS] or words
+
+
+def is_name(query: str) -> bool:
+    """Return whether a query is the name of an object, such as `Boat.moor`, instead of words about a subject."""
+    words = query.split()
+    return len(words) == 1 or any(name_parts(word) and not word[:1].isdecimal() for word in words)
+
+
+def weights(terms: Sequence[str]) -> list[float]:
+    """Return the weight of each term. Words that identify no subject weigh less, unless there are no others."""
+    found = [_WEAK_FACTOR if not _WEAK.isdisjoint(_base_forms(term)) else 1.0 for term in terms]
+    return found if 1.0 in found else [1.0] * len(terms)
+
+
+def synonyms(term: str) -> tuple[str, ...]:
+    """Return the words that documentation may use for a term."""
+    return next((_SYNONYMS[form] for form in _base_forms(term) if form in _SYNONYMS), ())
+
+
+def _base_forms(word: str) -> list[str]:
+    """Return a word and what its base form may be: `moored`, `moor`, `moore`, `moory`."""
+    word = word.casefold()
+    stems = [word[: -len(end)] for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= _MIN_STEM_LENGTH]
+    return [word, *(stem + more for stem in stems for more in ("", "e", "y"))]
+
+
+def name_parts(name: str) -> list[str]:
+    """Return the words of a camelCase or snake_case name; an empty list for a single word."""
+    parts = _PART.findall(name)
+    return parts if len(parts) > 1 else []
+
+
+def unspaced_pairs(text: str) -> Iterator[str]:
+    """Return each pair of neighbouring Chinese or Japanese characters, and the last character of each run."""
+    for run in _UNSPACED.findall(text):
+        yield from (run[at : at + 2] for at in range(len(run)))
+
+
+def extra_words(text: str) -> str:
+    """Return what a search finds in a string beside its words: parts of names, and pairs of characters."""
+    names = dict.fromkeys(_NAME.findall(text))
+    return " ".join((*(part for name in names for part in name_parts(name)), *unspaced_pairs(text)))
+
+
+def match_expression(term: str, *, is_prefix: bool = False) -> str:
+    """Return the FTS5 expression for one term of a query."""
+    if is_prefix:
+        return f'"{term}"*'
+    pairs = list(unspaced_pairs(term))
+    if pairs:
+        return " AND ".join(f'"{pair}"' for pair in pairs[:-1]) or f'"{pairs[0]}"*'
+    parts = name_parts(term)
+    return f'"{term}" OR "{" ".join(parts)}"' if parts else f'"{term}"'
+
+
+def without_link_targets(text: str) -> str:
+    """Return Markdown without the addresses of its links."""
+    return _LINK_TARGET.sub("]", text)
+
+
+def object_name(heading: str) -> str:
+    """Return a heading up to its parameters, type or value: `class harbour.Boat` of `class harbour.Boat(name)`."""
+    return _BEHIND_NAME.split(heading, maxsplit=1)[0].strip() or heading
+
+
+def is_signature(heading: str) -> bool:
+    """Return whether a heading is the signature or the dotted name of an object."""
+    return _SIGNATURE.match(heading) is not None
+
+
+def is_about_changes(terms: Iterable[str]) -> bool:
+    """Return whether a query is about versions."""
+    return not _ABOUT_CHANGES.isdisjoint(term.casefold() for term in terms)
+
+
+def is_page_of_changes(url: str) -> bool:
+    """Return whether the address is one of release notes, contributors or a glossary."""
+    return _CHANGES_PAGE.search(url.partition("://")[2].partition("/")[2]) is not None
 
 
 def heading_matcher(terms: Sequence[str]) -> Callable[[Sequence[str]], bool]:
@@ -30,7 +234,7 @@ def heading_matcher(terms: Sequence[str]) -> Callable[[Sequence[str]], bool]:
     wanted = [term.casefold() for term in terms]
 
     def matches(path: Sequence[str]) -> bool:
-        heading = _BEHIND_NAME.split(path[-1], maxsplit=1)[0].casefold() if path else ""
+        heading = object_name(path[-1]).casefold() if path else ""
         if _WORD.findall(heading) == wanted:
             return True
         name = heading.split()[-1:]
@@ -39,4 +243,19 @@ def heading_matcher(terms: Sequence[str]) -> Callable[[Sequence[str]], bool]:
     return matches
 
 
-__all__ = ["heading_matcher", "stem"]
+__all__ = [
+    "extra_words",
+    "heading_matcher",
+    "is_about_changes",
+    "is_name",
+    "is_page_of_changes",
+    "is_signature",
+    "match_expression",
+    "name_parts",
+    "object_name",
+    "query_terms",
+    "synonyms",
+    "unspaced_pairs",
+    "weights",
+    "without_link_targets",
+]

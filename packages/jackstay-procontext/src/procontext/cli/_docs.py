@@ -13,6 +13,7 @@ from procontext.cli._screen import print_json, printable, styled
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("library", help="the identifier or any name of a library")
+    parser.add_argument("--filter", help="only the lines that have all these words")
     parser.add_argument("--offset", type=positive, default=1, help="the first line (default 1)")
     parser.add_argument("--limit", type=positive, help="the maximum number of lines (default: as many as fit)")
     add_common_options(parser)
@@ -23,7 +24,9 @@ def run(arguments: Namespace) -> int:
 
     async def work(application: Application) -> int:
         library = find_library(application, arguments.library)
-        found = await application.tools.get_library_docs(library.id, arguments.offset, arguments.limit)
+        found = await application.tools.get_library_docs(
+            library.id, arguments.offset, arguments.limit, arguments.filter
+        )
         if arguments.json:
             print_json(found)
             return DONE

@@ -13,7 +13,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("library", help="the identifier or any name of a library")
     parser.add_argument("query", nargs="+", help="the words to search for")
-    parser.add_argument("--limit", type=positive, default=10, help="the maximum number of hits (default 10)")
+    parser.add_argument("--limit", type=positive, default=5, help="the maximum number of hits (default 5)")
     add_common_options(parser)
 
 
@@ -40,7 +40,7 @@ def run(arguments: Namespace) -> int:
                 )
         for hit in () if arguments.json else found.hits:
             print(styled(" > ".join(map(printable, hit.heading_path)) or "(no heading)", "bold"))
-            print(f"  {styled(f'{hit.url} line {hit.line}', 'cyan')}")
+            print(f"  {styled(hit.url, 'cyan')}")
             print(f"  {' '.join(printable(hit.snippet).split())}")
         return DONE if found.hits else FAILED
 

@@ -13,6 +13,6 @@ __all__, __getattr__, __dir__ = attach(
         "._documents": "LibraryDocuments",
         "._folders": "files_in",
         "._markdown": "markdown_page text_lines",
-        "._windows": "section window",
+        "._windows": "fitting_part section window",
     },
 )

@@ -3,6 +3,6 @@
 from procontext.page._documents import LibraryDocuments
 from procontext.page._folders import files_in
 from procontext.page._markdown import markdown_page, text_lines
-from procontext.page._windows import section, window
+from procontext.page._windows import fitting_part, section, window
 
-__all__ = ["LibraryDocuments", "files_in", "markdown_page", "section", "text_lines", "window"]
+__all__ = ["LibraryDocuments", "files_in", "fitting_part", "markdown_page", "section", "text_lines", "window"]

@@ -42,6 +42,7 @@ _IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _STRONG = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1")
 _EMPHASIS = re.compile(r"(?<![\w*])\*(?=\S)([^*]+?)(?<=\S)\*(?![\w*])")
+_NO_SLUG = re.compile(r"[^\w\s-]")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
@@ -90,20 +91,32 @@ def markdown_page(url: str, text: str, deadline: Deadline | None = None) -> Page
     return Page(url=url, lines=tuple(lines), headings=tuple(headings))
 
 
+def heading_anchors(page: Page) -> list[str]:
+    """Return the anchor of each heading; where the page has none, its text in the form that most generators use."""
+    used: dict[str, int] = {}
+    found: list[str] = []
+    for heading in page.headings:
+        slug = heading.anchor or _NO_SLUG.sub("", heading.text.casefold()).strip().replace(" ", "-")
+        count = used.get(slug, 0)
+        used[slug] = count + 1
+        found.append(slug if heading.anchor or not count else f"{slug}-{count}")
+    return found
+
+
 def sections(page: Page) -> Iterator[Section]:
     """Split a page at its headings, for the search index. Text before the first heading has an empty path."""
     starts = [heading.line for heading in page.headings]
     ends = [*(start - 1 for start in starts[1:]), len(page.lines)]
-    before = "\n".join(page.lines[: starts[0] - 1 if starts else None]).strip()
-    if before:
-        yield Section(1, (), before)
+    before = page.lines[: starts[0] - 1 if starts else None]
+    if "".join(before).strip():
+        yield Section(1, (), "\n".join(before).strip(), "", len(before))
     path: list[Heading] = []
-    for heading, end in zip(page.headings, ends, strict=False):
+    for heading, end, anchor in zip(page.headings, ends, heading_anchors(page), strict=False):
         while path and path[-1].level >= heading.level:
             path.pop()
         path.append(heading)
         body = "\n".join(page.lines[heading.line : end]).strip()
-        yield Section(heading.line, tuple(parent.text for parent in path), body)
+        yield Section(heading.line, tuple(parent.text for parent in path), body, anchor, end - heading.line + 1)
 
 
 # --- headings ---------------------------------------------------------------------------------------------------------
@@ -206,4 +219,13 @@ def _code_spans(raw: str) -> Iterator[tuple[bool, str]]:
     yield False, raw[at:]
 
 
-__all__ = ["MAX_HEADING_LEVEL", "MAX_LINE_LENGTH", "markdown_page", "pieces", "plain_text", "sections", "text_lines"]
+__all__ = [
+    "MAX_HEADING_LEVEL",
+    "MAX_LINE_LENGTH",
+    "heading_anchors",
+    "markdown_page",
+    "pieces",
+    "plain_text",
+    "sections",
+    "text_lines",
+]

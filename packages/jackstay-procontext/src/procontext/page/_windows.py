@@ -10,14 +10,16 @@ from collections.abc import Callable
 from typing import Final
 
 from procontext.models import Heading, Page, Window
-from procontext.page._markdown import MAX_HEADING_LENGTH, MAX_LINE_LENGTH, plain_text
+from procontext.page._markdown import MAX_HEADING_LENGTH, MAX_LINE_LENGTH, heading_anchors, plain_text
 
 # Half for the headings, half for at least one line.
 MIN_BUDGET: Final = 2 * MAX_LINE_LENGTH
 
 
-def window(page: Page, offset: int = 1, limit: int = 2000, budget: int = 40_000) -> Window:
+def window(page: Page, offset: int = 1, limit: int = 2000, budget: int = 40_000, *, has_map: bool = True) -> Window:
     """Return at most `limit` lines from line `offset` (1-based) and the heading map, in at most `budget` characters.
+
+    Without `has_map`, all of the budget is for lines.
 
     Raises: ValueError for a budget under 8,000 or an offset or limit under 1.
     """
@@ -25,7 +27,7 @@ def window(page: Page, offset: int = 1, limit: int = 2000, budget: int = 40_000)
         raise ValueError(
             f"invalid window: offset={offset}, limit={limit}, budget={budget}; the minimum is 1, 1 and {MIN_BUDGET}"
         )
-    headings, is_truncated = heading_map(page, budget // 2)
+    headings, is_truncated = heading_map(page, budget // 2) if has_map else ("", False)
     max_characters = budget - len(headings)
     first = offset - 1
     last = min(len(page.lines), first + limit)
@@ -79,7 +81,7 @@ def section(page: Page, heading: str) -> tuple[int, int] | None:
     # Without removing markup: the underscores of `__init__` belong to the anchor.
     anchor = heading[:MAX_HEADING_LENGTH].strip().strip("`").lstrip("#").strip().removesuffix("()").casefold()
     folded = [_fold(candidate.text) for candidate in page.headings]
-    anchors = [candidate.anchor.casefold() for candidate in page.headings]
+    anchors = [anchor.casefold() for anchor in heading_anchors(page)]
     predicates: tuple[Callable[[int], bool], ...] = (
         lambda index: folded[index] == wanted,
         lambda index: anchors[index] != "" and anchors[index] == anchor,
@@ -92,6 +94,18 @@ def section(page: Page, heading: str) -> tuple[int, int] | None:
             return _span(page, found)
     containing = [index for index, text in enumerate(folded) if wanted in text]
     return _span(page, containing[0]) if len(containing) == 1 else None
+
+
+def fitting_part(page: Page, first: int, length: int, max_characters: int) -> int:
+    """Return how many lines of a section to read: its own text, and the subsections that fit with it."""
+    ends = [heading.line for heading in page.headings if first < heading.line < first + length]
+    used, line, part = 0, first, length
+    for end in (*ends, first + length):
+        used += sum(len(text) + 1 for text in page.lines[line - 1 : end - 1])
+        if used > max_characters and line > first:
+            return part
+        line, part = end, end - first
+    return length
 
 
 def _span(page: Page, index: int) -> tuple[int, int]:
@@ -109,4 +123,4 @@ def _bare(text: str) -> str:
     return re.sub(r"[\W_]+", "", text)
 
 
-__all__ = ["MIN_BUDGET", "heading_map", "section", "window"]
+__all__ = ["MIN_BUDGET", "fitting_part", "heading_map", "section", "window"]

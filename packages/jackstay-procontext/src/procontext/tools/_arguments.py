@@ -32,6 +32,7 @@ class IndexArguments(msgspec.Struct, frozen=True):
     library_id: LibraryId
     offset: Count = 1
     limit: Count | None = None
+    filter: Query | None = None
 
 
 class PageArguments(msgspec.Struct, frozen=True):
@@ -48,7 +49,7 @@ class SearchArguments(msgspec.Struct, frozen=True):
 
     library_id: LibraryId
     query: Query
-    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+    limit: Annotated[int, Meta(ge=1, le=50)] = 5
 
 
 A = TypeVar("A", bound=msgspec.Struct)

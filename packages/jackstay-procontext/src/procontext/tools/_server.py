@@ -79,7 +79,7 @@ def make_server(tools: Tools, count: Count | None = None) -> Server:
 
     async def index(given: dict[str, Json], _: Context) -> msgspec.Struct:
         arguments = read_arguments(IndexArguments, given)
-        return await tools.get_library_docs(arguments.library_id, arguments.offset, arguments.limit)
+        return await tools.get_library_docs(arguments.library_id, arguments.offset, arguments.limit, arguments.filter)
 
     async def page(given: dict[str, Json], _: Context) -> msgspec.Struct:
         arguments = read_arguments(PageArguments, given)

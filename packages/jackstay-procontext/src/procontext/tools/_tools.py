@@ -7,13 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
+from urllib.parse import unquote
 
 import msgspec
 
 from procontext.errors import failure
 from procontext.interfaces import Documents
 from procontext.models import Hit, IndexSource, Library, Match, Page, Window
-from procontext.page import section, text_lines, window
+from procontext.page import fitting_part, section, text_lines, window
 from procontext.registry import Registry
 
 # Opens the documents on first use, on the event loop of the server.
@@ -21,6 +22,12 @@ OpenDocuments: TypeAlias = Callable[[], Awaitable[Documents]]
 
 # With more headings, a window is computed on a thread: it takes milliseconds, and seconds on a hostile page.
 MANY_HEADINGS: Final = 2_000
+# The characters of a section, after which its further subsections are left to another call: about 1,500 tokens.
+SECTION_CHARS: Final = 6_000
+# The characters of a table of contents: addresses have about 2.5 characters a token, so that this is below 8,000.
+INDEX_CHARS: Final = 18_000
+# The characters of a heading in a hit. Signatures can be far longer.
+MAX_HEADING_CHARS: Final = 100
 
 
 class Matches(msgspec.Struct, frozen=True):
@@ -62,13 +69,15 @@ class PageWindow(msgspec.Struct, frozen=True, kw_only=True):
     final_url: str | None
 
 
-class SearchHit(msgspec.Struct, frozen=True):
-    """A hit of search_docs."""
+class SearchHit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A hit of search_docs. `url` has the anchor of the section."""
 
     url: str
     line: int
+    lines: int
     heading_path: tuple[str, ...]
     snippet: str
+    copies: tuple[str, ...] = ()
 
 
 class Hits(msgspec.Struct, frozen=True):
@@ -91,8 +100,12 @@ class Tools:
         await self._registry.ready()
         return Matches(tuple(await self._registry.find(query)))
 
-    async def get_library_docs(self, library_id: str, offset: int = 1, limit: int | None = None) -> LibraryDocs:
+    async def get_library_docs(
+        self, library_id: str, offset: int = 1, limit: int | None = None, filter: str | None = None
+    ) -> LibraryDocs:
         """Return the table of contents of a library from line `offset`, within the budget.
+
+        With `filter`, only the lines that have all its words, and the headings above them.
 
         Raises: LIBRARY_NOT_FOUND, LLMS_TXT_NOT_FOUND, LLMS_TXT_FETCH_FAILED, TOO_MANY_REDIRECTS.
         """
@@ -100,9 +113,11 @@ class Tools:
         documents = await self._documents()
         index = await documents.index(library)
         lines = list(text_lines(index.text))
-        first = offset - 1
-        last = _fitting(lines, first, len(lines) if limit is None else first + limit, self._budget)
-        is_complete = first == 0 and last == len(lines) and len(index.text) <= self._budget
+        if filter is not None:
+            lines = _filtered(lines, filter)
+        first, budget = offset - 1, min(self._budget, INDEX_CHARS)
+        last = _fitting(lines, first, len(lines) if limit is None else first + limit, budget)
+        is_complete = filter is None and first == 0 and last == len(lines) and len(index.text) <= budget
         return LibraryDocs(
             library_id=library.id,
             name=library.name,
@@ -121,11 +136,15 @@ class Tools:
     async def read_page(self, url: str, offset: int = 1, limit: int = 2000, heading: str | None = None) -> PageWindow:
         """Return lines of a page, or of the section under a heading, within the budget.
 
+        The fragment of the URL selects a section as `heading` does, if the page has it and `offset` is 1.
+
         Raises: URL_NOT_ALLOWED, PAGE_NOT_FOUND, PAGE_FETCH_FAILED, TOO_MANY_REDIRECTS, INVALID_INPUT.
         """
         await self._registry.ready()
         documents = await self._documents()
         page = await documents.page(url)
+        if heading is None and offset == 1 and section(page, fragment := unquote(url.partition("#")[2])) is not None:
+            heading = f"#{fragment}"
         if len(page.headings) > MANY_HEADINGS:
             found = await asyncio.to_thread(self._window, page, heading, offset, limit)
         else:
@@ -145,7 +164,7 @@ class Tools:
             final_url=page.final_url,
         )
 
-    async def search_docs(self, library_id: str, query: str, limit: int = 10) -> Hits:
+    async def search_docs(self, library_id: str, query: str, limit: int = 5) -> Hits:
         """Return the stored sections of a library that match a query.
 
         Raises: LIBRARY_NOT_FOUND.
@@ -183,7 +202,8 @@ class Tools:
             raise failure(
                 "INVALID_INPUT", f"offset: {offset} is outside the section, which has lines {first} to {end - 1}"
             )
-        found = window(page, start, min(limit, end - start), self._budget)
+        part = fitting_part(page, start, end - start, SECTION_CHARS)
+        found = window(page, start, min(limit, part), self._budget, has_map=False)
         is_last = found.next_offset is None or found.next_offset >= end
         return msgspec.structs.replace(found, next_offset=None) if is_last else found
 
@@ -197,14 +217,33 @@ def _fitting(lines: Sequence[str], first: int, last: int, budget: int) -> int:
     return end
 
 
+def _filtered(lines: Sequence[str], words: str) -> list[str]:
+    """Return the lines that have all words, each group of them below its headings."""
+    wanted = words.casefold().split()
+    found: list[str] = []
+    headings: list[str] = []
+    for line in lines:
+        if line.startswith("#"):
+            level = len(line) - len(line.lstrip("#"))
+            headings = [above for above in headings if len(above) - len(above.lstrip("#")) < level]
+            headings.append(line)
+        elif line.strip() and all(word in line.casefold() for word in wanted):
+            found += headings
+            headings = []
+            found.append(line)
+    return found
+
+
 def _within_budget(hits: Sequence[Hit], budget: int) -> tuple[SearchHit, ...]:
     """Return as many hits as fit into the budget."""
     results: list[SearchHit] = []
     for hit in hits:
-        budget -= len(hit.url) + len(hit.snippet) + sum(map(len, hit.heading_path))
+        path = tuple(heading[:MAX_HEADING_CHARS] for heading in hit.heading_path)
+        budget -= len(hit.url) + len(hit.snippet) + sum(map(len, path)) + sum(map(len, hit.copies))
         if budget < 0:
             break
-        results.append(SearchHit(hit.url, hit.line, hit.heading_path, hit.snippet))
+        url = f"{hit.url}#{hit.anchor}" if hit.anchor else hit.url
+        results.append(SearchHit(url, hit.line, hit.lines, path, hit.snippet, hit.copies))
     return tuple(results)
 
 
