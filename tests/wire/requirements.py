@@ -10,6 +10,7 @@ CHAOS_CLIENT = "tests/chaos/test_client_hostile_servers.py"
 CHAOS_CHILDREN = "tests/chaos/test_misbehaving_children.py"
 CHAOS_DEFAULTS = "tests/chaos/test_client_defaults.py"
 CHAOS_SERVER = "tests/chaos/test_server.py"
+CHAOS_TASKS = "tests/chaos/test_tasks.py"
 CLIENT = "packages/jackstay/tests/client/test_client.py"
 CLIENT_TRANSPORTS = "packages/jackstay/tests/client/test_connection_transports.py"
 CONVERSATIONS = "tests/wire/test_conversations.py"
@@ -21,7 +22,10 @@ HTTP_SECURITY = "tests/chaos/http/test_security.py"
 HTTP_SERVER = "packages/jackstay/tests/server/http"
 HTTP_TRANSPORT = "packages/jackstay/tests/transport/http"
 SERVER_DRIVER = "packages/jackstay/tests/server/test_connection.py"
+SERVER_TASKS = "packages/jackstay/tests/server/test_tasks.py"
 SIMULATION = "tests/wire/test_simulation.py"
+TASKS = "packages/jackstay/tests/client/test_tasks.py"
+TASK_WORKER = "packages/jackstay/tests/server/test_task_worker.py"
 
 
 class Requirement(msgspec.Struct, frozen=True):
@@ -245,6 +249,59 @@ REQUIREMENTS = (
             f"{CHAOS_DEFAULTS}::test_with_default_settings_only_the_calls_in_which_the_server_fails_fail",
             f"{HANG}::test_a_call_that_times_out_in_silence_leads_to_a_check_and_a_restart",
             f"{HANG}::test_calls_made_during_the_check_wait_and_run_on_the_next_server",
+        ),
+    ),
+    Requirement(
+        "G22",
+        "From the moment a client has a task, its call ends with the outcome of the task, or at its deadline: "
+        "a lost connection, a restart of the server or a new session does not make the outcome unknown",
+        (
+            f"{TASKS}::test_a_lost_connection_does_not_lose_the_outcome",
+            f"{CHAOS_TASKS}::test_a_task_of_a_killed_server_is_run_again_if_its_tool_allows_it",
+            f"{CHAOS_TASKS}::test_workers_are_killed_and_started_apart_from_the_server",
+        ),
+    ),
+    Requirement(
+        "G23",
+        "Between our client and our server, a call that becomes a task is sent again if its response was "
+        "lost, and is one task nevertheless. Calls of other tools are not sent again",
+        (
+            f"{TASKS}::test_a_lost_connection_does_not_lose_the_outcome",
+            f"{TASKS}::test_a_lost_call_of_another_tool_is_not_sent_again",
+            f"{SERVER_TASKS}::test_a_call_that_is_sent_again_with_its_key_is_one_task",
+        ),
+    ),
+    Requirement(
+        "G24",
+        "A task that was created is stored, and ends once. A tool runs at most once, unless it is annotated "
+        "as idempotent or read-only: if its worker dies, the task fails with an unknown outcome, and the "
+        "client raises `OutcomeUnknownError`",
+        (
+            f"{CHAOS_TASKS}::test_a_task_of_a_killed_server_is_run_again_if_its_tool_allows_it",
+            f"{CHAOS_TASKS}::test_a_task_of_a_killed_server_is_not_run_again_otherwise",
+            f"{CHAOS_TASKS}::test_workers_are_killed_and_started_apart_from_the_server",
+            f"{TASKS}::test_a_cancelled_or_lost_task_has_no_known_outcome",
+            f"{TASK_WORKER}::test_a_worker_without_its_store_stops_a_repeatable_task_and_its_end_is_refused",
+            "packages/jackstay/tests/server/test_task_store.py::test_whatever_happens_a_task_ends_once_and_a_once_task_runs_once",
+        ),
+    ),
+    Requirement(
+        "G25",
+        "With a task log, a client finds the tasks of a process that was killed, and their outcome",
+        (
+            f"{TASKS}::test_another_process_finds_the_tasks_of_the_log",
+            f"{CHAOS_TASKS}::test_a_client_that_was_killed_finds_its_task_again",
+        ),
+    ),
+    Requirement(
+        "G26",
+        "No task waits for ever: the tasks of a dead worker are given up or repeated by any other worker, and "
+        "every task expires. After an outage of the store, the leases of all workers begin again",
+        (
+            f"{TASK_WORKER}::test_the_outcome_of_a_task_whose_worker_died_is_unknown_and_it_never_runs_again",
+            f"{TASK_WORKER}::test_a_repeatable_task_whose_worker_died_runs_again",
+            f"{TASK_WORKER}::test_an_outage_of_the_store_is_no_death_of_its_workers",
+            f"{SERVER_TASKS}::test_a_task_expires",
         ),
     ),
 )

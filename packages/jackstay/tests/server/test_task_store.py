@@ -180,7 +180,7 @@ CHANGES: tuple[Callable[[TaskRecord, int, float], TaskRecord | None], ...] = (
 
 
 def test_whatever_happens_a_task_ends_once_and_a_once_task_runs_once() -> None:
-    """A random walk over every change, by two workers of which one may believe that it still owns the task."""
+    """G24: A random walk over every change, by two workers of which one may believe that it still owns the task."""
     rng = random.Random(17)
     for _ in range(300):
         task, now, starts, ends = record(is_repeatable=False), 100.0, 0, 0

@@ -134,6 +134,7 @@ async def test_a_long_run_keeps_its_lease() -> None:
 
 @on_fake_clock
 async def test_the_outcome_of_a_task_whose_worker_died_is_unknown_and_it_never_runs_again() -> None:
+    """G26."""
     records = rules.MemoryTaskStore()
     await records.create(record("a", 1000), 10)
     async with Worker(records) as first:
@@ -149,6 +150,7 @@ async def test_the_outcome_of_a_task_whose_worker_died_is_unknown_and_it_never_r
 
 @on_fake_clock
 async def test_a_repeatable_task_whose_worker_died_runs_again() -> None:
+    """G26."""
     records = rules.MemoryTaskStore()
     await records.create(record("a", 1000, tool="again"), 10)
     async with Worker(records) as first:
@@ -162,6 +164,7 @@ async def test_a_repeatable_task_whose_worker_died_runs_again() -> None:
 
 @on_fake_clock
 async def test_a_worker_without_its_store_stops_a_repeatable_task_and_its_end_is_refused() -> None:
+    """G24."""
     records = rules.MemoryTaskStore()
     await records.create(record("again", 1000, tool="again"), 10)
     await records.create(record("once", 100), 10)
@@ -184,6 +187,7 @@ async def test_a_worker_without_its_store_stops_a_repeatable_task_and_its_end_is
 
 @on_fake_clock
 async def test_an_outage_of_the_store_is_no_death_of_its_workers() -> None:
+    """G26."""
     records = rules.MemoryTaskStore()
     await records.create(record("a", 300), 10)
     async with Worker(records) as first, Worker(records) as second:

@@ -209,6 +209,7 @@ async def test_the_task_of_another_principal_is_unknown() -> None:
 
 @on_fake_clock
 async def test_a_task_expires() -> None:
+    """G26."""
     async with connect(working(Tasks(LoopStore(), ttl=100, lease=3)), capabilities=DECLARED) as client:
         done = await start(client, "sleep", {"seconds": 1})
         endless = await start(client, "sleep", {"seconds": 1000})
@@ -233,6 +234,7 @@ async def test_a_principal_has_a_limited_number_of_tasks() -> None:
 
 @on_fake_clock
 async def test_a_call_that_is_sent_again_with_its_key_is_one_task() -> None:
+    """G23."""
     store = LoopStore()
     async with connect(working(Tasks(store)), capabilities=DECLARED) as client:
         meta: dict[str, Any] = {META_KEY: "random"}

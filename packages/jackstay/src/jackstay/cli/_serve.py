@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.errors import UsageError
-from jackstay.server import find_server
+from jackstay.server import find_server, run_tasks
 
 logger = logging.getLogger("jackstay.cli")
 
@@ -42,10 +42,7 @@ class Flag(NamedTuple):
     is_repeatable: bool = False
 
 
-EXAMPLES = (
-    "weather.py",
-    "weather.py --http 8000 --workers 2 --auth-key-env KEY --health",
-)
+EXAMPLES = ("weather.py --http 8000 --workers 2 --auth-key-env KEY --health",)
 
 FLAGS = (
     Flag("--path", "PATH", "path of the MCP endpoint (default: /mcp)", "path"),
@@ -71,6 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("target", metavar="FILE_OR_MODULE[:NAME]", help=SUPPRESS)
     add_log_arguments(parser)
     add_http_arguments(parser)
+    parser.add_argument("--tasks-only", action="store_true", help="run tasks of the task store, serve no client")
 
 
 def add_http_arguments(parser: ArgumentParser, *, without: Sequence[str] = (), hidden: Sequence[str] = ()) -> None:
@@ -103,6 +101,10 @@ def run(arguments: Namespace) -> int:
     options = http_options(arguments)
     with Logs(arguments.log_level, arguments.log_format, logger=""):
         server = find_server(load(location), name or None)
+        if arguments.tasks_only:
+            if options is not None:
+                raise UsageError("--tasks-only serves no client: remove --http", path="--tasks-only")
+            return run_tasks(server)
         if options is None:
             return server.run()
         try:

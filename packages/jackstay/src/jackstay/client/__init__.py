@@ -22,6 +22,8 @@ __all__, __getattr__, __dir__ = attach(
         "._requests": "CallOptions ProgressHandler",
         "._resources": "Resources",
         "._subscriptions": "EndHandler UpdateHandler",
+        "._task_log": "FileTaskLog LoggedTask TaskLog",
+        "._tasks": "TaskHandle Tasks",
         "._telemetry": "EVENTS Fields Listener Span Trace log_events",
         "._tools": "ToolOptions Tools",
         "._wire": "RequestHandler Wire",

@@ -10,6 +10,7 @@ import logging
 import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 
@@ -24,14 +25,17 @@ from jackstay.client._request_handlers import ClientRequestHandlers, check_calla
 from jackstay.client._requests import CallOptions, ProgressHandler, Requests
 from jackstay.client._resources import Resources
 from jackstay.client._subscriptions import Subscriptions
+from jackstay.client._tasks import Tasks
 from jackstay.client._telemetry import Listener, Telemetry, Trace
 from jackstay.client._tools import Tools
 from jackstay.client._wire import Wire
 from jackstay.errors import Json, McpError, ProtocolError, ShutdownError, StateError, TimeoutError, UsageError
+from jackstay.extensions import check_extensions
 from jackstay.protocol import Era
 from jackstay.protocol.client import ClientKeywords, QueuedNotification, Settings
 from jackstay.protocol.client import events as e
 from jackstay.types import (
+    TASKS_EXTENSION,
     DiscoverResult,
     EmptyResult,
     Implementation,
@@ -91,7 +95,12 @@ class Client:
         self._subscriptions = Subscriptions(self._requests)
         self._connection: Connection | None = None
         self._notification_handlers: list[NotificationHandler] = []
-        self.tools = Tools(self._requests, self.cache)
+        self._extensions = check_extensions(settings.extensions)
+        self._requests.completions = {
+            name: partial(handler, self) for row in self._extensions for name, handler in row.result_types.items()
+        }
+        self.tasks = Tasks(self._requests, settings.task_log, settings.name)
+        self.tools = Tools(self._requests, self.cache, self.tasks)
         self.resources = Resources(self._requests, self.cache, self._subscriptions)
         self.prompts = Prompts(self._requests, self.cache)
         self.sampling = Sampling(self._request_handlers, self._requests)
@@ -126,9 +135,17 @@ class Client:
         if self._connection is not None:
             raise StateError(self.state, message="this client was already opened; create a new one with connect()")
         settings = self.settings
-        if settings.capabilities is None:
-            settings = msgspec.structs.replace(settings, capabilities=self._request_handlers.capabilities())
+        is_derived = settings.capabilities is None
+        capabilities = settings.capabilities if is_derived is False else self._request_handlers.capabilities()
+        assert capabilities is not None
+        if self._extensions:
+            declared = {row.identifier: row.settings for row in self._extensions}
+            known = capabilities.get("extensions")
+            capabilities = {**capabilities, "extensions": {**(known if isinstance(known, dict) else {}), **declared}}
+        settings = msgspec.structs.replace(settings, capabilities=capabilities)
         connection = Connection(self._target, settings, self._telemetry, self._rng)
+        if is_derived:  # otherwise the client declares exactly what it was given
+            connection.core.calls.offered = {TASKS_EXTENSION: {}}
         connection.on_arrival = self._on_arrival
         connection.on_notice = self._on_notice
         connection.on_request = self._request_handlers.handle
@@ -340,6 +357,7 @@ class Client:
         if self.wire.on_state is not None:
             self.wire.on_state(transition.target)
         if transition.target == "ready":
+            self._requests.negotiated()
             if self._notification_handlers or self.wire.on_message is not None:
                 self._subscriptions.subscribe_to_lists()
             return

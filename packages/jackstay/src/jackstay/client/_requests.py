@@ -7,7 +7,7 @@ a lost connection is implemented in the connection, not here.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, partial
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 
@@ -32,6 +32,8 @@ from jackstay.protocol import METHODS, Setting, refuse_unknown, settings_of
 from jackstay.protocol.client import ClientState, ServerFacts
 from jackstay.types import (
     DECODE_ERRORS,
+    TASKS_EXTENSION,
+    CallToolResult,
     CreateTaskResult,
     InputRequiredResult,
     ProgressNotificationParams,
@@ -40,6 +42,7 @@ from jackstay.types import (
     decode,
     decode_result,
     encode_json,
+    from_json,
 )
 
 logger = logging.getLogger("jackstay.client")
@@ -81,6 +84,12 @@ CALL_OPTIONS: Final = settings_of(CallOptions)
 # The options that are not fields of a call with the same name.
 _CONVERTED: Final = ("replay", "on_progress", "meta")
 
+# Completes a result of an extension.
+Completion: TypeAlias = Callable[[dict[str, Json]], Awaitable[Mapping[str, Json]]]
+
+# Declared by servers that recognize a call that is sent again with the same key.
+IDEMPOTENCY_EXTENSION: Final = "jackstay/idempotency"
+
 Answer: TypeAlias = R | InputRequiredResult | CreateTaskResult
 Reader: TypeAlias = Callable[[msgspec.Raw], Any]
 
@@ -101,6 +110,15 @@ class Requests:
         # The setting `replay` of the connection.
         self.default_replay = "never"
         self.is_http = False
+        # Whether the server runs calls as tasks, whether it recognizes calls that are sent again, and whether calls of
+        # tools need more than a request.
+        self.has_tasks = False
+        self.has_idempotency = False
+        self.is_plain = True
+        # Waits for the result of a task in place of a call.
+        self.on_task: Callable[[str, CreateTaskResult, Deadline], Awaitable[CallToolResult]] | None = None
+        # The functions of extensions that complete a result of `tools/call`, by its `resultType`.
+        self.completions: dict[str, Completion] = {}
         self._connection: Connection | None = None
         self._known: ServerFacts | None = None
         self._capability_cache: dict[str, bool] = {}
@@ -110,6 +128,35 @@ class Requests:
         self._connection = connection
         self.default_replay = connection.settings.replay
         self.is_http = connection.target.is_http
+        self.negotiated()
+
+    def negotiated(self) -> None:
+        """Read what the server declared: called when the connection is ready."""
+        connection = self.connection
+        server = connection.core.server
+        declared: dict[str, Json] = {}
+        if server is not None and connection.core.calls.offered and b'"extensions"' in server.capabilities:
+            extensions = msgspec.json.decode(server.capabilities).get("extensions")
+            declared = extensions if isinstance(extensions, dict) else {}
+        self.has_tasks = TASKS_EXTENSION in declared
+        self.has_idempotency = self.has_tasks and IDEMPOTENCY_EXTENSION in declared
+        is_special = self.is_http or self.default_replay == "safe" or self.has_tasks or self.completions
+        self.is_plain = not is_special
+
+    def read_tool_result(self, raw: msgspec.Raw) -> Any:
+        """Decode a result of `tools/call`: complete, `input_required`, a task, or the members for an extension."""
+        try:
+            return decode_result(CallToolResult, raw)
+        except ProtocolError:
+            members = _read_json(raw) if self.completions else {}
+            if members.get("resultType") not in self.completions:
+                raise
+            return members
+
+    async def complete(self, members: dict[str, Json]) -> CallToolResult:
+        """Complete a result of an extension. Raises: ProtocolError, if it is not a result of a tool then."""
+        completed = await self.completions[str(members["resultType"])](members)
+        return from_json(CallToolResult, {**completed, "resultType": "complete"})
 
     @property
     def connection(self) -> Connection:
@@ -181,11 +228,13 @@ class Requests:
         subject: str = "",
         deadline: Deadline | None = None,
         read: Reader | None = None,
+        has_alternatives: bool = False,
     ) -> R:
         """Send a request and wait for its complete result, providing the input that the server requires in between.
 
         `is_safe`: whether it may be replayed after a reconnect; default: by `METHODS`. `subject`: its name in
         traces. `deadline`: of the call that this request is part of. `read`: replaces the default decoder.
+        `has_alternatives`: return any other result than an input request, too.
 
         Raises: any error of `docs/errors.md`.
         """
@@ -224,6 +273,12 @@ class Requests:
                     deadline.note(call)
                 return answer
             if not isinstance(answer, InputRequiredResult):
+                if has_alternatives:
+                    if deadline is not None:
+                        deadline.note(call)
+                    return answer  # type: ignore[return-value]  # see the docstring
+                if isinstance(answer, CreateTaskResult) and self.has_tasks and self.on_task is not None:
+                    return await self.on_task(subject, answer, deadline or self.deadline(options))  # type: ignore[return-value]  # of a tool
                 message = "the server returned a task, but this client did not declare the tasks capability"
                 raise ProtocolError(message, path="$.resultType", sent=True).about(method, call.id)
             if round_number < MAX_ROUNDS:

@@ -10,6 +10,7 @@ from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
 from jackstay.client._lists import Cache, fetch_pages
 from jackstay.client._requests import CallOptions, Requests
+from jackstay.client._tasks import TaskHandle, Tasks
 from jackstay.errors import (
     Json,
     JsonRpcError,
@@ -52,8 +53,10 @@ class ToolOptions(CallOptions, total=False):
 class Tools:
     """The tools of a server."""
 
-    def __init__(self, requests: Requests, cache: Cache) -> None:
+    def __init__(self, requests: Requests, cache: Cache, tasks: Tasks) -> None:
         self._requests = requests
+        self._tasks = tasks
+        tasks._describe = lambda name, result: self._described(name, result, {}, requests.connection.time())
         self._cache = cache
         self._known: dict[str, Tool] = {}
         # The cache version of the list that was fetched last, and a lock so that concurrent calls fetch it once.
@@ -106,6 +109,26 @@ class Tools:
             raise ToolCallError.of(name, result)
         return result
 
+    async def start(
+        self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
+    ) -> TaskHandle:
+        """Call a tool, and return when the server has accepted the call: await the handle for the result.
+
+        If the server runs the call as a task, the handle has its id, and the task goes on when this process ends. If
+        not, this waits for the result. The options are those of `call()`, and apply to the start only.
+
+        Raises: as `call()`.
+        """
+        deadline = self._requests.deadline(options)
+        await self._requests.wait_until_ready(options, deadline)
+        params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
+        answer = await self._tasks._call(name, params, options, deadline, is_safe=None)
+        if isinstance(answer, TaskHandle):
+            return answer
+        if answer.structured_content is not None and not answer.is_error:
+            answer = await self._described(name, answer, options, deadline.began_at)
+        return TaskHandle(self._tasks, "", name, answer)
+
     def _call(
         self,
         name: str,
@@ -116,7 +139,7 @@ class Tools:
         """Return a tool call as part of a larger call with this deadline; without one, as `call()`."""
         params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
         requests = self._requests
-        if options or requests.is_http or requests.default_replay == "safe" or self._schema(name) is not None:
+        if options or not requests.is_plain or self._schema(name) is not None:
             return self._call_with_list(name, params, options, deadline)
         return requests.request("tools/call", params, CallToolResult, options, subject=name, deadline=deadline)
 
@@ -158,7 +181,23 @@ class Tools:
         requests = self._requests
         if options.get("replay", requests.default_replay) == "safe":
             return self._run_replayable(name, params, options, deadline)
+        if requests.has_tasks or requests.completions:
+            return self._run_special(name, params, options, deadline, is_safe=None)
         return requests.request("tools/call", params, CallToolResult, options, subject=name, deadline=deadline)
+
+    async def _run_special(
+        self,
+        name: str,
+        params: dict[str, Any],
+        options: CallOptions,
+        deadline: Deadline | None,
+        *,
+        is_safe: bool | None,
+    ) -> CallToolResult:
+        """Request a call that may become a task, or whose result an extension completes."""
+        deadline = deadline or self._requests.deadline(options)
+        answer = await self._tasks._call(name, params, options, deadline, is_safe=is_safe)
+        return answer if isinstance(answer, CallToolResult) else await self._tasks._drive(answer, deadline)
 
     async def _run_replayable(
         self, name: str, params: dict[str, Any], options: CallOptions, deadline: Deadline | None
@@ -168,8 +207,11 @@ class Tools:
             deadline = deadline or self._requests.deadline(options)
             await self._ensure_listed(name, options, deadline)
         is_safe = self._is_safe(name)
+        requests = self._requests
         try:
-            return await self._requests.request(
+            if requests.has_tasks or requests.completions:
+                return await self._run_special(name, params, options, deadline, is_safe=is_safe)
+            return await requests.request(
                 "tools/call",
                 params,
                 CallToolResult,

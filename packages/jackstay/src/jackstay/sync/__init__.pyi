@@ -42,6 +42,7 @@ from jackstay.types import (
     ResourceTemplateReference,
     Root,
     ServerCapabilities,
+    TaskStatus,
     Tool,
 )
 
@@ -56,6 +57,8 @@ __all__ = [
     "Resources",
     "Roots",
     "Sampling",
+    "TaskHandle",
+    "Tasks",
     "Toolbox",
     "Tools",
     "connect",
@@ -106,6 +109,7 @@ class Client:
     roots: Roots
     sampling: Sampling
     settings: Settings
+    tasks: Tasks
     tools: Tools
 
     def __repr__(self) -> str: ...
@@ -401,6 +405,36 @@ class Sampling:
         Raises: CapabilityError if the server does not declare `sampling`.
         """
 
+class TaskHandle:
+    """A tool call that runs as a task. `result()` waits for its result."""
+
+    def __repr__(self) -> str: ...
+    def result(self, *, timeout: float | None = None, raise_on_error: bool = True) -> CallToolResult:
+        """Wait until the task has ended, and return its result.
+
+        Loss of the connection and restarts of the server do not end the wait. After `timeout` seconds it ends with
+        TimeoutError, and the task goes on; cancelling the wait does not cancel the task either.
+
+        Raises: ToolCallError if the tool failed, unless `raise_on_error=False`; JsonRpcError if the task failed;
+        OutcomeUnknownError if it was cancelled, or if the server lost it.
+        """
+
+    def status(self, **options: Unpack[CallOptions]) -> TaskStatus:
+        """Return the status of the task: "working", "input_required", "completed", "failed" or "cancelled"."""
+
+    def cancel(self, **options: Unpack[CallOptions]) -> None:
+        """Cancel the task. It may end in another way nevertheless: see `result()`."""
+
+class Tasks:
+    """The tasks of a client."""
+
+    def __repr__(self) -> str: ...
+    def attach(self, id: str, tool: str = "") -> TaskHandle:
+        """Return the task with this id, which this or an earlier process has begun. Nothing is sent."""
+
+    def pending(self) -> list[TaskHandle]:
+        """Return the tasks of the task log whose outcome no process has seen. Needs the setting `task_log`."""
+
 class Toolbox:
     """The tools of a client or a fleet for one model API. Safe to share between threads and conversations.
 
@@ -460,6 +494,17 @@ class Tools:
     """The tools of a server."""
 
     def __repr__(self) -> str: ...
+    def start(
+        self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
+    ) -> TaskHandle:
+        """Call a tool, and return when the server has accepted the call: await the handle for the result.
+
+        If the server runs the call as a task, the handle has its id, and the task goes on when this process ends. If
+        not, this waits for the result. The options are those of `call()`, and apply to the start only.
+
+        Raises: as `call()`.
+        """
+
     def list(self, **options: Unpack[CallOptions]) -> builtins.list[Tool]:
         """Return every tool of all pages, cached for as long as the server allows."""
 

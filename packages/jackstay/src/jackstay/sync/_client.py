@@ -21,7 +21,27 @@ from jackstay.types import Tool
 R = TypeVar("R")
 
 
-class Tools(Blocking, source=async_api.Tools, inline=("session_mode",)): ...
+class Tools(Blocking, source=async_api.Tools, inline=("session_mode",)):
+    @like(async_api.Tools.start)
+    def start(self, *args: Any, **kwargs: Any) -> "TaskHandle":
+        return TaskHandle(self._client_portal.wait(self._async.start, *args, **kwargs), self._client_portal)
+
+
+class TaskHandle(Blocking, source=async_api.TaskHandle):
+    """A tool call that runs as a task. `result()` waits for its result."""
+
+
+class Tasks(Blocking, source=async_api.Tasks):
+    """The tasks of a client."""
+
+    @like(async_api.Tasks.attach)
+    def attach(self, id: str, tool: str = "") -> TaskHandle:
+        return TaskHandle(self._async.attach(id, tool), self._client_portal)
+
+    @like(async_api.Tasks.pending)
+    def pending(self) -> list[TaskHandle]:
+        found = self._client_portal.wait(self._async.pending)
+        return [TaskHandle(handle, self._client_portal) for handle in found]
 
 
 class Resources(Blocking, source=async_api.Resources): ...

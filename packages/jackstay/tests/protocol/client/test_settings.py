@@ -57,6 +57,8 @@ DEFAULTS = {
     "hang_timeout": 5.0,
     "close_step": 2.0,
     "stderr": "log",
+    "extensions": (),
+    "task_log": None,
 }
 
 
@@ -104,6 +106,8 @@ REFUSED = [
     *[("busy", value) for value in ("", "Retry", "block", None, True, ["retry"])],
     *[("replay", value) for value in ("always", "", None, 1)],
     *[("stderr", value) for value in ("null", "", None, 2)],
+    *[("extensions", value) for value in (None, "x", (1,), 3)],
+    *[("task_log", value) for value in ("tasks.log", 3, ())],
     *[("name", value) for value in (None, 5, b"x", ["x"])],
     *[("client_info", value) for value in (None, "jackstay", [], {}, {"name": "x"}, {"name": "x", "version": 1})],
     *[("capabilities", value) for value in ("roots", [], 5, True)],

@@ -15,6 +15,7 @@ from jackstay.errors import (
     ClosedError,
     FrameTooLargeError,
     InvalidEventError,
+    Json,
     McpError,
     OutcomeUnknownError,
     ProtocolError,
@@ -85,6 +86,7 @@ class Calls:
         "late",
         "now",
         "number",
+        "offered",
         "out",
         "pending",
         "queue",
@@ -133,6 +135,8 @@ class Calls:
         # for requests made on behalf of another client. Set by the connection.
         self.request_meta = b""
         self.version_meta = b""
+        # The extensions that are declared only to a server that declared them. Set by the client.
+        self.offered: dict[str, Json] = {}
         self.closes_response_to_cancel = False
         self.can_send = False
         self.begin(0.0, 0.5)

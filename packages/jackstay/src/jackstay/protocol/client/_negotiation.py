@@ -9,7 +9,7 @@ from enum import Enum, unique
 
 import msgspec
 
-from jackstay.errors import JsonRpcError, McpError, ProtocolError, TransportError
+from jackstay.errors import Json, JsonRpcError, McpError, ProtocolError, TransportError
 from jackstay.protocol._versions import REVISIONS, Era, newest
 from jackstay.protocol.client._calls import Calls
 from jackstay.protocol.client._exchange import Role
@@ -170,7 +170,9 @@ class Negotiation(msgspec.Struct):
             if exchange.role in (Role.PROBE, Role.HANDSHAKE):
                 calls.abandon(exchange)
         is_stateless = server.era is Era.STATELESS
-        calls.request_meta = request_meta(calls.settings, server.version) if is_stateless else b""
+        calls.request_meta = b""
+        if is_stateless:
+            calls.request_meta = request_meta(calls.settings, server.version, _accepted(calls.offered, server))
         calls.version_meta = version_meta(server.version) if is_stateless else b""
         calls.closes_response_to_cancel = self.is_http and REVISIONS[server.version].disconnect_cancels
         if is_stateless:
@@ -242,11 +244,26 @@ def supports_both_eras(settings: Settings) -> bool:
     return len({REVISIONS[name].era for name in settings.versions}) > 1
 
 
-def request_meta(settings: Settings, version: str) -> bytes:
-    """Return the members of `_meta` that every request of the stateless era has, encoded, without braces."""
+def _accepted(offered: dict[str, Json], server: ServerFacts) -> dict[str, Json]:
+    """Return the offered extensions that the server declared."""
+    if not offered or b'"extensions"' not in server.capabilities:
+        return {}
+    declared = msgspec.json.decode(server.capabilities).get("extensions")
+    return {name: value for name, value in offered.items() if isinstance(declared, dict) and name in declared}
+
+
+def request_meta(settings: Settings, version: str, extensions: dict[str, Json] | None = None) -> bytes:
+    """Return the members of `_meta` that every request of the stateless era has, encoded, without braces.
+
+    `extensions` are declared in addition to those of the settings.
+    """
+    capabilities = settings.capabilities or {}
+    if extensions:
+        known = capabilities.get("extensions")
+        capabilities = {**capabilities, "extensions": {**extensions, **(known if isinstance(known, dict) else {})}}
     members = {
         META_PROTOCOL_VERSION: version,
-        META_CLIENT_CAPABILITIES: settings.capabilities or {},
+        META_CLIENT_CAPABILITIES: capabilities,
         META_CLIENT_INFO: settings.client_info,
     }
     return encode_json(members)[1:-1]

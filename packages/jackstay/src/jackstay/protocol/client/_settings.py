@@ -38,6 +38,14 @@ def _is_json_object(value: object) -> bool:
         return False
 
 
+def _are_extensions(value: object) -> bool:
+    return isinstance(value, tuple) and all(hasattr(row, "identifier") for row in value)
+
+
+def _is_task_log(value: object) -> bool:
+    return all(hasattr(value, name) for name in ("began", "ended", "pending"))
+
+
 class Settings(SettingsBase, frozen=True, kw_only=True):
     """The settings of one client connection, validated on construction.
 
@@ -109,6 +117,10 @@ class Settings(SettingsBase, frozen=True, kw_only=True):
         low=MIN_SECONDS)] = 2.0
     stderr: Annotated[Literal["log", "inherit"], Setting("Where the stderr of a child process goes; pass a file or a"
         " callable to `stdio()` instead.")] = "log"
+    extensions: Annotated[tuple[Any, ...], Setting("Extensions of MCP that the client declares.",
+        is_valid=_are_extensions, expected="a tuple of `Extension` objects")] = ()
+    task_log: Annotated[Any | None, Setting("Where the client keeps the ids of its tasks, so that a later process finds"
+        " their outcome: a `FileTaskLog` or another `TaskLog`.", is_valid=_is_task_log, expected="a `TaskLog`")] = None
     # fmt: on
 
     def __post_init__(self) -> None:

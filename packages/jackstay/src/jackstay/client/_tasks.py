@@ -1,0 +1,306 @@
+"""Tasks of a server (extension `io.modelcontextprotocol/tasks`): polled until they end, whatever happens in between.
+
+`tools/call` may return a task. From then on the outcome is at the server: `tasks/get` is repeated through lost
+connections, restarts and new sessions until the deadline of the call. A call whose response was lost is sent again with
+its idempotency key, if the server declares that it knows such keys.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from secrets import token_urlsafe
+from typing import Any, Final, TypeVar, Unpack
+
+from jackstay.client._deadline import Deadline
+from jackstay.client._requests import CallOptions, Requests
+from jackstay.client._task_log import LoggedTask, TaskLog
+from jackstay.errors import (
+    BackpressureError,
+    Json,
+    JsonRpcError,
+    McpError,
+    OutcomeUnknownError,
+    ProtocolError,
+    SessionLostError,
+    StateError,
+    TimeoutError,
+    ToolCallError,
+    TransportError,
+)
+from jackstay.protocol.wire import ErrorCode
+from jackstay.types import (
+    CallToolResult,
+    CreateTaskResult,
+    GetTaskResult,
+    Result,
+    TaskStatus,
+    UpdateTaskResult,
+    decode,
+    encode_json,
+    from_json,
+)
+
+logger = logging.getLogger("jackstay.client")
+
+R = TypeVar("R", bound=Result)
+
+# The members of `_meta` by which our servers recognize a call that is sent again.
+META_KEY: Final = "jackstay/idempotencyKey"
+META_RESENT: Final = "jackstay/isResent"
+
+# Seconds between two polls: at first, and at most.
+FIRST_POLL: Final = 0.02
+MAX_POLL: Final = 60.0
+POLL_JITTER: Final = 0.1
+# Errors after which a request about a task is sent again: none of them concerns the task.
+_TRANSIENT: Final = (OutcomeUnknownError, TransportError, SessionLostError, BackpressureError, TimeoutError)
+
+
+class TaskHandle:
+    """A tool call that runs as a task: await it for its result, or `cancel()` it. `id` survives this process.
+
+    If the server returned the result at once, there is no task: `id` is empty.
+    """
+
+    def __init__(self, tasks: "Tasks", id: str, tool: str, result: CallToolResult | None = None) -> None:
+        self.id = id
+        self.tool = tool
+        self._tasks = tasks
+        self._result = result
+
+    def __repr__(self) -> str:
+        return f"<TaskHandle {self.id or 'done'} {self.tool}>"
+
+    def __await__(self) -> Generator[Any, None, CallToolResult]:
+        return self.result().__await__()
+
+    async def result(self, *, timeout: float | None = None, raise_on_error: bool = True) -> CallToolResult:
+        """Wait until the task has ended, and return its result.
+
+        Loss of the connection and restarts of the server do not end the wait. After `timeout` seconds it ends with
+        TimeoutError, and the task goes on; cancelling the wait does not cancel the task either.
+
+        Raises: ToolCallError if the tool failed, unless `raise_on_error=False`; JsonRpcError if the task failed;
+        OutcomeUnknownError if it was cancelled, or if the server lost it.
+        """
+        if self._result is None:
+            deadline = Deadline(self._tasks._requests.connection.time(), None, timeout)
+            result = await self._tasks._wait(self, deadline)
+            describe = self._tasks._describe
+            if describe is not None and self.tool and result.structured_content is not None:
+                result = await describe(self.tool, result)
+            self._result = result
+        if self._result.is_error and raise_on_error:
+            raise ToolCallError.of(self.tool, self._result)
+        return self._result
+
+    async def status(self, **options: Unpack[CallOptions]) -> TaskStatus:
+        """Return the status of the task: "working", "input_required", "completed", "failed" or "cancelled"."""
+        if not self.id:
+            return "completed"
+        deadline = self._tasks._requests.deadline(options)
+        return (await self._tasks._request("tasks/get", {"taskId": self.id}, GetTaskResult, deadline)).status
+
+    async def cancel(self, **options: Unpack[CallOptions]) -> None:
+        """Cancel the task. It may end in another way nevertheless: see `result()`."""
+        if self.id:
+            deadline = self._tasks._requests.deadline(options)
+            await self._tasks._request("tasks/cancel", {"taskId": self.id}, Result, deadline)
+
+
+class Tasks:
+    """The tasks of a client."""
+
+    def __init__(self, requests: Requests, log: TaskLog | None, server: str) -> None:
+        self._requests = requests
+        requests.on_task = self._adopt
+        # Adds what is known of the output schema of a tool to its result. Set by `Tools`.
+        self._describe: Callable[[str, CallToolResult], Awaitable[CallToolResult]] | None = None
+        self._log = log
+        self._server = server
+
+    def attach(self, id: str, tool: str = "") -> TaskHandle:
+        """Return the task with this id, which this or an earlier process has begun. Nothing is sent."""
+        return TaskHandle(self, id, tool)
+
+    async def pending(self) -> list[TaskHandle]:
+        """Return the tasks of the task log whose outcome no process has seen. Needs the setting `task_log`."""
+        if self._log is None:
+            return []
+        rows = await asyncio.to_thread(self._log.pending)
+        return [TaskHandle(self, row.id, row.tool) for row in rows if row.server == self._server]
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    async def _call(
+        self,
+        name: str,
+        params: dict[str, Any],
+        options: CallOptions,
+        deadline: Deadline,
+        *,
+        is_safe: bool | None,
+    ) -> CallToolResult | TaskHandle:
+        """Call a tool and return its result, or the task that it has become.
+
+        A response that was lost is requested again, if the server can recognize the call.
+        """
+        keyed, key = options, ""
+        if self._requests.has_idempotency:
+            key = token_urlsafe(18)
+            keyed = {**options, "meta": {**(options.get("meta") or {}), META_KEY: key}}
+        lost: McpError | None = None
+        while True:
+            try:
+                answer: Any = await self._requests.request(
+                    "tools/call",
+                    params,
+                    CallToolResult,
+                    keyed,
+                    is_safe=is_safe,
+                    subject=name,
+                    deadline=deadline,
+                    read=self._requests.read_tool_result,
+                    has_alternatives=True,
+                )
+            except OutcomeUnknownError as error:
+                if not key:
+                    raise
+                lost = lost or error
+            except (JsonRpcError, StateError) as error:
+                if lost is None:
+                    raise
+                if isinstance(error, JsonRpcError) and not _is_unknown(error):
+                    raise
+                raise lost from error
+            else:
+                break
+            meta: dict[str, Json] = {**(options.get("meta") or {}), META_KEY: key, META_RESENT: True}
+            keyed = {**options, "meta": meta}
+        if isinstance(answer, CreateTaskResult):
+            return await self._begin(name, answer)
+        result: CallToolResult = answer
+        if not isinstance(answer, CallToolResult):
+            result = await self._requests.complete(answer)
+        return result
+
+    async def _begin(self, tool: str, created: CreateTaskResult) -> TaskHandle:
+        handle = TaskHandle(self, created.handle.task_id, tool)
+        await self._write(handle, has_ended=False)
+        return handle
+
+    async def _adopt(self, tool: str, created: CreateTaskResult, deadline: Deadline) -> CallToolResult:
+        return await self._drive(await self._begin(tool, created), deadline)
+
+    async def _drive(self, handle: TaskHandle, deadline: Deadline) -> CallToolResult:
+        """Wait for the result of a task as part of a call: if the call is cancelled or times out, cancel the task."""
+        try:
+            return await self._wait(handle, deadline)
+        except (asyncio.CancelledError, TimeoutError):
+            self._cancel(handle)
+            raise
+
+    def _cancel(self, handle: TaskHandle) -> None:
+        """Send `tasks/cancel` once, and do not wait for the response."""
+        connection = self._requests.connection
+        try:
+            call = connection.submit("tasks/cancel", encode_json({"taskId": handle.id}), bytes)
+        except McpError:  # the client was closed
+            return
+        call.future.add_done_callback(lambda _: call.retrieve_exception())
+
+    async def _wait(self, handle: TaskHandle, deadline: Deadline) -> CallToolResult:
+        """Poll a task until it has ended. Raises: as `TaskHandle.result()`."""
+        answered: dict[str, Any] = {}
+        updated_at, delay = "", FIRST_POLL
+        while True:
+            task = await self._request("tasks/get", {"taskId": handle.id}, GetTaskResult, deadline)
+            if task.status in ("completed", "failed", "cancelled"):
+                await self._write(handle, has_ended=True)
+                return _outcome(handle, task)
+            if task.last_updated_at != updated_at:  # it counts as progress
+                updated_at, deadline.moved_at = task.last_updated_at, self._requests.connection.time()
+            if task.status == "input_required" and task.input_requests:
+                missing = {key: value for key, value in task.input_requests.items() if key not in answered}
+                async with deadline.bound(sent=True):
+                    answered.update(await self._requests.request_handlers.fulfil(missing))
+                responses = {key: answered[key] for key in task.input_requests}
+                params = {"taskId": handle.id, "inputResponses": responses}
+                await self._request("tasks/update", params, UpdateTaskResult, deadline)
+                delay = FIRST_POLL
+            interval = 1.0 if task.poll_interval_ms is None else task.poll_interval_ms / 1000
+            async with deadline.bound(sent=True):
+                await asyncio.sleep(delay * (1 + POLL_JITTER * random.random()))  # noqa: S311  # jitter
+            delay = min(delay * 2, max(FIRST_POLL, min(interval, MAX_POLL)))
+
+    async def _request(self, method: str, params: Mapping[str, Any], result: type[R], deadline: Deadline) -> R:
+        """Send a request about a task, and repeat it through every failure of the connection until the deadline.
+
+        Raises: OutcomeUnknownError if the server does not know the task; TimeoutError; others if the client is closed.
+        """
+        delay = FIRST_POLL
+        while True:
+            connection = self._requests.connection
+            left = None if deadline.at is None else deadline.at - connection.time()
+            if left is not None and left <= 0:
+                raise deadline.error(sent=True).about("tools/call", None)
+            fields: dict[str, Any] = {"wait_for_ready": True}
+            limit = connection.settings.request_timeout
+            if left is not None and (limit is None or left < limit):
+                fields["timeout"] = left
+            call = connection.submit(method, encode_json(params), lambda raw: decode(result, raw), **fields)
+            try:
+                return await call.future
+            except asyncio.CancelledError:
+                connection.cancel_call(call)
+                raise
+            except _TRANSIENT as error:
+                if isinstance(error, TransportError) and error.permanent:
+                    raise
+                logger.debug("%s: %s failed, trying again: %s", connection.telemetry.client, method, error)
+            except JsonRpcError as error:
+                if not _is_retryable(error):
+                    raise _lost(str(params["taskId"]), error) from error
+            except McpError as error:
+                error.may_have_run = True  # it concerns the task, which runs
+                raise
+            async with deadline.bound(sent=True):
+                await asyncio.sleep(delay)
+            delay = min(delay * 2, 1.0)
+
+    async def _write(self, handle: TaskHandle, *, has_ended: bool) -> None:
+        if self._log is not None:
+            row = LoggedTask(handle.id, self._server, handle.tool)
+            await asyncio.to_thread(self._log.ended if has_ended else self._log.began, row)
+
+
+def _outcome(handle: TaskHandle, task: GetTaskResult) -> CallToolResult:
+    """Return the result of a task that has ended. Raises: McpError, if it has none."""
+    if task.status == "completed" and task.result is not None:
+        return from_json(CallToolResult, dict(task.result))
+    if task.status == "failed" and task.error is not None:
+        error = JsonRpcError(task.error.code, task.error.message, task.error.data)
+        if not _is_unknown(error):
+            raise error.about("tools/call", None)
+        raise OutcomeUnknownError(f"task {handle.id}: {task.error.message}").about("tools/call", None)
+    if task.status == "cancelled":
+        message = f"task {handle.id} was cancelled; it may have run in part"
+        raise OutcomeUnknownError(message).about("tools/call", None)
+    raise ProtocolError(f"task {handle.id} is {task.status}, but has no outcome", sent=True).about("tasks/get", None)
+
+
+def _lost(id: str, error: JsonRpcError) -> McpError:
+    if error.code == ErrorCode.INVALID_PARAMS:
+        message = f"the server does not know task {id} any more: it expired, or its store was lost"
+    else:
+        message = f"the server refused a request about task {id}: {error.message}"
+    return OutcomeUnknownError(message).about("tools/call", None)
+
+
+def _is_unknown(error: JsonRpcError) -> bool:
+    return isinstance(error.data, dict) and error.data.get("outcome") == "unknown"
+
+
+def _is_retryable(error: JsonRpcError) -> bool:
+    return isinstance(error.data, dict) and error.data.get("retryable") is True
