@@ -153,7 +153,7 @@ async def test_index_from_the_sitemap_pages_and_search(built: Path, tmp_path: Pa
             assert index.source == "sitemap.xml"
             assert f"]({site.url}/guide.html)" in index.text
             assert f"]({site.url}/api/)" in index.text
-            assert await documents.prefetch(harbour(site)) == 3
+            assert (await documents.prefetch(harbour(site))).stored == 3
             page = await documents.page(f"{site.url}/guide.html")
             assert "\n".join(page.lines) == GUIDE.replace("SITE", site.url)
             span = section(page, "Tying up")

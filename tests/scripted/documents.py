@@ -4,7 +4,7 @@ from typing import Any
 
 from procontext.errors import ProContextError
 from procontext.interfaces import Progress
-from procontext.models import Hit, IndexText, Library, Page
+from procontext.models import Coverage, FetchReport, Hit, IndexText, Library, Page
 from procontext.page import markdown_page
 
 
@@ -36,16 +36,16 @@ class ScriptedDocuments:
         self.requested.append((library_id, query))
         return self.hits.get(library_id, [])[:limit]
 
-    async def count_pages(self, library_id: str) -> int:
-        return len(self.pages)
+    async def cover(self, library: Library, wait_seconds: float | None = None) -> Coverage:
+        return Coverage(pages=len(self.pages), total=len(self.pages))
 
-    async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
+    async def prefetch(self, library: Library, progress: Progress | None = None) -> FetchReport:
         self.requested.append(library.id)
         _raise_or_return(self.indexes[library.id])
         if progress is not None:
             progress(0, 1, "")
             progress(1, 1, "https://x/page")
-        return 1
+        return FetchReport(stored=1, total=1)
 
     async def close(self) -> None:
         self.is_closed = True

@@ -155,6 +155,14 @@ class FetcherSettings(Section, frozen=True):
     )
     proxy: Annotated[str | None, Meta(description="An HTTP proxy, such as `http://proxy.corp:3128`.")] = None
     offline: Annotated[bool, Meta(description="Serve only from the cache; fetch nothing.")] = False
+    background_pages: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=5000,
+            description="Pages of a library that are fetched in the background when it is first used, for search.",
+        ),
+    ] = 400
 
 
 class OutputSettings(Section, frozen=True):

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias
 
-from procontext.models import Hit, IndexText, Library, Page
+from procontext.models import Coverage, FetchReport, Hit, IndexText, Library, Page
 
 # Called while a library is prefetched, with the number of finished pages, the total number, and the URL of the last
 # page (empty at the start).
@@ -45,11 +45,11 @@ class Documents(Protocol):
     async def search(self, library_id: str, query: str, limit: int = 10) -> list[Hit]:
         """Return the stored sections of a library that match a query, best first. Never fetches."""
 
-    async def count_pages(self, library_id: str) -> int:
-        """Return the number of stored pages of a library, which a search covers."""
+    async def cover(self, library: Library, wait_seconds: float | None = None) -> Coverage:
+        """Fetch the missing pages of a library in the background, wait a moment, and return what a search covers."""
 
-    async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
-        """Fetch and store the index and every page that it links. Return the number of stored pages.
+    async def prefetch(self, library: Library, progress: Progress | None = None) -> FetchReport:
+        """Fetch and store the index and every page that it links and that is missing or stale.
 
         A failed page is skipped and logged; a failed index raises as in `index`.
         """

@@ -67,6 +67,27 @@ class IndexText(msgspec.Struct, frozen=True, kw_only=True):
     stale: bool = False
 
 
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search of a library covers: the stored pages, and how many there are (None if that is unknown).
+
+    `problem` is why there are no more, if the table of contents could not be read.
+    """
+
+    pages: int
+    total: int | None
+    is_fetching: bool = False
+    problem: str = ""
+
+
+class FetchReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of fetching a library: how many of its pages are stored, and why others are not."""
+
+    stored: int
+    total: int
+    excluded: int = 0  # by robots.txt
+    beyond_limit: int = 0
+
+
 class Heading(msgspec.Struct, frozen=True):
     """A heading of levels 1 to 4. `line` counts from 1; `text` has no markup; `anchor` is empty if unknown."""
 
@@ -124,6 +145,8 @@ class Hit(msgspec.Struct, frozen=True):
 
 __all__ = [
     "LIBRARY_ID_PATTERN",
+    "Coverage",
+    "FetchReport",
     "Heading",
     "Hit",
     "IndexSource",

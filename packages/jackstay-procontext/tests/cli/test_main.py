@@ -19,9 +19,11 @@ from procontext.app import Application
 from procontext.cli import _main, main
 from procontext.cli._application import ADVICE
 from procontext.cli._commands import COMMANDS, DEFAULT, load
+from procontext.cli._fetch import _left_out
 from procontext.cli._parsers import EXIT_CODES, command_parser
 from procontext.cli._screen import ProgressBar
 from procontext.errors import CATALOGUE
+from procontext.models import FetchReport
 from procontext.registry import BUNDLED
 from scripted.documents import ScriptedDocuments
 
@@ -135,7 +137,7 @@ def test_signal_ends_a_command_cleanly(
     closed: list[bool] = []
 
     class Interrupted(ScriptedDocuments):
-        async def prefetch(self, library: Any, progress: Any = None) -> int:
+        async def prefetch(self, library: Any, progress: Any = None) -> FetchReport:
             os.kill(os.getpid(), number)
             await asyncio.Event().wait()
             raise AssertionError("never set")
@@ -433,11 +435,16 @@ def test_serve_reports_startup_errors(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 def test_search_without_hits_reports_page_count(run: Run) -> None:
     """Cached pages without a match, and no cached pages, are reported differently."""
-    code, _, err = run("search", "demo", "nonexistentword")
+    code, _, err = run("search", "fastapi", "nonexistentword", "--offline")
     assert code == 1
-    assert "no pages of Demo SDK are in the cache" in err
-    assert "procontext fetch demo" in err
-    assert run("fetch", "demo")[0] == 0
-    code, _, err = run("search", "demo", "nonexistentword")
+    assert "no pages of FastAPI are in the cache" in err
+    assert "procontext fetch fastapi" in err
+    code, _, err = run("search", "demo", "nonexistentword")  # a folder, which is always indexed
     assert code == 1
     assert "no match in the 2 pages of Demo SDK in the cache" in err
+
+
+def test_fetch_reports_what_it_left_out() -> None:
+    assert _left_out(FetchReport(stored=3, total=3)) == ""
+    report = FetchReport(stored=3, total=10, excluded=2, beyond_limit=4)
+    assert _left_out(report) == ", 1 could not be stored, 2 are excluded by robots.txt, 4 are beyond the limit"

@@ -9,10 +9,12 @@ import pytest
 
 from procontext.config import FetcherSettings
 from procontext.fetch import Access, Fetcher, FetchError, Network, Target
+from procontext.fetch._fetcher import MAX_CONNECTIONS_PER_HOST
 from scripted import certificates
 from scripted.documentation import (
     LoopbackNetwork,
     RecordingNetwork,
+    Request,
     Site,
     bomb,
     held,
@@ -395,3 +397,40 @@ async def test_tunnel_without_tls_fails() -> None:
     async with tunnelling_proxy() as (port, _):
         fetching = fetcher(network=Broken(leads_to=port), proxy="https://[::1]:3128")
         assert "cannot connect through the proxy" in (await fetch_error(fetching, "https://[2606:4700::1]/")).detail
+
+
+# --- many fetches -----------------------------------------------------------------------------------------------------
+
+
+async def test_connections_to_a_host_are_limited() -> None:
+    """Further fetches wait their turn, and that is not part of their deadline."""
+    release = asyncio.Event()
+    open_now = 0
+    largest = 0
+
+    async def route(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal open_now, largest
+        open_now += 1
+        largest = max(largest, open_now)
+        if open_now == MAX_CONNECTIONS_PER_HOST:
+            release.set()
+        await release.wait()
+        open_now -= 1
+        await text("page")(request, reader, writer)
+
+    async with Site({f"/{number}": route for number in range(30)}) as site:
+        fetching = fetcher(site)
+        fetched = await asyncio.gather(*(fetching.fetch(f"{site.url}/{number}") for number in range(30)))
+        assert (len(fetched), largest) == (30, MAX_CONNECTIONS_PER_HOST)
+        await fetching.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("7", 7.0), ("", None), ("soon", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)],
+)
+async def test_retry_after(value: str, seconds: float | None) -> None:
+    async with Site({"/a": text("", "text/plain", 429, Retry_After=value)}) as site:
+        fetching = fetcher(site)
+        assert (await fetch_error(fetching, f"{site.url}/a")).retry_after == seconds
+        await fetching.close()

@@ -190,7 +190,7 @@ async def test_folder_source(tmp_path: Path) -> None:
     assert index.source == "folder"
     address = "https://folder.procontext.invalid/local/guide.md"
     assert f"- [Guide]({address})" in index.text
-    assert await documents.prefetch(local) == 1
+    assert (await documents.prefetch(local)).stored == 1
     page = await documents.page(address)
     assert (page.cached, page.stale, page.lines[0]) == (True, False, "# Guide")
     assert [hit.line for hit in await documents.search("local", "bowline")] == [3]

@@ -29,9 +29,9 @@ async def test_prefetch_then_offline(tmp_path: Path, caplog: pytest.LogCaptureFi
     async with Site(routes) as site:
         steps: list[tuple[int, int, str]] = []
         async with opened(tmp_path, site, clock) as documents:
-            stored = await documents.prefetch(library(site), lambda *step: steps.append(step))
-            assert stored == 8
-            assert await documents.prefetch(library(site)) == 8
+            report = await documents.prefetch(library(site), lambda *step: steps.append(step))
+            assert (report.stored, report.total, report.excluded) == (8, 9, 0)
+            assert (await documents.prefetch(library(site))).stored == 8
         assert steps[0] == (0, 9, "")
         assert [done for done, _, _ in steps] == list(range(10))
         assert "/p8.md was not prefetched" in caplog.text
@@ -64,7 +64,7 @@ async def test_unstored_pages_are_not_counted(
 
     routes = {"/llms.txt": text("- [P](/p.md)\n"), "/p.md": text("# P\n")}
     async with Site(routes) as site, opened(tmp_path / "cache", site) as documents:
-        assert await documents.prefetch(library(site)) == 0
+        assert (await documents.prefetch(library(site))).stored == 0
         assert (await documents.page(f"{site.url}/p.md")).lines == ("# P",)
     assert "could not be stored in the cache" in caplog.text
 

@@ -162,7 +162,7 @@ async def test_sphinx_site_with_furo(sphinx: Path, tmp_path: Path) -> None:
         assert index.source == "objects.inv"
         assert f"- [Guide]({site.url}/guide.html)" in index.text
         assert f"- [harbour.moor]({site.url}/api.html#harbour.moor): function" in index.text
-        assert await documents.prefetch(harbour(site)) == 3
+        assert (await documents.prefetch(harbour(site))).stored == 3
         assert "\n".join((await documents.page(f"{site.url}/guide.html")).lines) == (
             "# Guide {#guide}\n\nInstall it first.\n\n"
             "```bash\n# a comment, no heading\npip install harbour\n```\n\n"
@@ -194,7 +194,7 @@ async def test_mkdocs_material_site(material: Path, tmp_path: Path) -> None:
             f"- [Harbour]({site.url}/)\n  - [Tying up]({site.url}/#tying-up)\n"
             f"- [Guide]({site.url}/guide/)\n  - [Leaving]({site.url}/guide/#leaving)\n"
         )
-        assert await documents.prefetch(harbour(site)) == 2
+        assert (await documents.prefetch(harbour(site))).stored == 2
         assert "\n".join((await documents.page(f"{site.url}/")).lines) == (
             "# Harbour {#harbour}\n\nTie boats up.\n\n## Tying up {#tying-up}\n\n**Note**\n\nUse two lines.\n\n"
             "```python\n# a comment, no heading\nfrom harbour import moor\n```\n\n"

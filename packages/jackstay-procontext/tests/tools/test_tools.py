@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procontext.errors import Code, ProContextError, failure
-from procontext.models import Hit
+from procontext.models import Coverage, Hit
 from procontext.page import text_lines
 from procontext.registry import Registry
 from procontext.tools import Tools
-from procontext.tools._tools import MANY_HEADINGS, _fitting
+from procontext.tools._tools import MANY_HEADINGS, _fitting, next_step, search_state
 from scripted.documents import ScriptedDocuments
 
 URL = "https://docs.langchain.com/docs/concepts/streaming.md"
@@ -226,3 +226,25 @@ async def test_form_feed_is_not_a_newline() -> None:
     fixture.documents.put_index("langchain", "a\x0cb\u2028c\nd\n")
     assert (await fixture.tools.get_library_docs("langchain", limit=1)).content == "a\x0cb\u2028c"
     assert (await fixture.tools.get_library_docs("langchain", offset=2)).content == "d"
+
+
+@pytest.mark.parametrize(
+    ("coverage", "state", "has_hits", "start"),
+    [
+        (
+            Coverage(pages=0, total=None, problem="No table."),
+            "nothing_stored",
+            False,
+            "No page of this library is stored",
+        ),
+        (Coverage(pages=2, total=9, is_fetching=True), "fetching", False, "No match in the pages fetched so far"),
+        (Coverage(pages=2, total=9), "partial", False, "No match in the stored pages"),
+        (Coverage(pages=9, total=9), "complete", False, "No page has these words"),
+        (Coverage(pages=9, total=9), "complete", True, "Pass the url of a hit"),
+    ],
+)
+def test_empty_results_are_distinguished(coverage: Coverage, state: str, has_hits: bool, start: str) -> None:
+    assert search_state(coverage) == state
+    step = next_step(coverage, search_state(coverage), has_hits)
+    assert step.startswith(start)
+    assert coverage.problem in step

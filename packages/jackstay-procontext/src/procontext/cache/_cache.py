@@ -86,6 +86,14 @@ class Cache:
         """Return the number of pages of a library that can be searched."""
         return await self._run(lambda: self._store.count_pages(library_id))
 
+    async def count_links(self, library_id: str) -> int:
+        """Return the number of links in the table of contents of a library."""
+        return await self._run(lambda: self._store.count_links(library_id))
+
+    async def stored(self, keys: Iterable[str]) -> set[str]:
+        """Return those of the keys that have a document."""
+        return await self._run(lambda: self._store.stored(keys))
+
     async def search(self, library_id: str, query: str, limit: int) -> list[Hit]:
         """Return the sections of a library that match a query, best first."""
         return await self._run(lambda: self._store.search(library_id, query, limit))

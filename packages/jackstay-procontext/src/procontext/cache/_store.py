@@ -12,6 +12,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -232,6 +233,28 @@ class Store:
 
         return self._safely("count pages", operation, 0)
 
+    def count_links(self, library_id: str) -> int:
+        """Return the number of links in the table of contents of a library."""
+
+        def operation() -> int:
+            rows = self._connection.execute("SELECT count(*) FROM links WHERE library_id = ?", (library_id,))
+            return int(rows.fetchone()[0])
+
+        return self._safely("count links", operation, 0)
+
+    def stored(self, keys: Iterable[str]) -> set[str]:
+        """Return those of the keys that have a document."""
+
+        def operation() -> set[str]:
+            found: set[str] = set()
+            for batch in batched(keys, 500):
+                marks = ",".join("?" * len(batch))
+                rows = self._connection.execute(f"SELECT key FROM documents WHERE key IN ({marks})", batch)  # noqa: S608
+                found.update(key for (key,) in rows)
+            return found
+
+        return self._safely("look up documents", operation, set())
+
     def search(self, library_id: str, query: str, limit: int) -> list[Hit]:
         """Return the sections of a library that match a query, best first."""
 
@@ -342,6 +365,13 @@ class Store:
                 self.quota.flush_uses(connection)
 
         self._safely("write", operation, None)
+
+
+def batched(items: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
+    """Split items into tuples of at most `size`. (itertools.batched is new in Python 3.12.)"""
+    iterator = iter(items)
+    while batch := tuple(islice(iterator, size)):
+        yield batch
 
 
 def _fallback(name: str, error: sqlite3.DatabaseError, default: _T) -> _T:

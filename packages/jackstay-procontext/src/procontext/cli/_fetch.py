@@ -9,6 +9,7 @@ from procontext.cli._application import add_common_options, advice, find_library
 from procontext.cli._main import DONE, FAILED
 from procontext.cli._screen import ProgressBar, print_error, print_json, styled
 from procontext.errors import ProContextError
+from procontext.models import FetchReport
 from procontext.tools import envelope
 
 MISSING_PAGES_ADVICE: Final = (
@@ -26,6 +27,17 @@ def _counted(pages: int) -> str:
     return "1 page is" if pages == 1 else f"{pages} pages are"
 
 
+def _left_out(report: FetchReport) -> str:
+    """Return how many pages are not stored, and why."""
+    failed = report.total - report.stored - report.excluded - report.beyond_limit
+    reasons = (
+        (failed, "could not be stored"),
+        (report.excluded, "are excluded by robots.txt"),
+        (report.beyond_limit, "are beyond the limit"),
+    )
+    return "".join(f", {count} {reason}" for count, reason in reasons if count)
+
+
 def run(arguments: Namespace) -> int:
     """Fetch the libraries in sequence. A failure does not stop the others."""
 
@@ -39,7 +51,7 @@ def run(arguments: Namespace) -> int:
         for library in libraries:
             bar = ProgressBar(library.id)
             try:
-                pages = await documents.prefetch(library, bar)
+                report = await documents.prefetch(library, bar)
             except ProContextError as error:
                 bar.close()
                 results[library.id], code = envelope(error), FAILED
@@ -47,7 +59,7 @@ def run(arguments: Namespace) -> int:
                 continue
             finally:  # also after an interrupt, before the next shell prompt
                 bar.close()
-            left_out = bar.total - pages
+            pages, left_out = report.stored, report.total - report.stored
             results[library.id] = {"pages": pages, "left_out": left_out} if left_out else {"pages": pages}
             if left_out and not pages:
                 code = FAILED
@@ -55,8 +67,7 @@ def run(arguments: Namespace) -> int:
                 could = "could not" if left_out == 1 else "could"
                 print_error(f"{which} of {library.id} {could} be stored", MISSING_PAGES_ADVICE)
             elif not arguments.json:
-                more = f", {left_out} could not be stored" if left_out else ""
-                print(f"{styled(library.id, 'green')}: {_counted(pages)} in the cache{more}")
+                print(f"{styled(library.id, 'green')}: {_counted(pages)} in the cache{_left_out(report)}")
         if arguments.json:
             print_json(results)
         sys.stdout.flush()

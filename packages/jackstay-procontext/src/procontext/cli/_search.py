@@ -26,16 +26,16 @@ def run(arguments: Namespace) -> int:
         if arguments.json:
             print_json(found)
         elif not found.hits:
-            count = await (await application.documents()).count_pages(library.id)
-            pages = "the one page" if count == 1 else f"the {count} pages"
-            if count:
+            pages = "the one page" if found.pages_searched == 1 else f"the {found.pages_searched} pages"
+            of = "" if found.pages_total in (None, found.pages_searched) else f" of {found.pages_total}"
+            if found.pages_searched:
                 print_error(
-                    f"no match in {pages} of {library.name} in the cache",
+                    f"no match in {pages}{of} of {library.name} in the cache",
                     f"Try other words. To fetch more pages: procontext fetch {library.id}",
                 )
             else:
                 print_error(
-                    f"no pages of {library.name} are in the cache, and search does not fetch any",
+                    f"no pages of {library.name} are in the cache",
                     f"To fetch them: procontext fetch {library.id}",
                 )
         for hit in () if arguments.json else found.hits:

@@ -41,15 +41,19 @@ def display_host(url: str) -> str:
 class FetchError(Exception):
     """A failed fetch. `detail` is a clause without a full stop.
 
-    `remedy` is what to do, in whole sentences, if a retry cannot succeed.
+    `remedy` is what to do, in whole sentences, if a retry cannot succeed. `retry_after` is the pause in seconds that
+    the host requested.
     """
 
-    def __init__(self, reason: Reason, url: str, detail: str, remedy: str = "") -> None:
+    def __init__(
+        self, reason: Reason, url: str, detail: str, remedy: str = "", *, retry_after: float | None = None
+    ) -> None:
         super().__init__(reason, display_url(url), detail)
         self.reason: Reason = reason
         self.url = url
         self.detail = detail
         self.remedy = remedy
+        self.retry_after = retry_after
 
     def __str__(self) -> str:
         return f"{display_url(self.url)}: {self.detail}"

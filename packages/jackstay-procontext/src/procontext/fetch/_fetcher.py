@@ -7,7 +7,10 @@ proxy resolves the host. One deadline covers all hops. Concurrent fetches of one
 
 import asyncio
 import base64
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -25,6 +28,10 @@ from procontext.fetch._urls import Target, parse_url, resolve_redirect
 MAX_HOPS = 3
 REDIRECTS = (301, 302, 303, 307, 308)
 ABSENT = (404, 410)
+
+# Connections to one host, and in all. Further fetches wait; that time is not part of their deadline.
+MAX_CONNECTIONS_PER_HOST = 6
+MAX_CONNECTIONS = 64
 
 # One unreachable address must not use up the time for the others.
 CONNECT_SECONDS = 8.0
@@ -71,6 +78,10 @@ class Fetcher:
         self._private = {_host_and_port(host) for host in settings.allowed_private_hosts}
         self._proxy = None if settings.proxy is None else _Proxy.read(settings.proxy)
         self._in_flight: SingleFlight[tuple[str, str, str], Fetched] = SingleFlight()
+        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._host_slots: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(MAX_CONNECTIONS_PER_HOST)
+        )
 
     def __repr__(self) -> str:
         return f"<Fetcher in_flight={len(self._in_flight)} offline={self._settings.offline}>"
@@ -101,7 +112,11 @@ class Fetcher:
 
     async def _fetch_in_time(self, target: Target, etag: str, last_modified: str) -> Fetched:
         try:
-            async with asyncio.timeout(self._settings.timeout_seconds):
+            async with (
+                self._host_slots[target.host],
+                self._slots,
+                asyncio.timeout(self._settings.timeout_seconds),
+            ):
                 return await self._fetch(target, etag, last_modified)
         except TimeoutError as error:
             seconds = f"{self._settings.timeout_seconds:g}"
@@ -258,6 +273,10 @@ def _validators(etag: str, last_modified: str) -> Headers:
 def _fetched(requested: Target, target: Target, response: Response, *, is_conditional: bool) -> Fetched:
     if response.status in ABSENT:
         raise FetchError("not_found", target.url, f"HTTP {response.status}")
+    if response.status in (429, 503):
+        retry_after = _seconds(response.headers.get("retry-after", ""))
+        detail = f"the host responded with HTTP {response.status}"
+        raise FetchError("failed", target.url, detail, retry_after=retry_after)
     if response.status != 200 and not (response.status == 304 and is_conditional):
         raise FetchError("failed", target.url, f"the host responded with HTTP {response.status}")
     return Fetched(
@@ -269,6 +288,17 @@ def _fetched(requested: Target, target: Target, response: Response, *, is_condit
         last_modified=response.headers.get("last-modified", ""),
         is_unchanged=response.status == 304,
     )
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Return the pause that a Retry-After header requests (RFC 9110, 10.2.3)."""
+    if retry_after.isdecimal() and len(retry_after) < 10:
+        return float(retry_after)
+    try:
+        at = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return None
+    return max(0.0, (at - datetime.now(at.tzinfo)).total_seconds())
 
 
 def _refused(target: Target, address: str) -> FetchError:

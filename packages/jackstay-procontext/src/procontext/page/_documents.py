@@ -5,6 +5,7 @@ waits. Only a document that is not cached waits for the network. A `FetchError` 
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable
@@ -32,7 +33,7 @@ from procontext.fetch import (
     parse_url,
 )
 from procontext.interfaces import Libraries, Progress
-from procontext.models import Hit, IndexSource, IndexText, Library, Page
+from procontext.models import Coverage, FetchReport, Hit, IndexSource, IndexText, Library, Page
 from procontext.page._conversion import (
     ConvertedPage,
     convert_fetched,
@@ -47,12 +48,13 @@ from procontext.page._folders import (
     file_version,
     folder_address,
     folder_index,
+    folder_versions,
     read_folder_page,
     split_address,
 )
-from procontext.page._indexes import links_of
 from procontext.page._limits import PageTooLargeError, check_lines
 from procontext.page._lru_cache import CachedPage, LruCache
+from procontext.page._prefetch import WAIT_SECONDS, Prefetcher
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -62,16 +64,8 @@ RETRY_SECONDS: Final = 60.0
 # Documents are removed when they are expired and unconfirmed for this long. Long enough for offline use.
 KEEP_SECONDS: Final = 30 * 24 * 3600.0
 CLEAN_SECONDS: Final = 6 * 3600.0
-# Concurrent requests while prefetching: polite to one host, and enough to hide its latency.
-MAX_PREFETCH_REQUESTS: Final = 6
-MAX_PREFETCHED: Final = 5_000
 # Pages that are converted concurrently.
 MAX_CONVERSIONS: Final = 2
-# Files that an index may link and that are not text.
-_UNREADABLE: Final = (
-    *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".ico", ".webp", ".pdf", ".zip", ".gz", ".whl", ".mp4"),
-    *(".woff2", ".css", ".js"),
-)
 
 _PAGE_CODES: Final[dict[str, Code]] = {
     "not_allowed": "URL_NOT_ALLOWED",
@@ -117,6 +111,8 @@ class LibraryDocuments:
         self._joined: set[tuple[str, str]] = set()
         self._sites: tuple[int, Sites] | None = None
         self._cleaning: asyncio.Task[None] | None = None
+        pages = 0 if config.fetcher.offline else config.fetcher.background_pages
+        self._prefetcher = Prefetcher(self, cache, self._fetcher.fetch, clock, background_pages=pages)
         # The conversion of a page may need some hundred megabytes.
         self._converting = asyncio.Semaphore(MAX_CONVERSIONS)
 
@@ -144,6 +140,7 @@ class LibraryDocuments:
         if self._cleaning is not None:
             self._cleaning.cancel()
             await asyncio.gather(self._cleaning, return_exceptions=True)
+        await self._prefetcher.close()
         await self._page_loads.close()
         await self._index_loads.close()
         await self._fetcher.close()
@@ -155,8 +152,8 @@ class LibraryDocuments:
 
     # --- tables of contents -------------------------------------------------------------------------------------------
 
-    async def index(self, library: Library) -> IndexText:
-        """Return the table of contents of a library.
+    async def index(self, library: Library, *, is_fresh: bool = False) -> IndexText:
+        """Return the table of contents of a library. With `is_fresh`, a stale one is fetched again first.
 
         Raises: ProContextError: LLMS_TXT_NOT_FOUND, LLMS_TXT_FETCH_FAILED, TOO_MANY_REDIRECTS.
         """
@@ -166,9 +163,10 @@ class LibraryDocuments:
         key = f"index {library.id} {address}"
         # A folder is read each time, because its files may be edited at any time.
         cached = None if library.path else await self._cache.get(key)
-        if cached is None:
+        must_fetch = is_fresh and not self._config.fetcher.offline
+        if cached is None or (must_fetch and self._is_stale(cached.checked_at)):
             try:
-                found = await self._index_loads.join(key, lambda: self._find(key, library, None))
+                found = await self._index_loads.join(key, lambda: self._find(key, library, cached))
             except FetchError as error:
                 code = _INDEX_CODES[error.reason]
                 raise failure(code, library.id, error.detail, remedy=error.remedy) from error
@@ -375,43 +373,45 @@ class LibraryDocuments:
         """Return the stored sections of a library that match a query, best first. Never fetches."""
         return await self._cache.search(library_id, query, limit)
 
-    async def count_pages(self, library_id: str) -> int:
-        """Return the number of stored pages of a library, which a search covers."""
-        return await self._cache.count_pages(library_id)
+    async def cover(self, library: Library, wait_seconds: float | None = None) -> Coverage:
+        """Fetch the missing pages of a library in the background, wait a moment, and return what a search covers."""
+        return await self._prefetcher.cover(library, WAIT_SECONDS if wait_seconds is None else wait_seconds)
 
-    async def prefetch(self, library: Library, progress: Progress | None = None) -> int:
-        """Fetch and store the index and every page that it links. Return the number of stored pages.
+    async def prefetch(self, library: Library, progress: Progress | None = None) -> FetchReport:
+        """Fetch and store the index and every page that it links and that is missing or stale.
 
         Raises: ProContextError, as `index` does. A page that fails or cannot be stored is skipped and logged.
         """
-        index = await self.index(library)
-        links = await asyncio.to_thread(lambda: list(links_of(index.text, index.url)))
-        urls = [url for url in links if not url.partition("?")[0].lower().endswith(_UNREADABLE)]
-        urls = urls[:MAX_PREFETCHED]
-        done = stored = 0
-        if progress is not None:
-            progress(0, len(urls), "")
-        slots = asyncio.Semaphore(MAX_PREFETCH_REQUESTS)
+        return await self._prefetcher.fetch_library(library, progress)
 
-        async def fetch(url: str) -> None:
-            nonlocal done, stored
-            async with slots:
-                try:
-                    await self.page(url, library)
-                    if await self._cache.contains(parse_url(url).url):
-                        stored += 1
-                    else:
-                        _log.warning("%s was fetched, but could not be stored in the cache", url)
-                except ProContextError as error:
-                    _log.warning("%s was not prefetched: %s", url, error.message)
-                done += 1
-                if progress is not None:
-                    progress(done, len(urls), url)
+    async def fetch_page(self, url: str, library: Library) -> None:
+        """Fetch a page that is not stored or stale.
 
-        async with asyncio.TaskGroup() as group:
-            for url in urls:
-                group.create_task(fetch(url))
-        return stored
+        Raises: FetchError, Cancelled.
+        """
+        target = parse_url(url)
+        if target.host == FOLDER_HOST:
+            await self._folder_page(url, target)
+            return
+        access = await self._access(target, is_requested=True)
+        if not access.is_allowed:
+            raise FetchError("not_allowed", url, access.reason)
+        cached, _ = await self._page(target, library)
+        if self._is_stale(cached.checked_at) and not self._config.fetcher.offline:
+            ids = await self._owners(target, library)
+            await self._page_loads.join(target.url, lambda: self._load(target, ids, cached))
+
+    async def folder_files(self, library: Library) -> dict[str, str]:
+        """Return the URL of each file of a local folder, with a string that changes when the file changes."""
+        return await asyncio.to_thread(folder_versions, Path(library.path or ""), library.id)
+
+    async def store_markdown(self, url: str, text: str, library: Library) -> None:
+        """Store a page whose Markdown is known. A page that exceeds the limits is not stored."""
+        target = parse_url(url)
+        with contextlib.suppress(PageTooLargeError):
+            async with self._converting:
+                converted = await asyncio.to_thread(convert_markdown, target.url, text)
+            await self._store(converted, await self._owners(target, library), "", "")
 
     # --- access -------------------------------------------------------------------------------------------------------
 

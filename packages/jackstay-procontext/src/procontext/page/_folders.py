@@ -4,6 +4,7 @@ Pages have URLs such as `https://folder.procontext.invalid/LIBRARY/guide/start.m
 Links that lead out of the folder are not followed. The functions block; call them in a thread.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -84,6 +85,16 @@ def file_version(file: Path) -> str:
     return f"{status.st_mtime_ns}-{status.st_size}"
 
 
+def folder_versions(root: Path, library_id: str) -> dict[str, str]:
+    """Return the URL and the version of each file."""
+    base = folder_address(library_id)
+    found: dict[str, str] = {}
+    for relative in files_in(root):
+        with contextlib.suppress(OSError):  # removed in the meantime
+            found[urljoin(base, quote(relative))] = file_version(root / relative)
+    return found
+
+
 def read_folder_page(file: Path, url: str, max_bytes: int) -> FolderPage:
     """Read a file and convert it to Markdown.
 
@@ -144,6 +155,7 @@ __all__ = [
     "files_in",
     "folder_address",
     "folder_index",
+    "folder_versions",
     "read_folder_page",
     "split_address",
 ]

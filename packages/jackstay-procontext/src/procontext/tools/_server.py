@@ -89,11 +89,11 @@ def make_server(tools: Tools, count: Count | None = None) -> Server:
         arguments = read_arguments(SearchArguments, given)
         return await tools.search_docs(arguments.library_id, arguments.query, arguments.limit)
 
-    # resolve_library and search_docs use local data only; the others may send requests to documentation sites.
+    # resolve_library uses local data only; the others may send requests to documentation sites.
     _add(server, RESOLVE_LIBRARY, resolve, count, open_world=False)
     _add(server, GET_LIBRARY_DOCS, index, count, open_world=True)
     _add(server, READ_PAGE, page, count, open_world=True)
-    _add(server, SEARCH_DOCS, search, count, open_world=False)
+    _add(server, SEARCH_DOCS, search, count, open_world=True)
 
     @server.resource(session.URI, name=session.NAME, description=session.DESCRIPTION, mime_type="application/json")
     def session_libraries(context: Context) -> str:

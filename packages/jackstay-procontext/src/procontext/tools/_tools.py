@@ -6,18 +6,21 @@ Every failure is a `ProContextError`. Fetched text is returned unchanged, in a m
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
 
 from procontext.errors import failure
 from procontext.interfaces import Documents
-from procontext.models import Hit, IndexSource, Library, Match, Page, Window
+from procontext.models import Coverage, Hit, IndexSource, Library, Match, Page, Window
 from procontext.page import fitting_part, section, text_lines, window
 from procontext.registry import Registry
 
 # Opens the documents on first use, on the event loop of the server.
+# What a search covers: all pages, those fetched so far, some pages, or none.
+SearchState: TypeAlias = Literal["complete", "fetching", "partial", "nothing_stored"]
+
 OpenDocuments: TypeAlias = Callable[[], Awaitable[Documents]]
 
 # With more headings, a window is computed on a thread: it takes milliseconds, and seconds on a hostile page.
@@ -85,6 +88,10 @@ class Hits(msgspec.Struct, frozen=True):
 
     library_id: str
     hits: tuple[SearchHit, ...]
+    pages_searched: int
+    pages_total: int | None
+    state: SearchState
+    next_step: str
 
 
 class Tools:
@@ -112,6 +119,8 @@ class Tools:
         library = await self._library(library_id)
         documents = await self._documents()
         index = await documents.index(library)
+        if library.path is None:
+            await documents.cover(library, 0.0)  # the next call may be a search
         lines = list(text_lines(index.text))
         if filter is not None:
             lines = _filtered(lines, filter)
@@ -165,14 +174,16 @@ class Tools:
         )
 
     async def search_docs(self, library_id: str, query: str, limit: int = 5) -> Hits:
-        """Return the stored sections of a library that match a query.
+        """Return the sections of a library that match a query. Its pages are fetched in the background if necessary.
 
         Raises: LIBRARY_NOT_FOUND.
         """
         library = await self._library(library_id)
         documents = await self._documents()
-        found = await documents.search(library.id, query, limit)
-        return Hits(library.id, _within_budget(found, self._budget))
+        coverage = await documents.cover(library)
+        hits = _within_budget(await documents.search(library.id, query, limit), self._budget)
+        state = search_state(coverage)
+        return Hits(library.id, hits, coverage.pages, coverage.total, state, next_step(coverage, state, bool(hits)))
 
     async def _library(self, library_id: str) -> Library:
         await self._registry.ready()
@@ -206,6 +217,32 @@ class Tools:
         found = window(page, start, min(limit, part), self._budget, has_map=False)
         is_last = found.next_offset is None or found.next_offset >= end
         return msgspec.structs.replace(found, next_offset=None) if is_last else found
+
+
+def search_state(coverage: Coverage) -> SearchState:
+    """Return what a search covered."""
+    if coverage.is_fetching:
+        return "fetching"
+    if not coverage.pages:
+        return "nothing_stored"
+    is_complete = coverage.total is not None and coverage.pages >= coverage.total
+    return "complete" if is_complete else "partial"
+
+
+def next_step(coverage: Coverage, state: SearchState, has_hits: bool) -> str:
+    """Return what the agent can do next."""
+    if state == "nothing_stored":
+        problem = f" {coverage.problem}" if coverage.problem else ""
+        return f"No page of this library is stored, so nothing was searched.{problem} Call get_library_docs."
+    if has_hits:
+        return "Pass the url of a hit to read_page as it is."
+    if state == "fetching":
+        return "No match in the pages fetched so far. Search again in a few seconds: the others are being fetched."
+    if state == "partial":
+        return (
+            "No match in the stored pages. Try other words, or find another page with get_library_docs and its filter."
+        )
+    return "No page has these words. Try other words, as the documentation would use them."
 
 
 def _fitting(lines: Sequence[str], first: int, last: int, budget: int) -> int:
@@ -247,4 +284,4 @@ def _within_budget(hits: Sequence[Hit], budget: int) -> tuple[SearchHit, ...]:
     return tuple(results)
 
 
-__all__ = ["Hits", "LibraryDocs", "Matches", "OpenDocuments", "PageWindow", "SearchHit", "Tools"]
+__all__ = ["Hits", "LibraryDocs", "Matches", "OpenDocuments", "PageWindow", "SearchHit", "SearchState", "Tools"]

@@ -1,0 +1,276 @@
+"""Fetching all pages of a library: in the background for a search, or in the foreground for `procontext fetch`.
+
+Polite: pages that robots.txt excludes are left out, `Retry-After` is respected, `llms-full.txt` replaces many requests
+by one, and the fetcher limits the connections to a host. A background fetch has a limit on its pages.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final, Protocol
+from urllib.parse import urljoin, urlsplit
+from urllib.robotparser import RobotFileParser
+
+import msgspec
+
+from procontext.cache import Cache
+from procontext.errors import ProContextError
+from procontext.fetch import Cancelled, Fetched, FetchError, SingleFlight, decode, is_text, parse_url
+from procontext.interfaces import Progress
+from procontext.models import Coverage, FetchReport, IndexText, Library
+from procontext.page._html import is_html
+from procontext.page._indexes import links_of
+
+_log = logging.getLogger(__name__)
+
+# Pages that are fetched for one library.
+MAX_PAGES: Final = 5_000
+# Concurrent requests for one library; the fetcher limits those to one host.
+MAX_REQUESTS: Final = 6
+# Libraries that are fetched in the background at the same time.
+MAX_LIBRARIES: Final = 3
+# How long the first search of a library waits for its pages.
+WAIT_SECONDS: Final = 8.0
+# The time after which missing pages are tried again.
+RETRY_SECONDS: Final = 600.0
+# The longest pause that a host can request with Retry-After, and how often a page is tried.
+MAX_PAUSE_SECONDS: Final = 60.0
+MAX_ATTEMPTS: Final = 3
+# Files that an index may link and that are not text.
+_UNREADABLE: Final = (
+    *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".ico", ".webp", ".pdf", ".zip", ".gz", ".whl", ".mp4"),
+    *(".woff2", ".css", ".js"),
+)
+# The beginning of a page in an llms-full.txt: a title, and the line with its URL.
+_FULL_PAGE = re.compile(r"^# [^\n]+\n+(?:Source|URL): *(https?://\S+)[^\n]*\n", re.MULTILINE)
+
+
+class Pages(Protocol):
+    """What this module needs of the documents."""
+
+    async def index(self, library: Library, *, is_fresh: bool = False) -> IndexText:
+        """Return the table of contents; with `is_fresh`, a stale one is fetched again first."""
+
+    async def fetch_page(self, url: str, library: Library) -> None:
+        """Fetch a page that is not stored or stale. Raises: FetchError, Cancelled."""
+
+    async def folder_files(self, library: Library) -> dict[str, str]:
+        """Return the URL of each file of a local folder, with a string that changes when the file changes."""
+
+    async def store_markdown(self, url: str, text: str, library: Library) -> None:
+        """Store a page whose Markdown is known."""
+
+
+class _State(msgspec.Struct):
+    """What is known about the pages of a library."""
+
+    total: int | None = None
+    problem: str = ""
+    finished_at: float | None = None
+
+
+class Prefetcher:
+    """Fetches the pages of libraries. `fetch` gets a document, `sleep` waits; tests replace `sleep`.
+
+    `background_pages` is the maximum for one library in the background; with 0, nothing is fetched there.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        cache: Cache,
+        fetch: Callable[[str], Awaitable[Fetched]],
+        clock: Callable[[], float],
+        *,
+        background_pages: int,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._pages = pages
+        self._cache = cache
+        self._fetch = fetch
+        self._clock = clock
+        self._background_pages = background_pages
+        self._sleep = sleep
+        self._running: SingleFlight[str, None] = SingleFlight()
+        self._states: dict[str, _State] = {}
+        self._libraries = asyncio.Semaphore(MAX_LIBRARIES)
+        self._files: dict[str, str] = {}
+        self._robots: dict[str, RobotFileParser | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    async def close(self) -> None:
+        """Stop background fetches. Stored pages are kept."""
+        await self._running.close()
+
+    # --- for a search -------------------------------------------------------------------------------------------------
+
+    async def cover(self, library: Library, wait_seconds: float = WAIT_SECONDS) -> Coverage:
+        """Fetch the missing pages of a library in the background, wait a moment, and return what a search covers.
+
+        A folder is indexed completely, because its files are at hand.
+        """
+        state = self._states.setdefault(library.id, _State())
+        if library.path is not None:
+            await asyncio.wait([self._running.start(library.id, lambda: self._index_folder(library, state))])
+        elif self._background_pages and self._is_due(state):
+            task = self._running.start(library.id, lambda: self._run(library, state, self._background_pages))
+            if wait_seconds:
+                await asyncio.wait([task], timeout=wait_seconds)
+        pages = await self._cache.count_pages(library.id)
+        total = state.total or await self._cache.count_links(library.id)
+        return Coverage(
+            pages=pages,
+            total=max(total, pages) or None,
+            is_fetching=library.id in self._running,
+            problem=state.problem,
+        )
+
+    def _is_due(self, state: _State) -> bool:
+        return state.finished_at is None or self._clock() - state.finished_at >= RETRY_SECONDS
+
+    async def _run(self, library: Library, state: _State, limit: int) -> None:
+        async with self._libraries:
+            try:
+                index = await self._pages.index(library)
+                urls = await asyncio.to_thread(readable_links, index)
+                state.total, state.problem = len(urls), ""
+                known = await self._cache.stored(urls)
+                missing = [url for url in urls if url not in known]
+                if missing and index.source == "llms.txt":
+                    missing = await self._fetch_full(library, index, missing)
+                await self._fetch_all(library, missing[:limit], None)
+            except ProContextError as error:
+                state.problem = error.message
+            finally:
+                state.finished_at = self._clock()
+
+    async def _index_folder(self, library: Library, state: _State) -> None:
+        """Store the files that have changed since the last search."""
+        files = await self._pages.folder_files(library)
+        state.total = len(files)
+        changed = [url for url, version in files.items() if self._files.get(url) != version]
+        await self._fetch_all(library, changed[:MAX_PAGES], None)
+        self._files.update((url, files[url]) for url in changed)
+
+    async def _fetch_full(self, library: Library, index: IndexText, missing: Sequence[str]) -> list[str]:
+        """Store the pages of the site's llms-full.txt, and return those that are still missing."""
+        url = urljoin(index.url, "llms-full.txt")
+        try:
+            fetched = await self._fetch(url)
+        except (FetchError, Cancelled):
+            return list(missing)
+        if not is_text(fetched.content_type, fetched.body):
+            return list(missing)
+        text = decode(fetched.body, fetched.content_type)
+        if is_html(text):
+            return list(missing)
+        # Only pages that the table of contents links: a file must not replace pages of other sites.
+        by_address = {_without_suffix(url): url for url in missing}
+        found: set[str] = set()
+        for source, content in pages_of_full_text(text):
+            page = by_address.get(_without_suffix(source))
+            if page is not None and page not in found:
+                found.add(page)
+                await self._pages.store_markdown(page, content, library)
+        return [page for page in missing if page not in found]
+
+    # --- for a command ------------------------------------------------------------------------------------------------
+
+    async def fetch_library(self, library: Library, progress: Progress | None) -> FetchReport:
+        """Fetch the table of contents and every page that is missing or stale. Return what is stored.
+
+        Raises: ProContextError, as `index` does. A page that fails or cannot be stored is left out and logged.
+        """
+        index = await self._pages.index(library, is_fresh=True)
+        urls = await asyncio.to_thread(readable_links, index)
+        report = await self._fetch_all(library, urls[:MAX_PAGES], progress)
+        return msgspec.structs.replace(report, total=len(urls), beyond_limit=max(0, len(urls) - MAX_PAGES))
+
+    async def _fetch_all(self, library: Library, urls: Sequence[str], progress: Progress | None) -> FetchReport:
+        slots = asyncio.Semaphore(MAX_REQUESTS)
+        done = stored = excluded = 0
+        if progress is not None:
+            progress(0, len(urls), "")
+
+        async def fetch(url: str) -> None:
+            nonlocal done, stored, excluded
+            async with slots:
+                try:
+                    if library.path is None and not await self._is_allowed(url):
+                        excluded += 1
+                        _log.info("%s was not fetched: robots.txt excludes it", url)
+                    else:
+                        await self._fetch_patiently(url, library)
+                        if await self._cache.contains(parse_url(url).url):
+                            stored += 1
+                        else:
+                            _log.warning("%s was fetched, but could not be stored in the cache", url)
+                except FetchError as error:
+                    _log.warning("%s was not prefetched: %s", url, error.detail)
+                except Cancelled:
+                    pass
+                done += 1
+                if progress is not None:
+                    progress(done, len(urls), url)
+
+        async with asyncio.TaskGroup() as group:
+            for url in urls:
+                group.create_task(fetch(url))
+        return FetchReport(stored=stored, total=len(urls), excluded=excluded)
+
+    async def _fetch_patiently(self, url: str, library: Library) -> None:
+        for attempt in range(MAX_ATTEMPTS):
+            try:
+                await self._pages.fetch_page(url, library)
+                break
+            except FetchError as error:
+                is_last = attempt == MAX_ATTEMPTS - 1
+                if error.retry_after is None or error.retry_after > MAX_PAUSE_SECONDS or is_last:
+                    raise
+                await self._sleep(error.retry_after)
+
+    async def _is_allowed(self, url: str) -> bool:
+        """Return whether robots.txt (RFC 9309) of the host allows a page."""
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        if origin not in self._robots:
+            self._robots[origin] = await self._read_robots(f"{origin}/robots.txt")
+        rules = self._robots[origin]
+        return rules is None or rules.can_fetch("procontext", url)
+
+    async def _read_robots(self, url: str) -> RobotFileParser | None:
+        try:
+            fetched = await self._fetch(url)
+        except (FetchError, Cancelled):
+            return None
+        text = decode(fetched.body, fetched.content_type)
+        if is_html(text):
+            return None  # some sites respond to every URL with their front page
+        rules = RobotFileParser()
+        rules.parse(text.splitlines())
+        return rules
+
+
+def readable_links(index: IndexText) -> list[str]:
+    """Return the pages that a table of contents links."""
+    links = links_of(index.text, index.url)
+    return [url for url in links if not url.partition("?")[0].lower().endswith(_UNREADABLE)]
+
+
+def pages_of_full_text(text: str) -> Iterator[tuple[str, str]]:
+    """Return the URL and the Markdown of each page in an llms-full.txt that names its sources."""
+    starts = list(_FULL_PAGE.finditer(text))
+    ends = [*(start.start() for start in starts[1:]), len(text)]
+    for start, end in zip(starts, ends, strict=False):  # without a page there is still one end
+        title = start[0].partition("\n")[0]
+        yield start[1], f"{title}\n\n{text[start.end() : end].strip()}\n"
+
+
+def _without_suffix(url: str) -> str:
+    return url.partition("#")[0].removesuffix("/").removesuffix(".md").removesuffix(".html").removesuffix("/index")
+
+
+__all__ = ["MAX_PAGES", "WAIT_SECONDS", "Pages", "Prefetcher", "pages_of_full_text", "readable_links"]
