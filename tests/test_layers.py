@@ -102,7 +102,20 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "redis": ("msgspec", "redis"),
     "oauth": ("joserfc", "msgspec"),
     "models": ("msgspec",),
-    "agents": ("agents", "langchain_core", "mcp", "msgspec", "pydantic", "pydantic_ai", "pydantic_core"),
+    "agents": (
+        "PIL",
+        "agents",
+        "google",
+        "langchain_core",
+        "llama_index",
+        "mcp",
+        "msgspec",
+        "pydantic",
+        "pydantic_ai",
+        "pydantic_core",
+        "smolagents",
+        "strands",
+    ),
     "proxy": ("msgspec",),
     "inspector": ("msgspec",),
     "cli": ("msgspec",),
@@ -155,7 +168,15 @@ TESTED_ELSEWHERE = {
     # Frameworks that are not installed for development.
     **{
         f"jackstay/agents/_{framework}.py": f"tests/interop/agents/check_{framework}.py"
-        for framework in ("langchain", "openai_agents", "pydantic_ai")
+        for framework in (
+            "adk",
+            "langchain",
+            "llama_index",
+            "openai_agents",
+            "pydantic_ai",
+            "smolagents",
+            "strands",
+        )
     },
     # The half of a connection that is independent of the transport.
     "jackstay/server/_driver.py": "packages/jackstay/tests/server/test_connection.py",

@@ -85,10 +85,12 @@ PEERS = (
     Peer("figma", "npm", ("@figma/rest-api-spec@0.43.0",), "documents"),
     Peer("oas-examples", "npm", ("@readme/oas-examples@8.2.2",), "documents"),
     # Agent frameworks: one environment for all that can share one. Their own MCP adapters need different SDKs.
-    Peer("agents-sdk2", "PyPI", ("openai-agents==0.24.0", "pydantic-ai-slim[mcp]==2.66.0", "mcp==2.3.0", "msgspec",
+    Peer("agents-sdk2", "PyPI", ("openai-agents==0.24.0", "pydantic-ai-slim[mcp]==2.66.0", "google-adk==2.13.0",
+                                 "llama-index-core==0.14.25", "llama-index-tools-mcp==0.6.0", "mcp==2.3.0", "msgspec",
                                  "pytest", "coverage"), "framework"),
     Peer("agents-sdk1", "PyPI", ("langchain==1.4.7", "langgraph==1.2.20", "langchain-mcp-adapters==0.3.2",
-                                 "mcp==1.30.0", "msgspec", "pytest", "coverage"), "framework"),
+                                 "smolagents[mcp]==1.26.0", "strands-agents==1.62.0", "mcp==1.30.0", "msgspec",
+                                 "pytest", "coverage"), "framework"),
     # Late releases whose newest revision is the named one. Only their models are used.
     Peer("models-2024-11-05", "PyPI", ("mcp==1.6.0",), "models"),
     Peer("models-2025-03-26", "PyPI", ("mcp==1.9.4",), "models"),

@@ -15,8 +15,8 @@ from scripted.places import PYTHONPATH
 CHECKS = Path(__file__).parent / "agents"
 # environment -> its frameworks, by the names of their adapters
 FRAMEWORKS = {
-    "agents-sdk2": ("openai_agents", "pydantic_ai"),
-    "agents-sdk1": ("langchain",),
+    "agents-sdk2": ("adk", "llama_index", "openai_agents", "pydantic_ai"),
+    "agents-sdk1": ("langchain", "smolagents", "strands"),
 }
 GUARD = 400.0
 MIN_COVERAGE = 95

@@ -65,10 +65,10 @@ def weather() -> Any:
     return stdio(sys.executable, ROOT / "examples" / "weather.py", env={"PYTHONPATH": os.environ["PYTHONPATH"]})
 
 
-def own_command() -> dict[str, Any]:
-    """Return the workshop as most configurations of other adapters have it."""
+def own_command(*tools: str) -> dict[str, Any]:
+    """Return the workshop, with these tools or all, as most configurations of other adapters have it."""
     environment = {"PYTHONPATH": os.environ["PYTHONPATH"], "PATH": os.environ["PATH"]}
-    return {"command": sys.executable, "args": [str(PROGRAM)], "env": environment}
+    return {"command": sys.executable, "args": [str(PROGRAM), *tools], "env": environment}
 
 
 # One turn of the scripted model: a tool call, or the final answer.

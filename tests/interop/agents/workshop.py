@@ -66,5 +66,13 @@ class Workshop:
             return "never"
 
 
+def main(*names: str) -> int:
+    """Serve the tools with these names, or all."""
+    server = Workshop().server
+    for name in {"add", "fail", "draw", "work", "wait", "crash"} - {*names} if names else ():
+        server.remove_tool(name)
+    return server.run()
+
+
 if __name__ == "__main__":
-    sys.exit(Workshop().server.run())
+    sys.exit(main(*sys.argv[1:]))

@@ -9,7 +9,8 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._frameworks": "langchain_tools openai_agents_server pydantic_ai_toolset",
+        "._frameworks": "adk_toolset langchain_tools llama_index_tools openai_agents_server pydantic_ai_toolset"
+        " smolagents_tools strands_tools",
         "._source": "AgentTool CallEvent Source ToolSource",
         "._tool_list": "ToolList",
     },

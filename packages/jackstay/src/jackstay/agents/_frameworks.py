@@ -10,9 +10,13 @@ from jackstay.extras import install_command
 from jackstay.protocol.client import ClientKeywords
 
 if TYPE_CHECKING:
+    from jackstay.agents._adk import AdkToolset
     from jackstay.agents._langchain import LangChainTool
+    from jackstay.agents._llama_index import LlamaIndexTool
     from jackstay.agents._openai_agents import OpenAIAgentsServer
     from jackstay.agents._pydantic_ai import PydanticAIToolset
+    from jackstay.agents._smolagents import SmolagentsTool
+    from jackstay.agents._strands import StrandsTools
 
 
 def langchain_tools(
@@ -55,6 +59,62 @@ def pydantic_ai_toolset(source: Source, *, only: Only = None, **options: Unpack[
     """
     toolset: PydanticAIToolset = _adapter("pydantic_ai").PydanticAIToolset(source, only, options)
     return toolset
+
+
+def adk_toolset(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "AdkToolset":
+    """Return a toolset for Google's Agent Development Kit: `Agent(tools=[adk_toolset(URL)])`.
+
+    It is opened by the first run, and closed by `await runner.close()` or at the end of the program. Images are parts
+    of the function response, structured output is the response. A failed call is a response with `error`.
+
+    Raises: UsageError for an invalid source, an unknown option or a bad value, and if the kit is not installed.
+    """
+    toolset: AdkToolset = _adapter("adk").AdkToolset(ToolSource(source, only, **options))
+    return toolset
+
+
+def llama_index_tools(
+    source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]
+) -> "ToolList[LlamaIndexTool]":
+    """Return LlamaIndex tools: `async with llama_index_tools(URL) as tools:`, or with a plain `with`.
+
+    Either way the tools have both forms, `acall()` and `call()`. Images are blocks of the output; structured output is
+    its `raw_output`. A failed call is an output with `is_error`. Progress and log messages are events of the
+    instrumentation, `McpProgressEvent` and `McpLogEvent`.
+
+    Raises: UsageError for an invalid source, an unknown option or a bad value, and if LlamaIndex is not installed.
+    """
+    adapter = _adapter("llama_index")
+    tools = ToolSource(source, only, **options)
+    return ToolList(tools, lambda tool: adapter.LlamaIndexTool(tools, tool))
+
+
+def smolagents_tools(
+    source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]
+) -> "ToolList[SmolagentsTool]":
+    """Return smolagents tools: `with smolagents_tools(URL) as tools:`.
+
+    A tool returns its structured output, its text, or its image as a PIL image. A failed call returns its error
+    as text, after `Error:`. A name that is not valid in Python is changed.
+
+    Raises: UsageError for an invalid source, an unknown option or a bad value, and if smolagents is not installed.
+    """
+    adapter = _adapter("smolagents")
+    tools = ToolSource(source, only, **options)
+    return ToolList(tools, lambda tool: adapter.SmolagentsTool(tools, tool))
+
+
+def strands_tools(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "StrandsTools":
+    """Return a tool provider for Strands Agents: `Agent(tools=[strands_tools(URL)])`.
+
+    It is open while an agent uses it. Images and structured output are part of the tool result. A failed call is a
+    result with the status `error`. Progress and log messages are events of the agent's stream, `mcp_progress` and
+    `mcp_log`.
+
+    Raises: UsageError for an invalid source, an unknown option or a bad value, and if Strands is not installed.
+    """
+    tools: StrandsTools = _adapter("strands").StrandsTools(ToolSource(source, only, **options))
+    return tools
 
 
 def _adapter(framework: str) -> Any:
