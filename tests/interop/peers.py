@@ -68,6 +68,10 @@ PEERS = (
                                   "pytest-asyncio==1.4.1.post1", "joserfc", "jsonschema", "msgspec", "httptools",
                                   "uvicorn"), "suite",
          sdist="apcore_mcp==0.23.3", sdist_sha256="f3f8bc641b323a9f5792f3f1fd6892479df304aa6cf2d7d033bf939a3f0efc02"),
+    # Projects that build on apcore-mcp. Our bridge is first on the path, so it is the one that they import.
+    Peer("apcore_projects", "PyPI", ("flask-apcore==0.4.0", "django-apcore==0.5.0", "fastapi-apcore==0.4.0",
+                                     "apflow==0.24.0", "apcore==0.32.2", "greenlet", "joserfc", "jsonschema", "msgspec",
+                                     "httptools", "uvicorn"), "bridge"),
     Peer("everything", "npm", ("@modelcontextprotocol/server-everything@2026.8.31",), "server",
          "node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
     Peer("filesystem", "npm", ("@modelcontextprotocol/server-filesystem@2026.8.31",), "server",

@@ -135,15 +135,12 @@ def test_undescribable_module_is_skipped(
 ) -> None:
     registry.register("bad.broken", kinds.Plain(lambda i, c: {}, input_schema=Broken))
     registry.register("bad.text", kinds.Plain(lambda i, c: {}, input_schema={"type": "string"}))
-    dangling = {"type": "object", "properties": {"a": {"$ref": "#/$defs/Gone"}}}
-    registry.register("bad.dangling", kinds.Plain(lambda i, c: {}, input_schema=dangling))
     catalogue = catalogue_of(registry)
     assert len(catalogue) == 4
     skipped = catalogue.skipped()
-    assert sorted(skipped) == ["bad.broken", "bad.dangling", "bad.text"]
+    assert sorted(skipped) == ["bad.broken", "bad.text"]
     assert skipped["bad.broken"] == "RuntimeError: no schema"
     assert "must have type 'object', not 'string'" in skipped["bad.text"]
-    assert "Gone" in skipped["bad.dangling"]
     assert "skipped module bad.broken" in caplog.text
 
 
@@ -284,3 +281,21 @@ class Native:
 def test_non_python_module_is_skipped(registry: Registry) -> None:
     registry.register("native.one", Native())
     assert catalogue_of(registry).skipped() == {"native.one": "RuntimeError: no schema"}
+
+
+@pytest.mark.parametrize("reference", ["#count", "https://example.test/schema#/count", "#/$defs/none"])
+def test_references_that_cannot_be_resolved_keep_the_tool(kinds: SimpleNamespace, reference: str) -> None:
+    """`$anchor`, other documents and missing definitions: the input is listed as it is, the output not at all."""
+    schema = {
+        "properties": {"n": {"$ref": reference}, "token": {"type": "string", "x-sensitive": True}},
+        "$defs": {"count": {"$anchor": "count", "type": "integer"}},
+    }
+    registry = Registry()
+    registry.register("x.odd", kinds.Plain(lambda inputs, context: {}, input_schema=schema, output_schema=schema))
+    catalogue = Catalogue(registry)
+    catalogue.refresh()
+    (entry,) = catalogue.tools()
+    assert entry.input_schema == {"type": "object", **schema}
+    assert entry.output_schema == {}
+    assert entry.redact_output({"n": 1, "token": "secret"}) == {"n": 1, "token": "***REDACTED***"}
+    assert set(entry.sensitive) == {("n",), ("token",)}

@@ -17,7 +17,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 )
 
 from apcore_mcp._version import __version__
-from apcore_mcp.containment import contain
+from apcore_mcp.containment import contain, is_executor
 from apcore_mcp.formats import make_formatter
 from apcore_mcp.options import ServeOptions
 from apcore_mcp.server.factory import MCPServerFactory
@@ -71,6 +71,7 @@ class Bridge:
         self._needs_shutdown = False
         if options.dynamic:
             self.listener.start()
+        _warn_of_open_control(self.executor, options)
         if not len(self.catalogue):
             logger.warning("No modules registered: %s serves no tools", options.name)
 
@@ -120,6 +121,20 @@ class Bridge:
         return wrap_app(self, app)
 
 
+def _warn_of_open_control(executor: Any, options: ServeOptions) -> None:
+    """Warn if every caller can change the server by `system.control.*`, and of rules of the ACL that match nothing."""
+    state = executor.governance_state()
+    if state.unprotected_control_surface:
+        gaps = {
+            "an ACL (acl= or mcp.acl)": state.acl_configured and state.builtin_acl_gate_wired,
+            "an approval handler (approval_handler=)": state.approval_handler_configured or state.policy_strict,
+        }
+        missing = " or ".join(name for name, is_there in gaps.items() if not is_there)
+        logger.warning("every caller can reload, reconfigure and toggle modules (system.control.*): add %s", missing)
+    for finding in () if options.acl is None else options.acl.validate_rules():
+        logger.warning("rule %s of the ACL protects nothing: %s", finding.rule_index, finding.condition_path)
+
+
 def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
     """Return an executor: the argument itself, or a new one for a registry; with the ACL and so on of the options.
 
@@ -129,10 +144,10 @@ def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
     handler = None if options is None else options.approval_handler
     if options is not None and handler is None and options.approval == "deny":
         handler = AlwaysDenyHandler()
-    if isinstance(given, Executor):
+    if is_executor(given):
         if strategy is not None:
             raise ValueError("strategy (mcp.pipeline) cannot replace the strategy of an Executor; pass its registry")
-        executor = given
+        executor: Any = given
         if handler is not None:
             executor.set_approval_handler(handler)
     elif isinstance(given, Registry):

@@ -20,6 +20,7 @@ from apcore_mcp.adapters.id_normalizer import MCP_LIMIT, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.redaction import OUTPUT_KEYS, redact, sensitive_paths
 from apcore_mcp.text import escape_unprintable, to_utf8
+from jackstay.models import deep_copy
 from jackstay.types import ToolAnnotations
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     descriptor: "ModuleDescriptor"
     alias: str | None = None
     model_name: str = ""
+    # The declared output schema, if it cannot be listed.
+    unlisted_output: Schema | None = None
 
     def redact(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return a copy of the arguments with the sensitive values replaced."""
@@ -60,7 +63,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     def redact_output(self, output: Mapping[str, Any]) -> dict[str, Any]:
         """Return a copy of an output with the sensitive values replaced."""
-        return redact(output, self.output_schema, OUTPUT_KEYS)
+        return redact(output, self.unlisted_output or self.output_schema, OUTPUT_KEYS)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -233,8 +236,7 @@ class Catalogue:
         descriptor = _definition(self.registry, module_id, module)
         if descriptor is None:
             raise LookupError("the registry has no definition of this module")
-        input_schema = self._schemas.convert_input_schema(descriptor, keeps_cycles=True)
-        output_schema = self._schemas.convert_output_schema(descriptor, keeps_cycles=True)
+        input_schema, output_schema = self._convert_input(descriptor), self._convert_output(descriptor)
         if input_schema.get("type") != "object":
             raise ValueError(f"the input schema must have type 'object', not {input_schema.get('type')!r}")
         # Structured content of MCP must be an object, and so are all outputs of apcore.
@@ -261,7 +263,24 @@ class Catalogue:
             descriptor=descriptor,
             alias=_alias(display),
             model_name=self.ids.normalize(module_id),
+            unlisted_output=None if output_schema else descriptor.output_schema or None,
         )
+
+    def _convert_input(self, descriptor: "ModuleDescriptor") -> Schema:
+        """Return the input schema; unchanged if it has references by `$anchor`, by `$id` or to other documents."""
+        try:
+            return self._schemas.convert_input_schema(descriptor, keeps_cycles=True)
+        except KeyError as error:
+            logger.info("the input schema of %s is listed as it is: %s", descriptor.module_id, error)
+            return {"type": "object", **deep_copy(descriptor.input_schema)}
+
+    def _convert_output(self, descriptor: "ModuleDescriptor") -> Schema:
+        """Return the output schema, or nothing if a client could not resolve its references."""
+        try:
+            return self._schemas.convert_output_schema(descriptor, keeps_cycles=True)
+        except KeyError as error:
+            logger.info("the output schema of %s is not listed: %s", descriptor.module_id, error)
+            return {}
 
 
 def check_filters(tags: Sequence[object] | None, prefix: object) -> None:

@@ -3,7 +3,8 @@
 from apcore_mcp.compat.openapi import (
     build_openapi_backend_from_config,
     openapi_backend,
+    project_module_id,
     resolve_spec_location,
 )
 
-__all__ = ["build_openapi_backend_from_config", "openapi_backend", "resolve_spec_location"]
+__all__ = ["build_openapi_backend_from_config", "openapi_backend", "project_module_id", "resolve_spec_location"]

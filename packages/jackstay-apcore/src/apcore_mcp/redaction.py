@@ -69,7 +69,10 @@ def _collect(
         found[path] = None
     reference = node.get("$ref")
     if isinstance(reference, str) and reference not in seen:
-        _collect(root, resolve_reference(root, reference), path, seen | {reference}, found)
+        try:
+            _collect(root, resolve_reference(root, reference), path, seen | {reference}, found)
+        except KeyError:
+            found[path] = None  # unknown, so it may be sensitive
     for key in ("items", "additionalProperties"):
         _collect(root, node.get(key), (*path, "*"), seen, found)
     properties = node.get("properties")

@@ -43,7 +43,12 @@ SUFFIXES: list[tuple[ModuleAnnotations | None, str]] = [
         ModuleAnnotations(idempotent=True, requires_approval=True, open_world=False),
         "\n\n[Annotations: idempotent=true, requires_approval=true, open_world=false]",
     ),
-    (ModuleAnnotations(streaming=True), ""),
+    (ModuleAnnotations(streaming=True), "\n\n[Annotations: streaming=true]"),
+    (
+        ModuleAnnotations(cacheable=True, cache_ttl=60, cache_key_fields=("a", "b"), pagination_style="offset"),
+        "\n\n[Annotations: cacheable=true, cache_ttl=60, cache_key_fields=[a,b], pagination_style=offset]",
+    ),
+    (ModuleAnnotations(extra={"mcp_cost": "high", "mcp_n": 1, "other": "x"}), "\n\ncost: high"),
 ]
 
 

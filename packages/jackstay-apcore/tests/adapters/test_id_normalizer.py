@@ -18,6 +18,13 @@ def test_dots_become_hyphens_and_back() -> None:
     assert ModuleIDNormalizer().denormalize("a-b-c") == "a.b.c"
 
 
+def test_try_denormalize() -> None:
+    normalizer = ModuleIDNormalizer()
+    assert normalizer.try_denormalize("image-resize") == "image.resize"
+    assert normalizer.try_denormalize("Image-resize") is None
+    assert normalizer.try_denormalize("") is None
+
+
 @given(IDS)
 def test_names_are_valid_and_reversible(module_id: str) -> None:
     """OpenAI names have at most 64 letters, digits, `_` and `-`."""

@@ -4,6 +4,7 @@
 router enforces it.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from jackstay.types import ToolAnnotations
@@ -18,6 +19,17 @@ DEFAULTS: Final = {
     "idempotent": False,
     "requires_approval": False,
     "open_world": True,
+}
+
+
+# Annotations without an equivalent in MCP, with their defaults.
+_MORE: Final = {
+    "streaming": False,
+    "cacheable": False,
+    "cache_ttl": 0,
+    "cache_key_fields": None,
+    "paginated": False,
+    "pagination_style": "cursor",
 }
 
 
@@ -64,7 +76,20 @@ class AnnotationMapper:
             return ""
         values = {name: bool(getattr(annotations, name, default)) for name, default in DEFAULTS.items()}
         parts = [f"{name}={str(value).lower()}" for name, value in values.items() if value != DEFAULTS[name]]
-        return f"\n\n[Annotations: {', '.join(parts)}]" if parts else ""
+        for name in _MORE:
+            value = getattr(annotations, name, None)
+            if value and value != _MORE[name]:
+                shown = f"[{','.join(value)}]" if isinstance(value, list | tuple) else str(value)
+                parts.append(f"{name}={shown.lower() if value is True else shown}")
+        extra = getattr(annotations, "extra", None)
+        lines = [
+            f"{key.removeprefix('mcp_')}: {value}"
+            for key, value in sorted(extra.items() if isinstance(extra, Mapping) else ())
+            if key.startswith("mcp_") and isinstance(value, str)
+        ]
+        block = f"[Annotations: {', '.join(parts)}]" if parts else ""
+        shown = "\n".join(part for part in (block, *lines) if part)
+        return f"\n\n{shown}" if shown else ""
 
     def has_requires_approval(self, annotations: "DeclaredAnnotations | ModuleAnnotations | None") -> bool:
         """Return whether a user must approve each call."""

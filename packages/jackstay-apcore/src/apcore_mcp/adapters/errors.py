@@ -66,6 +66,16 @@ class ErrorMapper:
         meta = {key: hide(value) if isinstance(value, str) else value for key, value in facts.items()}
         return self._make_error_result(text, "\n".join(lines), meta)
 
+    def format(self, error: BaseException, context: object = None) -> dict[str, Any]:
+        """Return the error as a dict, for apcore's registry of error formatters."""
+        from apcore_mcp.compat.errors import MCPErrorFormatter  # noqa: PLC0415  # it uses this class
+
+        return MCPErrorFormatter().format(error, context)
+
+    def to_mcp_error_any(self, error: Any) -> dict[str, Any]:
+        """As `format`, for any object."""
+        return self.format(error)
+
     def describe(self, error: BaseException) -> str:
         """Return only the message."""
         try:

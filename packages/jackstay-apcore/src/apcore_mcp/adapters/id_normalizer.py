@@ -6,11 +6,15 @@ hash, and a table maps it back.
 """
 
 import hashlib
+import re
 from typing import Final
 
 # The maximum length of a name (OpenAI function calling; MCP 2025-11-25, server/tools, "Tool Names").
 OPENAI_LIMIT: Final = 64
 MCP_LIMIT: Final = 128
+
+# The ids that apcore accepts.
+_MODULE_ID: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 # The number of hexadecimal digits of the hash.
 _HASH: Final = 10
@@ -38,6 +42,11 @@ class ModuleIDNormalizer:
         if not tool_name:
             raise ValueError("tool_name must not be empty")
         return self._ids.get(tool_name) or tool_name.replace("-", ".")
+
+    def try_denormalize(self, tool_name: str) -> str | None:
+        """Return the id of a name, or None for a name that no valid id has."""
+        module_id = self._ids.get(tool_name) or tool_name.replace("-", ".")
+        return module_id if _MODULE_ID.fullmatch(module_id) else None
 
     def _name(self, module_id: str, name: str, limit: int) -> str:
         if not module_id:

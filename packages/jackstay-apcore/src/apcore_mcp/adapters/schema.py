@@ -39,7 +39,13 @@ class Described(Protocol):
 
 
 class SchemaConverter:
-    """Converts schemas for MCP and OpenAI. Does not change its arguments. Thread-safe."""
+    """Converts schemas for MCP and OpenAI. Does not change its arguments. Thread-safe.
+
+    `strict` forbids additional properties in every object that does not mention them.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._is_strict = strict
 
     def convert_input_schema(self, descriptor: Described, *, keeps_cycles: bool = False) -> Schema:
         """Return the input schema, with an object at its root.
@@ -58,11 +64,12 @@ class SchemaConverter:
 
     def _convert(self, schema: Schema, keeps_cycles: bool) -> Schema:
         try:
-            return self._inline_refs(schema)
+            converted = self._inline_refs(schema)
         except ValueError:
             if not keeps_cycles:
                 raise
-            return _keep_definitions(schema)
+            converted = _keep_definitions(schema)
+        return _close(converted) if self._is_strict else converted
 
     def _inline_refs(self, schema: Schema) -> Schema:
         """Replace every reference by its target and remove the definitions."""
@@ -121,6 +128,17 @@ class _Inliner:
             # The mapping refers to removed definitions; every branch has a constant anyway.
             made["discriminator"] = {key: part for key, part in mapping.items() if key != "mapping"}
         return made
+
+
+def _close(schema: Json) -> Json:
+    """Forbid additional properties in every object that does not mention them."""
+    if not isinstance(schema, dict):
+        return schema
+    made = walk_schema(schema, _close)
+    kinds = made.get("type")
+    if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
+        made.setdefault("additionalProperties", False)
+    return made
 
 
 def _keep_definitions(schema: Schema) -> Schema:

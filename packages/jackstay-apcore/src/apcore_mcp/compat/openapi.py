@@ -155,6 +155,13 @@ def add_operations(openapi_config: Any) -> "Callable[[Bridge], None]":
     return add
 
 
+def project_module_id(module_id: str) -> str | None:
+    """Return an id in lower case with `_` for `-`, or None if that is not valid. Deprecated in apcore-mcp, too."""
+    warnings.warn("project_module_id() is deprecated: ids of operations are valid", DeprecationWarning, stacklevel=2)
+    projected = module_id.lower().replace("-", "_")
+    return projected if MODULE_ID_PATTERN.fullmatch(projected) else None
+
+
 def resolve_spec_location(spec: Any, *, project_root: str | None = None) -> Any:
     """Return a URL or a document unchanged, and a path as an absolute one; None for an empty value."""
     if spec is None or not isinstance(spec, str | Path):
@@ -248,5 +255,6 @@ __all__ = [
     "add_operations",
     "build_openapi_backend_from_config",
     "openapi_backend",
+    "project_module_id",
     "resolve_spec_location",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from apcore_mcp.adapters.annotations import AnnotationMapper
+from apcore_mcp.adapters.descriptions import to_markdown
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.catalogue import Catalogue
@@ -37,6 +38,7 @@ class OpenAIConverter:
         prefix: str | None = None,
         *,
         shape: str = "openai",
+        rich_description: bool = False,
     ) -> list[dict[str, Any]]:
         """Convert every module that matches the filters. A module that cannot be converted is skipped with a warning.
 
@@ -44,7 +46,9 @@ class OpenAIConverter:
         """
         catalogue = Catalogue(registry, tags=tags, prefix=prefix, schema_converter=self._schema_converter)
         catalogue.refresh()
-        return self.convert_catalogue(catalogue, embed_annotations, strict, shape=shape)
+        return self.convert_catalogue(
+            catalogue, embed_annotations, strict, shape=shape, rich_description=rich_description
+        )
 
     def convert_catalogue(
         self,
@@ -53,13 +57,16 @@ class OpenAIConverter:
         strict: bool = False,
         *,
         shape: str = "openai",
+        rich_description: bool = False,
     ) -> list[dict[str, Any]]:
         """Convert every module of a catalogue; see `convert_registry`."""
         check_shape(shape)
         tools = []
         for entry in catalogue.tools():
             try:
-                tool = self.convert_descriptor(entry.descriptor, embed_annotations, strict, shape=shape)
+                tool = self.convert_descriptor(
+                    entry.descriptor, embed_annotations, strict, shape=shape, rich_description=rich_description
+                )
             except Exception as error:  # noqa: BLE001  # one bad schema must not affect the others
                 logger.warning("skipped module %s: %s: %s", entry.id, type(error).__name__, error)
             else:
@@ -73,13 +80,17 @@ class OpenAIConverter:
         strict: bool = False,
         *,
         shape: str = "openai",
+        rich_description: bool = False,
     ) -> dict[str, Any]:
-        """Convert one module. Raises: ValueError for an empty id or an unknown shape."""
+        """Convert one module; `rich_description` describes it in Markdown, with schemas and examples.
+
+        Raises: ValueError for an empty id or an unknown shape.
+        """
         name = self._id_normalizer.normalize(descriptor.module_id)
         parameters = self._schema_converter.convert_input_schema(descriptor, keeps_cycles=True)
         if strict:
             parameters = self._apply_strict_mode(parameters, descriptor.module_id)
-        description = to_utf8(descriptor.description or "")
+        description = to_utf8(to_markdown(descriptor) if rich_description else descriptor.description or "")
         if embed_annotations:
             description += self._annotation_mapper.to_description_suffix(descriptor.annotations)
         return definition(shape, name, description, parameters, strict=strict)

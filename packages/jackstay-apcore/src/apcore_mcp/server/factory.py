@@ -15,6 +15,7 @@ from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.catalogue import Catalogue, Change, Entry
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
+from apcore_mcp.server.system import add_system_resource, is_readonly_system_module
 from jackstay.errors import Json, JsonRpcError, UsageError
 from jackstay.server import Context, Server
 from jackstay.types import CallToolResult, Tool
@@ -82,7 +83,7 @@ class MCPServerFactory:
         catalogue = self.build_catalogue(registry, tags, prefix)
         if not len(catalogue):
             logger.warning("No modules registered")
-        return [to_tool(entry) for entry in catalogue.tools()]
+        return [to_tool(entry) for entry in catalogue.tools() if not is_readonly_system_module(entry.id)]
 
     def build_catalogue(
         self, registry: "Registry", tags: Sequence[str] | None = None, prefix: str | None = None
@@ -119,6 +120,8 @@ class CatalogueSync:
         self._lock = threading.Lock()
         self._listed: set[str] = set()
         self._documents: set[str] = set()
+        # The URIs of modules that are resources, by id.
+        self._system: dict[str, str] = {}
         server.catalogue.listed_name = self._listed_name
         self.stop: Callable[[], None] = catalogue.subscribe(self._follow)
         self._follow(Change(added=catalogue.tools()))
@@ -135,6 +138,8 @@ class CatalogueSync:
         with self._lock:
             for entry in change.removed:
                 self._undocument(entry)
+                if entry.id in self._system:
+                    self._server.remove_resource(self._system.pop(entry.id))
             removed = {entry.name for entry in change.removed} - {entry.name for entry in change.added}
             removed &= self._listed
             if removed:
@@ -142,6 +147,9 @@ class CatalogueSync:
                 self._listed -= removed
             added = []
             for entry in change.added:
+                if is_readonly_system_module(entry.id):
+                    self._system[entry.id] = add_system_resource(self._server, entry, self._router)
+                    continue
                 try:
                     added.append(
                         _make(
@@ -233,4 +241,11 @@ def _make(server: Server, tool: Tool, handler: Callable[..., object]) -> Any:
     )
 
 
-__all__ = ["DOCUMENTATION", "INVALID_PARAMS", "CatalogueSync", "MCPServerFactory", "to_tool"]
+__all__ = [
+    "DOCUMENTATION",
+    "INVALID_PARAMS",
+    "CatalogueSync",
+    "MCPServerFactory",
+    "is_readonly_system_module",
+    "to_tool",
+]

@@ -35,7 +35,7 @@ from apcore_mcp.adapters.errors import ErrorMapper, format_field_errors
 from apcore_mcp.approval import CONSENT, Consent, ElicitationAnswer, attach_client_approval, request_approval
 from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.catalogue import Catalogue, Entry
-from apcore_mcp.containment import contained
+from apcore_mcp.containment import contained, is_executor
 from apcore_mcp.formats import Formatter
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY, ElicitResult
 from apcore_mcp.secrets import SECRETS, Secrets
@@ -127,7 +127,7 @@ class ExecutionRouter:
         error_mapper: ErrorMapper | None = None,
         owns_loop: bool = False,
     ) -> None:
-        if not isinstance(executor, Executor):
+        if not is_executor(executor):
             raise TypeError(f"executor must be an apcore Executor, not {type(executor).__name__}")
         self._executor = executor
         self._catalogue = catalogue
@@ -166,6 +166,14 @@ class ExecutionRouter:
         end = time.monotonic() + timeout
         while before & self._running.get(module_id, set()) and time.monotonic() < end:
             time.sleep(0.05)
+
+    def validate_tool(self, tool_name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the checks of apcore for a call, without running the module. Blocks; not for an event loop."""
+        from apcore_mcp.compat.tasks import preflight_of  # noqa: PLC0415  # few programs need it
+
+        entry = self.catalogue.find(tool_name)
+        found = self._executor.validate(tool_name if entry is None else entry.id, arguments)
+        return preflight_of(found)
 
     async def handle_call(
         self, tool_name: str, arguments: dict[str, Any] | None, caller: Caller | None = None
