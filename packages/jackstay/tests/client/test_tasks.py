@@ -169,6 +169,67 @@ async def test_a_lost_call_of_another_tool_is_not_sent_again() -> None:
             await client.tools.call("sleep", {"seconds": 1}, wait_for_ready=False)
 
 
+class Unreliable(LoopStore):
+    """A store that fails while it is down."""
+
+    is_down = False
+
+    async def load(self, id: str) -> Any:
+        if self.is_down:
+            raise ConnectionError("down")
+        return await super().load(id)
+
+
+@on_fake_clock
+async def test_an_outage_of_the_store_does_not_end_the_wait() -> None:
+    store = Unreliable()
+    async with Working(Tasks(store)).connect() as client:
+        call = asyncio.ensure_future(client.tools.call("sleep", {"seconds": 15}))
+        await asyncio.sleep(2)
+        store.is_down = True
+        await asyncio.sleep(5)
+        store.is_down = False
+        assert (await call).text == "slept 15 s"
+
+
+@on_fake_clock
+async def test_a_server_without_the_task_makes_its_outcome_unknown() -> None:
+    working = Working()
+
+    async def refuse(ctx: Context, call_next: Any) -> bytes:
+        if ctx.method == "tasks/get":
+            raise JsonRpcError(-32601, "no such method")
+        result: bytes = await call_next()
+        return result
+
+    working.server.add_middleware(refuse)
+    async with working.connect() as client:
+        with pytest.raises(OutcomeUnknownError, match="refused a request about task"):
+            await client.tools.call("sleep", {"seconds": 1})
+
+
+@on_fake_clock
+async def test_a_call_that_is_sent_again_and_refused_did_not_run() -> None:
+    """G23: the error of the second attempt is that of the call."""
+    working = Working()
+    is_lost = False
+
+    async def lose(ctx: Context, call_next: Any) -> bytes:
+        nonlocal is_lost
+        if ctx.method == "tools/call":
+            if is_lost:
+                raise JsonRpcError(-32000, "maintenance")
+            is_lost = True
+            working.disconnect()
+        result: bytes = await call_next()
+        return result
+
+    working.server.add_middleware(lose)
+    async with working.connect() as client:
+        with pytest.raises(JsonRpcError, match="maintenance"):
+            await client.tools.call("sleep", {"seconds": 1})
+
+
 @on_fake_clock
 async def test_a_call_that_times_out_or_is_cancelled_cancels_its_task() -> None:
     working = Working()
