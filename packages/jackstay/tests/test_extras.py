@@ -43,7 +43,7 @@ FRAMEWORKS = {"adk", "langchain", "llama-index", "openai-agents", "pydantic-ai",
 
 
 def test_the_distribution_has_every_extra() -> None:
-    expected = {"http", "schema", "openapi", "apcore", "procontext", "fast", "otel", "redis", "all"}
+    expected = {"http", "schema", "openapi", "apcore", "procontext", "fast", "otel", "redis", "dev", "all"}
     assert set(OPTIONAL) == expected | FRAMEWORKS
 
 

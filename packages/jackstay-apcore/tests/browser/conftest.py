@@ -1,12 +1,5 @@
-"""Fixtures: Chromium, a server on a thread, and modules that are difficult for a page.
+"""Fixtures: a server on a thread, and modules that are difficult for a page. `scripted.chromium` has the browser."""
 
-Not part of `make test`: the tests need Debian's `chromium` (or `CHROMIUM=/path/to/it`) and the package `playwright`
-without its browsers. Run `pytest packages/jackstay-apcore/tests/browser`. With `SCREENSHOTS=folder` some tests save
-screenshots.
-"""
-
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,10 +7,12 @@ from typing import Any
 
 import pytest
 from apcore import ModuleAnnotations, Registry
-from playwright.sync_api import Browser, Page, sync_playwright
 
 from apcore_mcp import MCPServer
+from scripted.chromium import browser, page
 from scripted.places import ROOT
+
+__all__ = ["browser", "page"]
 
 DEMO = ROOT / "examples" / "apcore_demo" / "extensions"
 
@@ -78,18 +73,6 @@ KINDS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium, without a window."""
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    assert found, "chromium is not installed: apt-get install chromium, or set CHROMIUM to its path"
-    # The sandbox does not work in a container; the pages are trusted.
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: SimpleNamespace) -> Registry:
     """The modules of the demo, a module that echoes every kind of field, and a hostile module."""
@@ -146,28 +129,3 @@ def served(demo: Registry, port: int, listening: Callable[[int], bool]) -> Itera
     made = Served(demo, port, listening)
     yield made
     made.stop()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page. The test fails after a console error, a dialog or a request to another host."""
-    context = browser.new_context(viewport={"width": 1360, "height": 860}, color_scheme="light")
-    made = context.new_page()
-    made.set_default_timeout(15_000)
-    problems: list[str] = []
-    made.on(
-        "console",
-        lambda message: problems.append(message.text) if message.type in ("error", "warning") else None,
-    )
-    made.on("pageerror", lambda error: problems.append(str(error)))
-    made.on("dialog", lambda dialog: problems.append(f"dialog {dialog.message}"))
-    made.on(
-        "request",
-        lambda request: None if request.url.startswith("http://127.0.0.1:") else problems.append(request.url),
-    )
-    made.problems = problems  # type: ignore[attr-defined]  # for tests that expect problems
-    yield made
-    context.close()
-    # The icon is a data URL, and Chromium logs lost connections.
-    unexpected = [text for text in problems if not text.startswith(("data:", "Failed to load resource"))]
-    assert unexpected == []

@@ -13,6 +13,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "openapi": ("httpx", "jsonschema", "referencing", "yaml"),
     "otel": ("opentelemetry",),
     "redis": ("hiredis", "redis"),
+    "dev": ("aiohttp", "h11", "httptools", "joserfc", "uvicorn", "watchfiles"),
 }
 
 

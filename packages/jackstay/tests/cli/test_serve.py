@@ -356,3 +356,12 @@ def test_a_port_in_use_is_exit_code_3(tmp_path: Path) -> None:
     ):
         assert serving.ended() == 3
         serving.wait_for_line("^jackstay: cannot listen on 127.0.0.1:.*: the port is already in use")
+
+
+def test_traceback_of_a_file_that_cannot_be_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "server.py"
+    path.write_text("1 / 0\n")
+    assert main(["serve", "--traceback", str(path)]) == 2
+    written = capsys.readouterr().err
+    assert "Traceback (most recent call last):" in written
+    assert "\nZeroDivisionError: division by zero\n" in written

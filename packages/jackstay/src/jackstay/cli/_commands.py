@@ -44,6 +44,7 @@ COMMANDS = (
     CommandRow("read", "read a resource and print its contents", "jackstay.cli._read"),
     CommandRow("watch", "print notifications and connection states until Ctrl-C", "jackstay.cli._watch"),
     CommandRow("inspect", "open a web page that inspects a server", "jackstay.cli._inspect"),
+    CommandRow("dev", "run a server, restart it when a file is saved, and inspect it", "jackstay.cli._dev"),
     CommandRow("ping", "send a keepalive request and print the response time", "jackstay.cli._ping"),
     CommandRow(
         "serve",

@@ -66,6 +66,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     lines = "".join(f"  jackstay serve {example}\n" for example in EXAMPLES)
     parser.epilog = f"examples:\n{lines}{parser.epilog or ''}"
     parser.add_argument("target", metavar="FILE_OR_MODULE[:NAME]", help=SUPPRESS)
+    # For `jackstay dev`, whose page shows it.
+    parser.add_argument("--traceback", action="store_true", help=SUPPRESS)
     add_log_arguments(parser)
     add_http_arguments(parser)
     parser.add_argument("--tasks-only", action="store_true", help="run tasks of the task store, serve no client")
@@ -100,7 +102,7 @@ def run(arguments: Namespace) -> int:
         location, name = arguments.target, ""
     options = http_options(arguments)
     with Logs(arguments.log_level, arguments.log_format, logger=""):
-        server = find_server(load(location), name or None)
+        server = find_server(load(location, with_traceback=arguments.traceback), name or None)
         if arguments.tasks_only:
             if options is not None:
                 raise UsageError("--tasks-only serves no client: remove --http", path="--tasks-only")
@@ -182,8 +184,8 @@ def _keys(names: list[str]) -> Any:
     return keys(found)
 
 
-def load(location: str) -> ModuleType:
-    """Import a file or module.
+def load(location: str, *, with_traceback: bool = False) -> ModuleType:
+    """Import a file or module. `with_traceback`: print the traceback if its code raises.
 
     Raises: UsageError if it does not exist, or its code raises.
     """
@@ -192,6 +194,8 @@ def load(location: str) -> ModuleType:
     except Exception as error:  # the user's code may raise anything: print one line with its location
         if isinstance(error, UsageError) and error.path == location:
             raise
+        if with_traceback:
+            traceback.print_exception(error)
         logger.debug("loading %s", location, exc_info=error)
         message = f"cannot load {location!r}: {type(error).__name__}: {_describe_error(error)}"
         raise UsageError(f"{message}; --log-level debug shows the traceback", path=location) from error

@@ -187,7 +187,8 @@ class InspectorApi:
             raise _bad_request('the body must be {"tool": string, "arguments": object, "timeout": number or null}')
         timeout = None if seconds is None else max(0.001, float(seconds))
         session = self.session
-        call = ToolCall(session.client, _string(body, "tool"), arguments, timeout, session.log_level)
+        client, tool = await session.settled_client(), _string(body, "tool")
+        call = ToolCall(client, tool, arguments, timeout, session.log_level)
         self._calls[call.id] = call
         try:
             await stream_body(request.receive, request.send, "application/x-ndjson", call.lines())

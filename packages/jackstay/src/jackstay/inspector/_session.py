@@ -5,6 +5,7 @@ events of all of them are in one log.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,6 +73,11 @@ class Session:
         if self._client is None:
             raise UsageError("the inspector is not connected to a server")
         return self._client
+
+    async def settled_client(self) -> Client:
+        """Return the current client, after a change of the connection that is in progress."""
+        async with self._turn:
+            return self.client
 
     @property
     def state(self) -> str:
@@ -151,7 +157,7 @@ class Session:
             error = fields["reason"]
             shown = {key: fields[key] for key in ("from", "to", "epoch", "attempt")}
             reason = describe_failure(error) if isinstance(error, McpError) else None
-            self.events.publish("state", {**shown, "reason": reason})
+            self.events.publish("state", {**shown, "reason": reason, "time": time.time()})
             if fields["to"] == "ready":
                 self._stderr.clear()
                 self.events.publish("changed", {})

@@ -2,7 +2,6 @@
 
 import { notice, query, state } from "./api.js";
 import { byId, el } from "./dom.js";
-import { failureView, runBadge } from "./views.js";
 
 const MAX_LINES = 1000;
 const GOOD = { ready: "live", backoff: "lost", closed: "lost" };
@@ -23,11 +22,10 @@ function addTransition(fields) {
     way.classList.toggle("current", way.dataset.way === `${fields.from} ${fields.to}`);
   const list = byId("transitions");
   list.prepend(el("li", {},
-    el("time", { class: "quiet" }, new Date().toLocaleTimeString()), " ",
+    el("time", { class: "quiet" }, new Date(fields.time * 1000).toLocaleTimeString()), " ",
     el("code", {}, `${fields.from} → ${fields.to}`),
     fields.attempt ? el("span", { class: "quiet" }, ` attempt ${fields.attempt}`) : "",
-    fields.reason ? el("span", { class: "foreign" }, ` ${fields.reason.message} `) : "",
-    fields.reason ? runBadge(fields.reason.may_have_run) : ""));
+    fields.reason ? el("span", { class: "foreign" }, ` ${fields.reason.message}`) : ""));
   while (list.children.length > MAX_LINES) list.lastChild.remove();
   if (fields.to === "ready") byId("ended").hidden = true;
 }
@@ -36,7 +34,8 @@ function addTransition(fields) {
 function showEnd(fields) {
   const stderr = fields.stderr.trim();
   byId("ended").replaceChildren(
-    el("h2", {}, "The server is not running"), failureView({ ...fields, details: {} }),
+    el("h2", {}, "The server is not running"),
+    el("p", { class: "error foreign" }, el("code", {}, fields.error), " ", fields.message.split(" [stderr: ")[0]),
     stderr ? el("pre", { tabindex: 0, "aria-label": "What the server wrote to stderr" }, stderr) : "");
   byId("ended").hidden = false;
 }

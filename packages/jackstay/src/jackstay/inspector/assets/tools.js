@@ -451,11 +451,11 @@ function showHistory() {
           ...(entry.trace ? { trace_id: entry.trace } : {}) })));
     } }, "Details");
     const again = el("button", { type: "button", onclick: () => openTool(entry.tool, true, entry.shown) }, "Use again");
-    const row = el("li", {}, outcomeBadge(entry.outcome), el("code", {}, entry.tool),
+    const row = el("div", { class: "call" }, outcomeBadge(entry.outcome), el("code", {}, entry.tool),
       el("span", { class: "args" }, JSON.stringify(entry.shown)),
       el("span", { class: "quiet" }, entry.seconds === null ? "" : duration(entry.seconds)),
       el("time", { class: "quiet", datetime: entry.at }, new Date(entry.at).toLocaleTimeString()), details, again);
-    return el("div", {}, row, output);
+    return el("li", {}, row, output);
   }));
 }
 

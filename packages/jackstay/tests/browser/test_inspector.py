@@ -1,0 +1,301 @@
+"""The inspector of any server in a browser: its sections, questions, faults, recordings, access, and accessibility."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from scripted.chromium import TIMEOUT, screenshot, violations
+from scripted.places import ROOT
+
+expect.set_options(timeout=TIMEOUT)
+
+
+def open_page(page: Page, url: str, section: str = "Tools", row: str = "") -> None:
+    page.goto(url)
+    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#state")).to_have_text("ready")
+    if section != "Tools":
+        page.locator("#sections button", has_text=section).click()
+    if row:
+        page.locator("#tools button", has=page.locator(f'.name:text-is("{row}")')).click()
+        expect(page.locator("#tool h2")).to_have_text(row)
+
+
+def fill(page: Page, **values: str) -> None:
+    for path, value in values.items():
+        field = page.locator(f'#tool .field[data-path="{path}"] > .widget')
+        field.locator("input, textarea").first.fill(value)
+
+
+def call(page: Page) -> None:
+    page.keyboard.press("Control+Enter")
+
+
+def expect_outcome(page: Page, outcome: str) -> None:
+    expect(page.locator(".result [role=status] .badge")).to_have_text(outcome)
+
+
+# --- what a server has ------------------------------------------------------------------------------------------------
+
+
+def test_the_first_screen(page: Page, url: str) -> None:
+    open_page(page, url)
+    expect(page.locator("#server")).to_have_text("everything 1.0")
+    expect(page.locator("#start")).to_contain_text("MCP 2026-07-28")
+    expect(page.locator("#start")).to_contain_text("One of everything, to try a client with.")
+    assert page.url.partition("#")[0] == url.partition("#")[0]
+    assert "key=" not in page.url
+
+
+def test_a_tool_with_its_result_and_history(page: Page, url: str) -> None:
+    open_page(page, url, row="add")
+    fill(page, a="40", b="2")
+    call(page)
+    expect_outcome(page, "done")
+    expect(page.locator(".result .tree")).to_contain_text("42")
+    screenshot(page, "tools")
+    # What was entered and returned is still there after another tool was opened.
+    page.locator("#tools button", has_text="test_simple_text").click()
+    expect(page.locator("#tool h2")).to_have_text("test_simple_text")
+    page.go_back()
+    expect(page.locator("#tool h2")).to_have_text("add")
+    expect(page.locator(".result .tree")).to_contain_text("42")
+    expect(page.locator("#calls li")).to_contain_text('{"a":40,"b":2}')
+
+
+def test_images_progress_and_errors(page: Page, url: str) -> None:
+    open_page(page, url, row="test_image_content")
+    call(page)
+    expect_outcome(page, "done")
+    assert page.locator(".result img").evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 1
+    page.locator("#tools button", has_text="test_tool_with_progress").click()
+    expect(page.locator("#tool h2")).to_have_text("test_tool_with_progress")
+    call(page)
+    expect_outcome(page, "done")
+    expect(page.locator(".result .chunks li").last).to_have_text("100 of 100")
+    page.locator("#tools button", has_text="test_error_handling").click()
+    expect(page.locator("#tool h2")).to_have_text("test_error_handling")
+    call(page)
+    expect_outcome(page, "error")
+
+
+def test_resources_templates_and_subscriptions(page: Page, url: str) -> None:
+    open_page(page, url, "Resources")
+    page.locator("#tools button", has_text="test://static-text").click()
+    page.locator("#tool .main").click()
+    expect(page.locator(".result pre").first).to_contain_text("This is the content of the static text resource.")
+    page.locator("#tools button", has_text="{id}").click()
+    fill(page, id="7")
+    page.locator("#tool .main").click()
+    expect(page.locator(".result pre").first).to_contain_text("7")
+    page.locator("#tools button", has_text="test://watched-resource").click()
+    page.get_by_role("button", name="Subscribe").click()
+    expect(page.get_by_role("button", name="Unsubscribe")).to_have_attribute("aria-pressed", "true")
+    page.locator("#sections button", has_text="Tools").click()
+    page.locator("#tools button", has_text="touch").click()
+    fill(page, uri="test://watched-resource")
+    call(page)
+    expect_outcome(page, "done")
+    page.locator("#sections button", has_text="Connection").click()
+    expect(page.locator("#notifications")).to_contain_text("notifications/resources/updated")
+
+
+def test_prompts_with_completion(page: Page, url: str) -> None:
+    open_page(page, url, "Prompts", "test_prompt_with_arguments")
+    page.locator("#tool .widget input").first.fill("t")
+    expect(page.locator("#tool datalist").first.locator("option").first).to_be_attached()
+    fill(page, arg1="one", arg2="two")
+    page.locator("#tool .main").click()
+    expect(page.locator(".result .message").first).to_contain_text("one")
+
+
+# --- questions of the server ------------------------------------------------------------------------------------------
+
+
+def test_elicitation_is_answered_by_hand(page: Page, url: str) -> None:
+    open_page(page, url, row="test_elicitation")
+    fill(page, message="Who are you?")
+    call(page)
+    dialog = page.locator("#question")
+    expect(dialog).to_contain_text("Who are you?")
+    screenshot(page, "elicitation")
+    for row in dialog.locator(".widget input, .widget textarea").all():
+        row.fill("ann@example.org")
+    assert violations(page) == []
+    page.locator("#question-accept").click()
+    expect_outcome(page, "done")
+    expect(page.locator(".result")).to_contain_text("ann@example.org")
+    call(page)
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.locator(".result")).to_contain_text("cancel")
+
+
+def test_sampling_is_answered_by_hand(page: Page, url: str) -> None:
+    open_page(page, url, row="test_sampling")
+    fill(page, prompt="Write a poem")
+    call(page)
+    expect(page.locator("#question")).to_contain_text("Write a poem")
+    page.get_by_label("The message of the model").fill("Roses are red")
+    page.locator("#question-accept").click()
+    expect_outcome(page, "done")
+    expect(page.locator(".result")).to_contain_text("Roses are red")
+
+
+# --- messages, states and faults --------------------------------------------------------------------------------------
+
+
+def test_messages_with_their_responses(page: Page, url: str) -> None:
+    open_page(page, url, row="greet")
+    fill(page, name="Ann Example")
+    call(page)
+    expect_outcome(page, "done")
+    page.locator("#sections button", has_text="Messages").click()
+    page.locator("#wire-search").fill("tools/call")
+    row = page.locator(".wire.request:visible").last
+    expect(row).to_contain_text("done")
+    row.locator("summary").click()
+    expect(row.locator("pre").first).to_contain_text("Ann Example")
+    expect(row.locator("h3").nth(1)).to_have_text("Response")
+    screenshot(page, "messages")
+
+
+def test_a_killed_server(page: Page, url: str) -> None:
+    open_page(page, url, row="hold")
+    call(page)
+    expect(page.locator(".result .chunks li")).to_be_visible()
+    page.locator("#sections button", has_text="Connection").click()
+    expect(page.locator('#machine [data-state="ready"]')).to_have_class("current")
+    page.locator("#kill").click()
+    expect(page.locator("#transitions")).to_contain_text("ready → backoff")
+    expect(page.locator("#transitions")).to_contain_text("[signal 9]")
+    expect(page.locator("#state")).to_have_text("ready")
+    screenshot(page, "connection")
+    page.locator("#sections button", has_text="Tools").click()
+    expect_outcome(page, "outcome unknown")
+    expect(page.locator(".result .ran")).to_have_text("may have run")
+    page.locator("#sections button", has_text="Messages").click()
+    expect(page.locator(".wire .ran").last).to_have_text("may have run")
+
+
+def test_an_injected_fault(page: Page, url: str) -> None:
+    open_page(page, url, "Connection")
+    page.locator("#fault").select_option("garble")
+    page.get_by_role("button", name="Inject").click()
+    expect(page.locator("#fault-status")).to_contain_text("Armed")
+    page.locator("#sections button", has_text="Tools").click()
+    page.locator("#tools button", has_text="test_simple_text").click()
+    expect(page.locator("#tool h2")).to_have_text("test_simple_text")
+    call(page)
+    expect_outcome(page, "done")
+    page.locator("#sections button", has_text="Messages").click()
+    expect(page.locator(".wire.mark", has_text="injected fault")).to_be_attached()
+    expect(page.locator(".wire.garbage")).to_be_attached()
+
+
+def test_another_revision_of_the_protocol(page: Page, url: str) -> None:
+    open_page(page, url, "Connection")
+    for version, shown in (("2025-06-18", "2025-06-18"), ("", "2026-07-28")):
+        page.locator("#connect-version").select_option(version)
+        page.locator("#connect .main").click()
+        page.locator("#sections button", has_text="Tools").click()
+        page.goto(page.url.partition("#")[0])
+        expect(page.locator("#start")).to_contain_text(f"MCP {shown}")
+        page.locator("#sections button", has_text="Connection").click()
+        expect(page.locator("#state")).to_have_text("ready")
+
+
+def test_a_recording_is_saved_and_replayed(page: Page, start_inspector: Any, tmp_path: Path) -> None:
+    url = start_inspector("inspect", "--no-browser", "--", sys.executable, str(ROOT / "examples" / "weather.py"))
+    open_page(page, url)
+    page.locator("#tools button").first.click()
+    expect(page.locator("#tool h2")).to_be_visible()
+    page.locator("#sections button", has_text="Messages").click()
+    with page.expect_download() as download:
+        page.locator("#save").click()
+    path = tmp_path / "session.jsonl"
+    download.value.save_as(path)
+    assert json.loads(path.read_text("utf-8").splitlines()[0])["jackstay"] == "recording"
+    page.locator("#replay").set_input_files(path)
+    expect(page.locator("#notice")).to_have_text("Connected to the recording session.jsonl.")
+
+
+def test_a_request_is_copied(browser: Browser, url: str) -> None:
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.set_default_timeout(TIMEOUT)
+    open_page(page, url, row="add")
+    fill(page, a="1", b="2")
+    page.locator(".copy-as select").select_option("pytest")
+    expect(page.locator(".copy-as [role=status]")).to_have_text("Copied as pytest")
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert "def test_add() -> None:" in text
+    assert "client.tools.call('add', {'a': 1, 'b': 2}" in text
+    page.locator(".copy-as select").select_option("curl")
+    expect(page.locator(".copy-as [role=status]")).to_contain_text("this one is a command")
+    context.close()
+
+
+# --- access and appearance --------------------------------------------------------------------------------------------
+
+
+def test_without_the_key(page: Page, url: str) -> None:
+    page.goto(url.partition("#")[0])
+    expect(page.locator("#key")).to_be_visible()
+    assert page.locator("#tools button").count() == 0
+    page.keyboard.type(url.rpartition("=")[2])
+    page.keyboard.press("Enter")
+    expect(page.locator("#live")).to_have_text("live")
+    # The key in the URL is kept for a reload, and only in this tab.
+    page.goto(url)
+    page.reload()
+    expect(page.locator("#live")).to_have_text("live")
+
+
+def test_everything_is_reached_with_the_keyboard(page: Page, url: str) -> None:
+    open_page(page, url)
+    page.locator("#theme").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator("#sections button").first).to_be_focused()
+    for name in ("Resources", "Prompts", "Messages", "Connection"):
+        page.keyboard.press("Tab")
+        expect(page.locator("#sections button:focus")).to_have_text(name)
+    page.keyboard.press("Enter")
+    expect(page.locator("#connection")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#connection")).to_be_hidden()
+    page.keyboard.press("/")
+    page.keyboard.type("simple_text")
+    page.keyboard.press("Enter")
+    expect(page.locator("#tool h2")).to_have_text("test_simple_text")
+    call(page)
+    expect_outcome(page, "done")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 400)])
+def test_accessibility(page: Page, url: str, scheme: Any, width: int) -> None:
+    """No serious finding of axe-core in any section, and no horizontal scrolling (WCAG 1.4.10)."""
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": 860})
+    open_page(page, url, row="json_schema_2020_12_tool")
+    for path in ("name", "address"):
+        page.locator(f'.field[data-path="{path}"] > .head .send input').check()
+    call(page)
+    expect(page.locator(".result [role=status] .badge")).to_be_visible()
+    for section in ("Tools", "Resources", "Prompts", "Messages", "Connection"):
+        if section != "Tools":
+            page.locator("#sections button", has_text=section).click()
+        if section in ("Resources", "Prompts"):
+            page.locator("#tools button").first.click()
+            expect(page.locator("#tool h2")).to_be_visible()
+        if section == "Messages":
+            page.locator(".wire.request summary").first.click()
+        screenshot(page, f"{section.lower()}-{scheme}-{width}")
+        assert violations(page) == [], section
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
+        assert page.locator("main").evaluate("(main) => main.scrollWidth <= main.clientWidth") is True, section
