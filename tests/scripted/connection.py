@@ -21,11 +21,18 @@ async def hello(scope: dict, receive: Callable, send: Callable) -> None:
 
 
 def talked(
-    talk: Conversation, timeout: float = 5.0, keepalive: int = 5, app: Any = hello, protocol: Any = None
+    talk: Conversation,
+    timeout: float = 5.0,
+    keepalive: int = 5,
+    app: Any = hello,
+    protocol: Any = None,
+    *,
+    handle: Any = None,
 ) -> None:
     """Serve on a socket with these limits, connect to it, and run `talk` with the connection.
 
-    `protocol` returns a protocol of uvicorn for a timeout, to be used instead of `Http1Server`.
+    `protocol` returns a protocol of uvicorn for a timeout, to be used instead of `Http1Server`. `handle` serves a
+    request without ASGI.
     """
 
     async def test() -> None:
@@ -35,6 +42,7 @@ def talked(
         if protocol is None:
             server = Http1Server(
                 app,
+                handle=handle,
                 keepalive_timeout=keepalive,
                 header_timeout=timeout,
                 max_header_bytes=LIMIT,

@@ -272,11 +272,14 @@ class Catalogue:
 
         A list that became empty is still served: clients know it, and more entries may come.
         """
-        has_tools, has_resources, has_templates, has_prompts = (
-            bool(entries.rows or entries.disabled or entries.version)
-            for entries in (self._tools, self._resources, self._templates, self._prompts)
+        tools, resources, templates, prompts = self._tools, self._resources, self._templates, self._prompts
+        return (
+            bool(tools.version or tools.rows or tools.disabled),
+            bool(resources.version or resources.rows or resources.disabled)
+            or bool(templates.version or templates.rows or templates.disabled),
+            bool(prompts.version or prompts.rows or prompts.disabled),
+            bool(self._completions),
         )
-        return has_tools, has_resources or has_templates, has_prompts, bool(self._completions)
 
     @property
     def versions(self) -> tuple[int, int, int, int]:

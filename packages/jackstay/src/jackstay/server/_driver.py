@@ -10,7 +10,8 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping
+from itertools import count
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import msgspec
@@ -47,13 +48,14 @@ class Handlers(Protocol):
 
 
 class ConnectionConfig(msgspec.Struct, frozen=True):
-    """The parameters of a new connection, the same for every transport."""
+    """The parameters of new connections, the same for every transport."""
 
     server_config: ServerConfig
     capabilities: frozenset[str]
     handlers: Handlers
     telemetry: Telemetry
-    number: int = 0
+    # The number of each connection.
+    numbers: Iterator[int] = msgspec.field(default_factory=count)
     # Limits the URIs that its client may subscribe to.
     quota: Quota = msgspec.field(default_factory=Quota)
 
@@ -136,7 +138,7 @@ class Driver:
         self.capabilities = config.capabilities
         self.handlers = config.handlers
         self.telemetry = config.telemetry
-        self.number = config.number
+        self.number = next(config.numbers)
         self.quota = config.quota
         self.caller = _NO_CALLER
         self.owner: Hashable | None = None

@@ -87,8 +87,7 @@ async def _send(server: "Server", method: str, params: dict[str, Any]) -> msgspe
     await server.startup(user)
     try:
         server_config, capabilities = server._current_config()
-        number = server._next_number()
-        config = ConnectionConfig(server_config, capabilities, server._handlers, server._telemetry, number)
+        config = ConnectionConfig(server_config, capabilities, server._handlers, server._telemetry, server._numbers)
         return await InProcessRequest(config, version).send(method, params)
     finally:
         await server.shutdown(user)

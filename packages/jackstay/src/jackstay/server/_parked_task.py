@@ -38,7 +38,7 @@ class ParkedTask:
         self._send = self._steps.send
         self._send(None)
         self._context: Context | None = None
-        self._rest: Coroutine[Any, Any, None] | None = None
+        self._rest: Coroutine[Any, Any, object] | None = None
         self._wake_up: asyncio.Future[None] = loop.create_future()
         self.task = asyncio.Task(self._run(), loop=loop)
 
@@ -77,7 +77,7 @@ class ParkedTask:
         assert self._context is not None
         return await _continue(self._steps, self._context, awaited)
 
-    def assign(self, rest: Coroutine[Any, Any, None]) -> None:
+    def assign(self, rest: Coroutine[Any, Any, object]) -> None:
         """Run this in the task: a coroutine that awaits `remaining_steps()`."""
         self._rest = rest
         if not self._wake_up.done():  # the first step may have cancelled the task

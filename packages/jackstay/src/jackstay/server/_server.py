@@ -682,7 +682,7 @@ class Server:
         from jackstay.server._driver import ConnectionConfig  # noqa: PLC0415  # see `_dispatch`
 
         server_config, capabilities = self._current_config()
-        config = ConnectionConfig(server_config, capabilities, self._handlers, self._telemetry, self._next_number())
+        config = ConnectionConfig(server_config, capabilities, self._handlers, self._telemetry, self._numbers)
         connection = self._make_connection(config)
         self._add_connection(connection)
         return connection
@@ -749,13 +749,9 @@ class Server:
     async def _end_serving(self) -> None:
         """Awaited before the shutdown hooks. For subclasses that own resources."""
 
-    def _next_number(self) -> int:
-        """Return the number of the next connection. Thread-safe."""
-        return next(self._numbers)
-
     def _current_config(self) -> tuple[ServerConfig, frozenset[str]]:
         """Return the configuration and the capabilities for a connection that starts now."""
-        key = self._registered()
+        key = self.catalogue.registered if self._mounts is None else self._mounts.registered()
         found = self._config_cache.get(key)
         if found is None:
             capabilities = self._capabilities()
@@ -780,11 +776,10 @@ class Server:
 
     def _capabilities(self) -> frozenset[str]:
         names = ("tools", "resources", "prompts", "completions")
-        registered = zip(names, self._registered(), strict=True)
-        return frozenset(self.options.capabilities).union(name for name, found in registered if found)
-
-    def _registered(self) -> tuple[bool, bool, bool, bool]:
-        return self.catalogue.registered if self._mounts is None else self._mounts.registered()
+        registered = self.catalogue.registered if self._mounts is None else self._mounts.registered()
+        return frozenset(self.options.capabilities).union(
+            name for name, found in zip(names, registered, strict=True) if found
+        )
 
     def _key_ring(self) -> KeyRing:
         if self._state_keys is None:

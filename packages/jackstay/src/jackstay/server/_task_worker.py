@@ -218,8 +218,7 @@ class TaskWorker:
         if self._dispatch is None:
             self._dispatch = self._make_dispatch()
         server_config, capabilities = server._current_config()
-        number = server._next_number()
-        config = ConnectionConfig(server_config, capabilities, self._dispatch, server._telemetry, number)
+        config = ConnectionConfig(server_config, capabilities, self._dispatch, server._telemetry, server._numbers)
         running = self._running[record.id] = _Running(record, TaskRun(config, record))
         job = asyncio.get_running_loop().create_task(self._run(running))
         self._jobs.add(job)

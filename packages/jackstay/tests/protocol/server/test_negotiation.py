@@ -3,7 +3,7 @@
 import pytest
 
 from jackstay.errors import UsageError
-from jackstay.protocol.server._negotiation import Negotiation
+from jackstay.protocol.server._negotiation import FIRST_STATES, Negotiation
 from jackstay.protocol.server._states import ServerState as S
 from jackstay.protocol.server.events import ClientParams
 from jackstay.protocol.wire._jsonrpc import ABSENT, Batch, decode
@@ -19,7 +19,7 @@ def batch(*frames: bytes) -> Batch:
 
 
 def test_the_version_determines_the_first_state() -> None:
-    states = {version: Negotiation(DEFAULT_CONFIG, version).start for version in (None, "2024-11-05", "2026-07-28")}
+    states = {version: FIRST_STATES[version] for version in (None, "2024-11-05", "2026-07-28")}
     assert states == {None: S.FRESH, "2024-11-05": S.OPERATING, "2026-07-28": S.STATELESS}
     with pytest.raises(UsageError, match="unsupported version '1999-01-01'"):
         Negotiation(DEFAULT_CONFIG, "1999-01-01")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from jackstay.server.http._asgi import (
+    AsgiRequest,
     BodyTimeout,
     BodyTooLarge,
     ClientDisconnected,
@@ -16,6 +17,10 @@ from jackstay.server.http._asgi import (
     wait_for_disconnect,
 )
 from scripted.asgi import Response
+
+
+def request_of(receive: Any = None, send: Any = None) -> AsgiRequest:
+    return AsgiRequest({"method": "POST", "path": "/mcp", "headers": []}, receive, send)
 
 
 def receiving(*messages: dict[str, Any]) -> Any:
@@ -34,10 +39,10 @@ def part(body: bytes, *, more: bool = False) -> dict[str, Any]:
 
 
 async def test_a_body_is_read_in_one_or_several_parts() -> None:
-    assert await read_body(receiving(part(b"abc")), 3, 1) == b"abc"
-    assert await read_body(receiving({"type": "http.request"}), 3, 1) == b""
+    assert await read_body(request_of(receiving(part(b"abc"))), 3, 1) == b"abc"
+    assert await read_body(request_of(receiving({"type": "http.request"})), 3, 1) == b""
     parts = (part(b"a", more=True), part(b"", more=True), part(b"bc"))
-    assert await read_body(receiving(*parts), 3, 1) == b"abc"
+    assert await read_body(request_of(receiving(*parts)), 3, 1) == b"abc"
 
 
 async def test_an_incomplete_or_large_body_raises(subtests: pytest.Subtests) -> None:
@@ -52,7 +57,7 @@ async def test_an_incomplete_or_large_body_raises(subtests: pytest.Subtests) -> 
     ]
     for messages, error in cases:
         with subtests.test(messages=messages, error=error), pytest.raises(error):
-            await read_body(receiving(*messages), 3, 0.01)
+            await read_body(request_of(receiving(*messages)), 3, 0.01)
 
 
 async def test_a_late_body_is_awaited_and_the_read_can_be_cancelled() -> None:
@@ -70,13 +75,13 @@ async def test_a_late_body_is_awaited_and_the_read_can_be_cancelled() -> None:
             raise
         return part(b"abc")
 
-    reading = asyncio.create_task(read_body(receive, 3, 60))
+    reading = asyncio.create_task(read_body(request_of(receive), 3, 60))
     await asyncio.sleep(0)
     assert not reading.done()
     arrived.set()
     assert await reading == b"abc"
     arrived.clear()
-    reading = asyncio.create_task(read_body(receive, 3, 60))
+    reading = asyncio.create_task(read_body(request_of(receive), 3, 60))
     await asyncio.sleep(0)
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -97,13 +102,25 @@ async def test_a_response_has_a_content_length_unless_it_has_no_body() -> None:
 async def test_a_disconnected_client_gets_a_response_for_middleware() -> None:
     """Starlette's BaseHTTPMiddleware raises if an app returns without a response."""
     response = Response()
-    await respond_client_closed(response.send)
+    await respond_client_closed(request_of(send=response.send))
     assert response.status == 499
 
     async def broken(_: Any) -> None:
         raise BrokenPipeError
 
-    await respond_client_closed(broken)
+    await respond_client_closed(request_of(send=broken))
+
+
+async def test_headers_are_added_to_a_response_and_to_a_stream() -> None:
+    for is_whole in (True, False):
+        response = Response()
+        request = request_of(send=response.send)
+        request.add_headers([(b"vary", b"Origin")])
+        if is_whole:
+            await request.respond(200, (), b"abc")
+        else:
+            await request.send({"type": "http.response.start", "status": 200})
+        assert response.headers["vary"] == "Origin"
 
 
 async def test_wait_for_disconnect() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jackstay.server.http._exchange import MAX_UNREAD_BYTES, encode_head
+from jackstay.server.http._exchange import MAX_JOINED_BYTES, MAX_UNREAD_BYTES, Exchange, encode_head
 from scripted.connection import GET, mirror, mirrored, status, talked
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -24,7 +24,7 @@ def sends(*bodies: bytes, headers: Headers = (), code: int = 200) -> Any:
     return app
 
 
-def response(app: Any, request: bytes = GET + b"connection: close\r\n\r\n") -> bytes:
+def response(app: Any, request: bytes = GET + b"connection: close\r\n\r\n", handle: Any = None) -> bytes:
     """Return everything that the server writes until it closes the connection."""
     received: list[bytes] = []
 
@@ -32,7 +32,7 @@ def response(app: Any, request: bytes = GET + b"connection: close\r\n\r\n") -> b
         writer.write(request)
         received.append(await reader.read())
 
-    talked(talk, app=app)
+    talked(talk, app=app, handle=handle)
     return received[0]
 
 
@@ -272,3 +272,123 @@ def test_a_message_after_the_response_is_an_error_of_the_app(caplog: pytest.LogC
     with caplog.at_level(logging.ERROR, "jackstay.server.http"):
         talked(talk, app=app)
     assert "unexpected message 'http.response.body'" in caplog.text
+
+
+# --- without ASGI -----------------------------------------------------------------------------------------------------
+
+POST = b"POST /a?b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n"
+LINES = ((b"content-type", b"text/plain"),)
+LAST = b"connection: close\r\n\r\nhi"
+
+
+async def echo(exchange: Exchange) -> None:
+    """Respond with the body, or with what is known of it."""
+    body = exchange.take_body()
+    assert exchange.take_body() is None
+    await exchange.respond(200, LINES, b"not here" if body is None else body)
+
+
+def test_a_request_is_served_without_asgi() -> None:
+    seen: list[tuple[object, ...]] = []
+
+    async def handle(exchange: Exchange) -> None:
+        seen.append((exchange.method, exchange.path, exchange.root_path, exchange.query, exchange.peer))
+        await echo(exchange)
+
+    head, _, body = response(None, POST + LAST, handle).partition(b"\r\n\r\n")
+    lines = head.split(b"\r\n")
+    assert lines[0] == b"HTTP/1.1 200 OK"
+    assert lines[1].startswith(b"date: ")
+    assert lines[2:] == [b"content-type: text/plain", b"content-length: 2", b"connection: close"]
+    assert body == b"hi"
+    assert seen == [("POST", "/a", "", b"b", "127.0.0.1")]
+
+
+def test_without_asgi_a_body_can_be_empty_large_or_chunked() -> None:
+    large = b"x" * (MAX_JOINED_BYTES + 1)
+    cases = {
+        b"": GET + b"connection: close\r\n\r\n",
+        b"hi": GET + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n",
+    }
+    for body, request in cases.items():
+        assert response(None, request, echo).partition(b"\r\n\r\n")[2] == body
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.respond(200, (), large)
+
+    assert response(None, handle=answer).partition(b"\r\n\r\n")[2] == large
+
+
+@pytest.mark.parametrize(
+    ("code", "request_line", "more", "ending"),
+    [
+        (204, b"GET /", (), b"connection: close\r\n\r\n"),
+        (200, b"HEAD /", (), b"content-length: 2\r\nconnection: close\r\n\r\n"),
+        (200, b"GET /", ((b"vary", b"Origin"),), b"content-length: 2\r\nvary: Origin\r\nconnection: close\r\n\r\nhi"),
+    ],
+    ids=["204", "HEAD", "added headers"],
+)
+def test_a_response_that_differs_is_framed_as_any_other(
+    code: int, request_line: bytes, more: Headers, ending: bytes
+) -> None:
+    async def handle(exchange: Exchange) -> None:
+        exchange.add_headers(more)
+        await exchange.respond(code, LINES, b"" if code == 204 else b"hi")
+
+    request = request_line + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    assert response(None, request, handle).endswith(b"content-type: text/plain\r\n" + ending)
+
+
+def test_a_second_response_is_an_error_of_the_app(caplog: pytest.LogCaptureFixture) -> None:
+    async def handle(exchange: Exchange) -> None:
+        await exchange.respond(200, LINES, b"hi")
+        await exchange.respond(200, LINES, b"hi")
+
+    assert response(None, handle=handle).count(b"HTTP/1.1") == 1
+    assert "unhandled exception in the ASGI app" in caplog.text
+
+
+def test_a_request_that_waits_gets_a_task_of_its_own_and_others_share_one() -> None:
+    """`current_task()` stays the same in all steps of a request, with and without ASGI."""
+    tasks: list[tuple[object, object]] = []
+
+    async def handle(exchange: Exchange) -> None:
+        before = asyncio.current_task()
+        if exchange.path != "/quick":
+            await asyncio.sleep(0)
+        tasks.append((before, asyncio.current_task()))
+        await exchange.respond(200, LINES, b"hi")
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for path in (b"/", b"/quick", b"/quick", b"/", b"/"):
+            writer.write(b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path)
+            assert await status(reader) == b"200"
+
+    talked(talk, handle=handle)
+    assert all(before is after for before, after in tasks)
+    first, quick, quick_again, fourth, last = (task for task, _ in tasks)
+    assert quick is quick_again is fourth  # the fourth keeps the task, because it waits
+    assert len({id(task) for task in (first, quick, last)}) == 3
+
+
+def test_pipelined_requests_are_served_in_order() -> None:
+    order: list[bytes | None] = []
+
+    async def handle(exchange: Exchange) -> None:
+        order.append(exchange.query)
+        await echo(exchange)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests = [b"POST /?%d HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\nhi" % n for n in range(5)]
+        writer.write(b"".join(requests))
+        for _ in requests:
+            assert (await mirrored(reader))[1] == b"hi"
+
+    talked(talk, handle=handle)
+    assert order == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_invalid_data_behind_a_request_does_not_prevent_its_response() -> None:
+    answer = response(None, POST + b"\r\nhi" + b"garbage\r\n\r\n", echo)
+    assert answer.count(b"HTTP/1.1") == 1
+    assert answer.endswith(b"\r\n\r\nhi")

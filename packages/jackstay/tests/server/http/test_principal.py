@@ -1,23 +1,14 @@
-"""The principal of a request, and of a connection."""
+"""The principal of a request, and the keys that requests are counted and queued by."""
 
-from jackstay.server import Server
-from jackstay.server._driver import Caller
 from jackstay.server.http import ANONYMOUS, Principal
-from jackstay.server.http._principal import set_principal
-
-HTTP = "POST", "/mcp", "127.0.0.1"
+from jackstay.server.http._principal import caller_key, thread_queue_key
 
 
 def test_anonymous_has_no_id_and_no_scopes() -> None:
     assert Principal("", frozenset(), {}) == ANONYMOUS
 
 
-async def test_set_principal_replaces_the_caller_of_a_connection() -> None:
-    server = Server("x")
-    connection = server._open_connection()
-    assert connection.caller == Caller("", None, {})
-    set_principal(connection, Principal("alice", frozenset({"a"}), {"sub": "alice"}), {}, HTTP)
-    assert connection.caller == Caller("alice", frozenset({"a"}), {"sub": "alice"}, {}, HTTP)
-    assert connection.principal == "alice"
-    set_principal(connection, ANONYMOUS, {}, HTTP)
-    assert connection.caller == Caller("", frozenset(), {}, {}, HTTP)
+def test_without_a_principal_the_address_counts_and_each_connection_has_its_own_queue() -> None:
+    assert caller_key("alice", "127.0.0.1") == ("principal", "alice") == thread_queue_key("alice")
+    assert caller_key("", "127.0.0.1") == ("peer", "127.0.0.1")
+    assert thread_queue_key("") is None

@@ -10,6 +10,7 @@ import pytest
 from jackstay.protocol.server import events as e
 from jackstay.server.http import MemoryEventStore
 from jackstay.server.http import _session as session_file
+from jackstay.server.http._asgi import AsgiRequest
 from jackstay.testing import run_on_fake_clock
 from scripted.asgi import Response, http_client, initialize, request, stateless, tool
 from scripted.gate import Gate
@@ -252,7 +253,8 @@ async def test_a_get_of_a_session_that_just_ended_ends_at_once() -> None:
         session = only(app)
         session.step(e.StopRequested())
         response = Response()
-        assert await session.serve_get(None, response.receiving([]), response.send) is None
+        scope = {"method": "GET", "path": "/mcp", "headers": []}
+        assert await session.serve_get(None, AsgiRequest(scope, response.receiving([]), response.send)) is None
         assert response.is_complete
 
 

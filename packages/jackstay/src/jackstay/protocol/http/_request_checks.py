@@ -202,7 +202,8 @@ def check_request(endpoint: Endpoint, verb: Verb, headers: Headers) -> Accepts |
     refusal = check_access(endpoint.access, headers)
     if refusal is not None:
         return refusal
-    accepts = read_accept(headers.get("accept"))
+    accept = headers.get("accept")
+    accepts = BOTH if accept in USUAL_ACCEPT else read_accept(accept)
     if verb is Verb.GET:
         is_unacceptable = endpoint.has_sessions and not accepts.stream
         return error_response(406, "GET opens a stream: accept text/event-stream") if is_unacceptable else accepts
@@ -214,9 +215,11 @@ def check_request(endpoint: Endpoint, verb: Verb, headers: Headers) -> Accepts |
             return refusal
     length = headers.get("content-length")
     if length is not None:
-        refusal = _check_length(length, endpoint.max_body_bytes)
-        if refusal is not None:
-            return refusal
+        if not (length.isascii() and length.isdigit()):
+            return error_response(400, "Content-Length must be a number")
+        digits = length.lstrip("0") or "0"
+        if len(digits) > 18 or int(digits) > endpoint.max_body_bytes:
+            return too_large(endpoint.max_body_bytes)
     return accepts if accepts.json or accepts.stream else error_response(406, _NOT_ACCEPTABLE)
 
 
@@ -237,20 +240,14 @@ def _check_content(headers: Headers) -> ErrorResponse | None:
     return None
 
 
-def _check_length(length: str, limit: int) -> ErrorResponse | None:
-    if not (length.isascii() and length.isdigit()):
-        return error_response(400, "Content-Length must be a number")
-    digits = length if len(length) <= 18 else length.lstrip("0") or "0"
-    return too_large(limit) if len(digits) > 18 or int(digits) > limit else None
-
-
 def too_large(limit: int) -> ErrorResponse:
     """Return the response to a body over the limit, by its declared length or while it is being read."""
     return error_response(413, f"the body is over the limit of {limit} bytes")
 
 
-_BOTH = Accepts()
-_USUAL_ACCEPT = frozenset(("application/json, text/event-stream", "*/*"))
+# What nearly all clients send, and what it means.
+USUAL_ACCEPT = frozenset(("application/json, text/event-stream", "*/*", None))
+BOTH = Accepts()
 
 
 def read_accept(value: str | None) -> Accepts:
@@ -259,8 +256,8 @@ def read_accept(value: str | None) -> Accepts:
     More lenient than MCP, which requires both types: a client that accepts one of them gets that one, so `curl` works.
     Weights other than `q=0` are ignored: JSON is cheaper, and a stream is opened only if it is needed.
     """
-    if value is None or value in _USUAL_ACCEPT:
-        return _BOTH
+    if value is None or value in USUAL_ACCEPT:
+        return BOTH
     ranges: dict[str, bool] = {}
     for part in value.lower().split(","):
         media_range, *parameters = (piece.strip() for piece in part.split(";"))

@@ -23,6 +23,8 @@ from jackstay.protocol.http._headers import (
     is_session_id,
 )
 from jackstay.protocol.http._request_checks import (
+    BOTH,
+    USUAL_ACCEPT,
     Accepts,
     Endpoint,
     ErrorResponse,
@@ -217,7 +219,9 @@ def _route(
     is_in_session = session is SessionState.OPEN and kind is not Kind.STATELESS_POST
     session_id = headers.get(_SESSION) if is_in_session else None
     last_event_id = headers.get(_LAST_EVENT) if kind is Kind.GET else None
-    return Route(action, revision, read_accept(headers.get("accept")), session_id, last_event_id)
+    accept = headers.get("accept")
+    accepts = BOTH if accept in USUAL_ACCEPT else read_accept(accept)
+    return Route(action, revision, accepts, session_id, last_event_id)
 
 
 _SESSION_REFUSALS = {

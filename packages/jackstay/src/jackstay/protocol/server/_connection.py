@@ -12,7 +12,7 @@ from jackstay.protocol._machine import readable_name
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._config import ServerConfig
 from jackstay.protocol.server._message_classifier import classify
-from jackstay.protocol.server._negotiation import Negotiation
+from jackstay.protocol.server._negotiation import FIRST_STATES, NO_METHODS, Negotiation
 from jackstay.protocol.server._outgoing_requests import OutgoingRequest, OutgoingRequests
 from jackstay.protocol.server._peer_requests import PeerRequests
 from jackstay.protocol.server._stateless import may_name_version, read_meta, read_params
@@ -92,9 +92,9 @@ class ServerConnection:
         self.peer_requests = PeerRequests(self.out, limit)
         # The serial numbers of the requests in flight, by id.
         self.in_flight: Mapping[RequestId, int] = self.peer_requests.in_flight
-        self.state = self.negotiation.start
-        # The methods that `receive` passes to handlers without the table.
-        self._methods = self.negotiation.served_methods(self.state)
+        self.state = FIRST_STATES[version]
+        # The methods that `receive` passes to handlers without the table. The first state of a revision serves them.
+        self._methods = NO_METHODS if version is None else config.served[version]
         # The time of the current step, and the drain deadline: set while draining, the only timer.
         self.now = 0.0
         self.wake_at: float | None = None

@@ -19,11 +19,16 @@ from jackstay.protocol.wire._jsonrpc import ABSENT, MAX_BATCH_MEMBERS, Absent, B
 
 _read_object: Callable[[bytes], dict[str, Json]] = msgspec.json.Decoder(dict).decode
 
-_NO_METHODS: dict[str, Method] = {}
+NO_METHODS: dict[str, Method] = {}
 
-# Constants, because Python looks up the member of an Enum slowly, and over HTTP every request may create a connection.
-_FRESH, _HANDSHAKE, _OPERATING, _STATELESS, *_ = ServerState
-_STATELESS_ERA = Era.STATELESS
+# The first state of a connection: over HTTP the revision is known, and every request may create a connection.
+FIRST_STATES: dict[str | None, ServerState] = {
+    None: ServerState.FRESH,
+    **{
+        name: ServerState.STATELESS if revision.era is Era.STATELESS else ServerState.OPERATING
+        for name, revision in REVISIONS.items()
+    },
+}
 
 
 class Negotiation:
@@ -45,13 +50,6 @@ class Negotiation:
 
     def __repr__(self) -> str:
         return f"<Negotiation {self.version} {self.client}>"
-
-    @property
-    def start(self) -> ServerState:
-        """The first state of a connection with this revision."""
-        if self.version is None:
-            return _FRESH
-        return _STATELESS if REVISIONS[self.version].era is _STATELESS_ERA else _OPERATING
 
     def initialize(self, client: ClientParams) -> bytes:
         """Agree on a revision and store the client's parameters. Returns the encoded result of `initialize`."""
@@ -75,10 +73,10 @@ class Negotiation:
 
     def served_methods(self, state: ServerState) -> dict[str, Method]:
         """Return the methods that handlers serve in this state; none unless the state serves them all."""
-        is_serving = (
-            state is _STATELESS or state is _OPERATING or (state is _HANDSHAKE and not self.config.options.strict)
+        is_serving = state in (ServerState.STATELESS, ServerState.OPERATING) or (
+            state is ServerState.HANDSHAKE and not self.config.options.strict
         )
-        return self.config.served[self.version] if is_serving and self.version is not None else _NO_METHODS
+        return self.config.served[self.version] if is_serving and self.version is not None else NO_METHODS
 
     def accepts(self, method: str) -> bool:
         """Return True if the client's revision has this request to a client and the client declared support for it."""

@@ -36,20 +36,21 @@ from jackstay.protocol.http import (
     too_large,
     verb_of,
 )
-from jackstay.protocol.wire import ABSENT, Absent, Batch, ErrorCode, Message, Request, decode, encode_error
-from jackstay.server._driver import ConnectionConfig
+from jackstay.protocol.wire import ABSENT, Absent, ErrorCode, Message, Request, decode, encode_error
+from jackstay.server._driver import Caller, ConnectionConfig
 from jackstay.server._subscriptions import Quota
 from jackstay.server.http._asgi import (
     BODY_ERRORS,
+    AsgiRequest,
     BodyTooLarge,
     ClientDisconnected,
     HeaderLines,
+    HttpRequest,
     Receive,
     Scope,
     Send,
     encode_headers,
     read_body,
-    respond,
     respond_client_closed,
 )
 from jackstay.server.http._auth import read_auth
@@ -62,14 +63,7 @@ from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import Post, ResponseConfig
-from jackstay.server.http._principal import (
-    ANONYMOUS,
-    Guard,
-    Principal,
-    caller_key,
-    set_principal,
-    thread_queue_key,
-)
+from jackstay.server.http._principal import ANONYMOUS, Guard, caller_key, thread_queue_key
 from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, UNAVAILABLE
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import MemorySessionStore, SessionRecord
@@ -95,32 +89,16 @@ _SESSION_NAME = SESSION_HEADER.lower().encode()
 _SPECIAL = frozenset({"initialize", "subscriptions/listen"})
 
 
-class _HttpRequest:
-    """One HTTP request: its headers, principal and peer address, the ASGI callables, and its body once it was read."""
-
-    __slots__ = ("frame", "headers", "http", "message", "peer", "principal", "receive", "send")
-
-    def __init__(self, scope: Scope, headers: Headers, principal: Principal, receive: Receive, send: Send) -> None:
-        self.headers = headers
-        self.principal = principal
-        client = scope.get("client")
-        self.peer: str = client[0] if client else ""  # the client address that the ASGI server reports
-        self.http: tuple[str, str, str] = scope["method"], scope["path"], self.peer
-        self.receive = receive
-        self.send = send
-        self.message: Message = _NO_MESSAGE
-        self.frame = b""
-
-
-_NO_MESSAGE = Batch()
-
-
 class _EndpointKind(Enum):
     """What a path serves."""
 
     MCP = "Streamable HTTP"
     SSE = "the event stream of HTTP+SSE"
     MESSAGES = "the POST endpoint of HTTP+SSE"
+
+
+# Constants, because Python looks up the member of an Enum slowly.
+_MCP, _POST, _SERVE, _NO_SESSIONS = _EndpointKind.MCP, Verb.POST, Action.SERVE, SessionState.OFF
 
 
 class App:
@@ -153,6 +131,7 @@ class App:
             auth=auth,
             can_request=bus is not None or not options.shares_sessions,
         )
+        self._config: ConnectionConfig | None = None
         self._quota = Quota(options.max_subscription_bytes, options.max_all_subscription_bytes)
         self._session_ended = self._end_session  # one bound method for all sessions
         self._workers = PeerWorkers()
@@ -210,78 +189,80 @@ class App:
         """Serve one request, or the lifespan of the process."""
         kind = scope["type"]
         if kind == "http":
-            if self._auxiliary_routes is not None:
-                wrapped_send = await self._auxiliary_routes.handle(scope, send)
-                if wrapped_send is None:
-                    return
-                send = wrapped_send
-            self._requests += 1
-            try:
-                await self._serve(scope, receive, send)
-            finally:
-                self._requests -= 1
-                if self._idle is not None and not self._requests:
-                    self._idle.set()
+            await self.serve(AsgiRequest(scope, receive, send))
         elif kind == "lifespan":
             await self.lifecycle.run_lifespan(receive, send)
         elif kind == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1000})
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = self._endpoints.get(scope["path"]) or self._find_endpoint(scope)
-        if kind is None:
-            endpoint_path = f"{scope.get('root_path', '').rstrip('/')}{self.options.path}"
-            await self._refuse(send, error_response(404, f"not found; MCP is served at {endpoint_path}"))
+    async def serve(self, request: HttpRequest) -> None:
+        """Serve one request."""
+        if self._auxiliary_routes is not None and await self._auxiliary_routes.handle(request):
             return
-        verb = verb_of(scope["method"])
-        headers = fold_headers(scope["headers"])
-        endpoint = self._endpoint if kind is _EndpointKind.MCP else self._legacy_endpoint
+        self._requests += 1
+        try:
+            if request.method == "POST" and self._endpoints.get(request.path) is _MCP:
+                await self._serve(request, _MCP, _POST)
+            else:
+                await self._serve(request, self._find_endpoint(request), verb_of(request.method))
+        finally:
+            self._requests -= 1
+            if self._idle is not None and not self._requests:
+                self._idle.set()
+
+    async def _serve(self, request: HttpRequest, kind: _EndpointKind | None, verb: Verb) -> None:
+        if kind is None:
+            message = f"not found; MCP is served at {request.root_path}{self.options.path}"
+            await self._refuse(request, error_response(404, message))
+            return
+        headers = fold_headers(request.lines)
+        endpoint = self._endpoint if kind is _MCP else self._legacy_endpoint
         accepts = check_request(endpoint, verb, headers)
         if isinstance(accepts, ErrorResponse):
-            await self._refuse(send, accepts, headers)
+            await self._refuse(request, accepts, headers)
             return
         if self._is_draining:
-            await self._refuse(send, SHUTTING_DOWN, headers, more=_CLOSE)
+            await self._refuse(request, SHUTTING_DOWN, headers, more=_CLOSE)
             return
         if self._requests > self.options.max_requests:
-            await self._refuse(send, OVERLOADED, headers)
+            await self._refuse(request, OVERLOADED, headers)
             return
         if not self.lifecycle.is_started:
             not_started = await self.lifecycle.start_on_first_request()
             if not_started is not None:
-                await self._refuse(send, not_started, headers)
+                await self._refuse(request, not_started, headers)
                 return
         principal = ANONYMOUS
         if self.guard is not None:
-            authenticated = await self.guard.authenticate(scope["method"], scope["path"], headers)
+            authenticated = await self.guard.authenticate(request.method, request.path, headers)
             if isinstance(authenticated, ErrorResponse):
-                await self._refuse(send, authenticated, headers)
+                await self._refuse(request, authenticated, headers)
                 return
             principal = authenticated
-        request = _HttpRequest(scope, headers, principal, receive, send)
-        if kind is not _EndpointKind.MCP:
-            await self._serve_legacy(kind, verb, request, scope)
-        elif verb is Verb.POST:
-            await self._post(request)
+        http = (request.method, request.path, request.peer)
+        caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
+        if kind is not _MCP:
+            await self._serve_legacy(kind, verb, request, caller)
+        elif verb is _POST:
+            await self._post(request, caller)
         else:
-            await self._verb(verb, request)
+            await self._verb(verb, request, caller)
 
-    def _find_endpoint(self, scope: Scope) -> _EndpointKind | None:
+    def _find_endpoint(self, request: HttpRequest) -> _EndpointKind | None:
         """Return what this path serves, ignoring the path of the mount and a trailing slash."""
-        path: str = scope["path"]
-        root: str = scope.get("root_path", "").rstrip("/")
+        path, root = request.path, request.root_path
         if root and (path == root or path.startswith(root + "/")):
             path = path[len(root) :]
         return self._endpoints.get(path.rstrip("/") or "/")
 
     # --- HTTP+SSE (2024-11-05) ----------------------------------------------------------------------------------------
 
-    async def _serve_legacy(self, kind: _EndpointKind, verb: Verb, request: _HttpRequest, scope: Scope) -> None:
+    async def _serve_legacy(self, kind: _EndpointKind, verb: Verb, request: HttpRequest, caller: Caller) -> None:
         if kind is _EndpointKind.SSE and verb is Verb.GET:
-            await self._open_legacy(request, scope.get("root_path", ""))
+            await self._open_legacy(request, caller)
         elif kind is _EndpointKind.MESSAGES and verb is Verb.POST:
-            await self._post_legacy(request, scope.get("query_string", b""))
+            await self._post_legacy(request, caller)
         else:
             allowed = "GET" if kind is _EndpointKind.SSE else "POST"
             refusal = ErrorResponse(
@@ -290,65 +271,67 @@ class App:
                 f"only {allowed} is allowed here",
                 headers=(("allow", allowed),),
             )
-            await self._refuse(request.send, refusal)
+            await self._refuse(request, refusal)
 
-    async def _open_legacy(self, request: _HttpRequest, root_path: str) -> None:
+    async def _open_legacy(self, request: HttpRequest, caller: Caller) -> None:
         if len(self._legacy) >= self.options.max_sessions:
-            await self._refuse(request.send, BUSY)
+            await self._refuse(request, BUSY)
             return
         await self.server._before_handshake()
         connection = LegacyConnection(
             self._connection_config(), response_config=self._response_config, ended=self._end_legacy
         )
-        set_principal(connection, request.principal, request.headers, request.http)
+        connection.caller = caller
         self.server._add_connection(connection)
         self._legacy[connection.id] = connection
-        await connection.serve(root_path.rstrip("/"), self.options.messages_path, request.receive, request.send)
+        await connection.serve(request, self.options.messages_path)
 
     def _end_legacy(self, connection: LegacyConnection) -> None:
         self._legacy.pop(connection.id, None)
         self.server._remove_connection(connection)
 
-    async def _post_legacy(self, request: _HttpRequest, query: bytes) -> None:
+    async def _post_legacy(self, request: HttpRequest, caller: Caller) -> None:
         try:
-            frame = await read_body(request.receive, self._endpoint.max_body_bytes, self.options.body_timeout)
+            frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout)
         except BODY_ERRORS as error:
-            await self._refuse_body(request, error)
+            await self._refuse_body(request, error, caller.headers)
             return
-        id = legacy_session(query)
+        id = legacy_session(request.query)
         connection = None if id is None else self._legacy.get(id)
-        if connection is None or connection.principal != request.principal.id:
-            await self._refuse(request.send, error_response(404, "unknown stream; open a new one with GET"))
+        if connection is None or connection.principal != caller.principal:
+            await self._refuse(request, error_response(404, "unknown stream; open a new one with GET"))
             return
-        connection.call(connection.receive, frame, request.principal, request.headers, request.http)
-        await respond(request.send, ACCEPTED, [])
+        connection.call(connection.receive, frame, caller)
+        await request.respond(ACCEPTED, ())
 
     # --- POST ---------------------------------------------------------------------------------------------------------
 
-    async def _refuse_body(self, request: _HttpRequest, error: Exception) -> None:
+    async def _refuse_body(self, request: HttpRequest, error: Exception, headers: Headers) -> None:
         """Respond with the reason why the body cannot be read."""
         if isinstance(error, ClientDisconnected):
-            await respond_client_closed(request.send)
+            await respond_client_closed(request)
             return
         # The rest of the body stays unread, so the connection cannot be reused.
         is_large = isinstance(error, BodyTooLarge)
         timed_out = error_response(408, "timed out while reading the request body")
         refusal = too_large(self._endpoint.max_body_bytes) if is_large else timed_out
-        await self._refuse(request.send, refusal, request.headers, more=_CLOSE)
+        await self._refuse(request, refusal, headers, more=_CLOSE)
 
-    async def _post(self, request: _HttpRequest) -> None:
-        try:
-            request.frame = await read_body(request.receive, self._endpoint.max_body_bytes, self.options.body_timeout)
-        except BODY_ERRORS as error:
-            await self._refuse_body(request, error)
-            return
-        headers = request.headers
-        request.message = message = decode(request.frame)
-        state, session, version = SessionState.OFF, None, None
+    async def _post(self, request: HttpRequest, caller: Caller) -> None:
+        headers = caller.headers
+        frame = request.take_body()
+        if frame is None or len(frame) > self._endpoint.max_body_bytes:
+            try:
+                frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout, frame)
+            except BODY_ERRORS as error:
+                await self._refuse_body(request, error, headers)
+                return
+        message = decode(frame)
+        state, session, version = _NO_SESSIONS, None, None
         if self._sessions is not None:
-            found = await self._find_session(request)
+            found = await self._find_session(caller)
             if isinstance(found, ErrorResponse):
-                await self._refuse(request.send, found, headers)
+                await self._refuse(request, found, headers)
                 return
             state, session = found
             version = None if session is None else session.core.version
@@ -357,26 +340,35 @@ class App:
         if isinstance(route, ErrorResponse):
             refused = route
         else:
-            has_headers = route.revision.has_method_headers
             refused = None
-            if has_headers:
-                refused = check_call_headers(self.server, message, headers, request.principal, request.peer)
+            if route.revision.has_method_headers:
+                refused = check_call_headers(self.server, message, caller)
             if refused is None:
-                if route.action is Action.SERVE and not (type(message) is Request and message.method in _SPECIAL):
-                    await self._make_post(request, route).serve(message, request.frame, request.receive, request.send)
+                if route.action is _SERVE and not (type(message) is Request and message.method in _SPECIAL):
+                    await self._make_post(caller, route).serve(message, frame, request)
                     return
-                refused = await self._serve_post(request, route, session)
+                if route.action is Action.OPEN_SESSION:
+                    refused = await self._open_session(request, caller, route, message, frame)
+                elif route.action is Action.SERVE_IN_SESSION:
+                    assert session is not None  # the routing table has this action for open sessions only
+                    assert self._sessions is not None
+                    session.caller = caller
+                    channel = await self._sessions.receive(session, message, frame, route.accepts)
+                    await session.respond(channel, request, ())
+                else:
+                    assert isinstance(message, Request)  # `initialize` or `subscriptions/listen`
+                    await self._serve_special(request, caller, route, message, frame)
         if refused is not None:
             id = message.id if isinstance(message, Request) else ABSENT
-            await self._refuse(request.send, refused, headers, id)
+            await self._refuse(request, refused, headers, id)
 
-    async def _find_session(self, request: _HttpRequest) -> tuple[SessionState, Session | None] | ErrorResponse:
-        header = session_header(self._endpoint, request.headers)
+    async def _find_session(self, caller: Caller) -> tuple[SessionState, Session | None] | ErrorResponse:
+        header = session_header(self._endpoint, caller.headers)
         if isinstance(header, SessionState):
             return header, None
         assert self._sessions is not None  # `session_header` returned an id
         try:
-            session = await self._sessions.find(header, request.principal.id)
+            session = await self._sessions.find(header, caller.principal)
         except TooManySessionsError:
             return BUSY
         except Exception:  # a user's store may raise anything
@@ -384,30 +376,19 @@ class App:
             return UNAVAILABLE
         return (SessionState.UNKNOWN if session is None else SessionState.OPEN), session
 
-    async def _serve_post(self, request: _HttpRequest, route: Route, session: Session | None) -> ErrorResponse | None:
-        if route.action is Action.SERVE:
-            await self._serve_special(request, route)
-        elif route.action is Action.SERVE_IN_SESSION:
-            assert session is not None  # the routing table has this action for open sessions only
-            assert self._sessions is not None
-            set_principal(session, request.principal, request.headers, request.http)
-            channel = await self._sessions.receive(session, request.message, request.frame, route.accepts)
-            await session.respond(channel, request.receive, request.send, [])
-        else:
-            return await self._open_session(request, route)
-        return None
-
-    async def _open_session(self, request: _HttpRequest, route: Route) -> ErrorResponse | None:
+    async def _open_session(
+        self, request: HttpRequest, caller: Caller, route: Route, message: Message, frame: bytes
+    ) -> ErrorResponse | None:
         assert self._sessions is not None  # the routing table has this action only if sessions are enabled
         await self.server._before_handshake()
         session = self._sessions.create()
         if session is None:
             return BUSY
-        set_principal(session, request.principal, request.headers, request.http)
-        session.owner = thread_queue_key(request.principal.id)
-        session.caller_key = caller_key(request.principal.id, request.peer)
-        channel = session.receive(request.message, request.frame, route.accepts)
-        more: HeaderLines = []
+        session.caller = caller
+        session.owner = thread_queue_key(caller.principal)
+        session.caller_key = caller_key(caller.principal, caller.address)
+        channel = session.receive(message, frame, route.accepts)
+        more: HeaderLines = ()
         if session.core.client is not None:
             try:
                 await self._sessions.register(session)
@@ -416,10 +397,10 @@ class App:
                 return UNAVAILABLE
             self.server._add_connection(session)
             more = [(_SESSION_NAME, session.id.encode())]
-        await session.respond(channel, request.receive, request.send, more)
+        await session.respond(channel, request, more)
         return None
 
-    def _make_post(self, request: _HttpRequest, route: Route) -> Post:
+    def _make_post(self, caller: Caller, route: Route) -> Post:
         """Return a connection for this POST alone."""
         post = Post(
             self._connection_config(),
@@ -428,24 +409,24 @@ class App:
             response_config=self._response_config,
             poller=self._current_poller(),
         )
-        set_principal(post, request.principal, request.headers, request.http)
+        post.caller = caller
         # All POSTs of one caller share one queue for threads; otherwise the caller with the most POSTs gets most of
         # them.
-        post.owner = caller_key(request.principal.id, request.peer)
+        post.owner = caller_key(caller.principal, caller.address)
         return post
 
-    async def _serve_special(self, request: _HttpRequest, route: Route) -> None:
+    async def _serve_special(
+        self, request: HttpRequest, caller: Caller, route: Route, message: Request, frame: bytes
+    ) -> None:
         """Serve `initialize` or `subscriptions/listen` as a connection of its own."""
-        message = request.message
-        assert isinstance(message, Request)  # the caller has checked its method
         is_listening = message.method == "subscriptions/listen"
         if not is_listening:
             await self.server._before_handshake()
-        post = self._make_post(request, route)
+        post = self._make_post(caller, route)
         if is_listening:
             self.server._add_connection(post)  # so that it receives list changes
         try:
-            await post.serve(message, request.frame, request.receive, request.send)
+            await post.serve(message, frame, request)
         finally:
             if is_listening:
                 self.server._remove_connection(post)
@@ -467,44 +448,44 @@ class App:
 
     # --- other methods ------------------------------------------------------------------------------------------------
 
-    async def _verb(self, verb: Verb, request: _HttpRequest) -> None:
-        headers, send = request.headers, request.send
-        found = await self._find_session(request)
+    async def _verb(self, verb: Verb, request: HttpRequest, caller: Caller) -> None:
+        headers = caller.headers
+        found = await self._find_session(caller)
         if isinstance(found, ErrorResponse):
-            await self._refuse(send, found, headers)
+            await self._refuse(request, found, headers)
             return
         state, session = found
         version = None if session is None else session.core.version
         route = route_verb(self._endpoint, verb, headers, state, version)
         if isinstance(route, ErrorResponse):
-            await self._refuse(send, route, headers)
+            await self._refuse(request, route, headers)
         elif route.action is Action.DESCRIBE:
-            await respond(send, 204, [(b"allow", self._endpoint.allowed.encode())])
+            await request.respond(204, [(b"allow", self._endpoint.allowed.encode())])
         else:
             assert session is not None  # the routing table has both actions for open sessions only
             assert self._sessions is not None
             if route.action is Action.END_SESSION:
                 await self._sessions.end(session)
-                await respond(send, 204, [])
+                await request.respond(204, ())
                 return
-            refusal = await session.serve_get(route.last_event_id, request.receive, send)
+            refusal = await session.serve_get(route.last_event_id, request)
             if refusal is not None:
-                await self._refuse(send, refusal, headers)
+                await self._refuse(request, refusal, headers)
 
     # --- refusals and draining ----------------------------------------------------------------------------------------
 
     async def _refuse(
         self,
-        send: Send,
+        request: HttpRequest,
         refusal: ErrorResponse,
         headers: Headers | None = None,
         id: RequestId | Absent = ABSENT,
-        more: HeaderLines | None = None,
+        more: HeaderLines = (),
     ) -> None:
         response_id = None if id is ABSENT and _requires_id(headers or {}) else id
         data = ABSENT if refusal.data is None else refusal.data
         body = encode_error(response_id, refusal.code, refusal.message, data)
-        await respond(send, refusal.status, [*JSON_LINES, *encode_headers(refusal.headers), *(more or ())], body)
+        await request.respond(refusal.status, [*JSON_LINES, *encode_headers(refusal.headers), *more], body)
 
     def accept_new(self) -> None:
         """Accept new requests again, for example after a drain."""
@@ -566,12 +547,14 @@ class App:
         return session
 
     def _connection_config(self) -> ConnectionConfig:
-        """Return the configuration of a new connection."""
-        server = self.server
+        """Return the configuration of a new connection, the same until the capabilities of the server change."""
+        server, config = self.server, self._config
         server_config, capabilities = server._current_config()
-        return ConnectionConfig(
-            server_config, capabilities, server._handlers, server._telemetry, server._next_number(), self._quota
-        )
+        if config is None or config.server_config is not server_config or config.numbers is not server._numbers:
+            config = self._config = ConnectionConfig(
+                server_config, capabilities, server._handlers, server._telemetry, server._numbers, self._quota
+            )
+        return config
 
     def _end_session(self, session: Session) -> None:
         assert self._sessions is not None

@@ -1,8 +1,8 @@
-"""ASGI helpers: types of the three arguments, reading a request body, and sending a complete response."""
+"""A request of an ASGI server, reading its body, and sending a complete response; the types of the three arguments."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias
 
 # ASGI messages are dicts with values of any type.
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -13,7 +13,7 @@ Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 # An ASGI 3 application.
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-HeaderLines: TypeAlias = list[tuple[bytes, bytes]]
+HeaderLines: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 # nginx's status for a request that the client closed; HTTP defines none.
 CLIENT_CLOSED_REQUEST: Final = 499
@@ -34,9 +34,76 @@ class BodyTimeout(Exception):
 BODY_ERRORS: Final = (ClientDisconnected, BodyTooLarge, BodyTimeout)
 
 
-def encode_headers(pairs: Iterable[tuple[str, str]]) -> HeaderLines:
+def encode_headers(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:
     """Encode headers for ASGI: lower-case names, both parts as bytes."""
-    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
+    return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+
+
+class HttpRequest(Protocol):
+    """A request as the app reads it: from an ASGI server (`AsgiRequest`), or directly from our own (`Exchange`)."""
+
+    method: str
+    path: str
+    # Header lines with names in lower case.
+    lines: HeaderLines
+    # The address of the client; empty if it is unknown.
+    peer: str
+
+    @property
+    def root_path(self) -> str:
+        """The path under which the app is mounted."""
+
+    @property
+    def query(self) -> bytes:
+        """The query string."""
+
+    def receive(self) -> Awaitable[AsgiMessage]:
+        """Return the next message of the client, as in ASGI."""
+
+    def send(self, message: AsgiMessage, /) -> Awaitable[None]:
+        """Send a part of the response, as in ASGI."""
+
+    async def respond(self, status: int, headers: HeaderLines, body: bytes = b"") -> None:
+        """Send a complete response."""
+
+    def take_body(self) -> bytes | None:
+        """Return the body if it has arrived completely and was not read, else None: then `receive` it."""
+
+    def add_headers(self, lines: HeaderLines) -> None:
+        """Add these headers to the response."""
+
+
+class AsgiRequest:
+    """A request of an ASGI server."""
+
+    __slots__ = ("lines", "method", "path", "peer", "query", "receive", "root_path", "send")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.root_path: str = scope.get("root_path", "").rstrip("/")
+        self.query: bytes = scope.get("query_string", b"")
+        self.lines: HeaderLines = scope["headers"]
+        client = scope.get("client")
+        self.peer: str = client[0] if client else ""
+        self.receive = receive
+        self.send = send
+
+    async def respond(self, status: int, headers: HeaderLines, body: bytes = b"") -> None:
+        await respond(self.send, status, headers, body)
+
+    def take_body(self) -> bytes | None:
+        return None
+
+    def add_headers(self, lines: HeaderLines) -> None:
+        send = self.send
+
+        async def send_with_headers(message: AsgiMessage) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *lines]
+            await send(message)
+
+        self.send = send_with_headers
 
 
 async def respond(send: Send, status: int, headers: HeaderLines, body: bytes = b"") -> None:
@@ -47,22 +114,28 @@ async def respond(send: Send, status: int, headers: HeaderLines, body: bytes = b
     await send({"type": "http.response.body", "body": body})
 
 
-async def respond_client_closed(send: Send) -> None:
+async def respond_client_closed(request: HttpRequest) -> None:
     """Send a response to a client that disconnected: middleware around the app expects one, and logs its status."""
     try:
-        await respond(send, CLIENT_CLOSED_REQUEST, [])
+        await request.respond(CLIENT_CLOSED_REQUEST, [])
     except OSError:
         pass  # an ASGI server may raise OSError when the client has disconnected
 
 
-async def read_body(receive: Receive, limit: int, timeout: float) -> bytes:
-    """Read the body of a request, keeping at most `limit` bytes in memory.
+async def read_body(request: HttpRequest, limit: int, timeout: float, body: bytes | None = None) -> bytes:
+    """Read the body of a request, keeping at most `limit` bytes in memory. `body` is one that was taken already.
 
     Raises: ClientDisconnected, BodyTooLarge, BodyTimeout.
     """
+    if body is None:
+        body = request.take_body()
+    if body is not None:
+        if len(body) > limit:
+            raise BodyTooLarge
+        return body
     # Most bodies arrive together with the head, and a timer for each would cost more than reading it. So the first step
     # of the awaitable is driven by hand; the timer starts only if it has to wait or if more of the body follows.
-    steps = receive().__await__()
+    steps: Generator[Any, Any, AsgiMessage] = request.receive().__await__()
     try:
         waited_for = next(steps)
     except StopIteration as here:
@@ -76,7 +149,7 @@ async def read_body(receive: Receive, limit: int, timeout: float) -> bytes:
         async with asyncio.timeout(timeout):
             if message is None:
                 message = await _StartedAwaitable(steps, waited_for)
-            return await _read_rest(message, receive, limit)
+            return await _read_rest(message, request.receive, limit)
     except TimeoutError as error:
         raise BodyTimeout from error
 

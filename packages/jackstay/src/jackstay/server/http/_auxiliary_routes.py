@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jackstay.errors import UsageError
-from jackstay.protocol.http import Access, HeaderPairs, check_access, fold_headers
-from jackstay.server.http._asgi import AsgiMessage, HeaderLines, Scope, Send, encode_headers, respond
+from jackstay.protocol.http import Access, check_access, fold_headers
+from jackstay.server.http._asgi import HttpRequest, encode_headers
 from jackstay.server.http._auth import WELL_KNOWN, BearerAuth
 from jackstay.server.http._cors import Cors
 from jackstay.server.http._health import PATH as HEALTH_PATH
@@ -58,44 +58,35 @@ class AuxiliaryRoutes:
     def __repr__(self) -> str:
         return f"<AuxiliaryRoutes auth={self._auth!r} cors={self._cors!r} health={self._health!r}>"
 
-    async def handle(self, scope: Scope, send: Send) -> Send | None:
-        """Respond to the request and return None, or return the `send` with which the endpoint responds."""
+    async def handle(self, request: HttpRequest) -> bool:
+        """Respond to the request and return True, or add the headers that every response has and return False."""
         # For a mounted app, `path` includes `root_path`, the path of the mount (ASGI specification).
-        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-        method: str = scope["method"]
+        path = request.path.removeprefix(request.root_path)
+        method = request.method
         if method in ("GET", "HEAD"):
             if path == self._health:
-                is_foreign = check_access(self._access, fold_headers(scope["headers"])) is not None
+                is_foreign = check_access(self._access, fold_headers(request.lines)) is not None
                 status, body = await health_response(
                     self._status, self._name, self._version, self.check, is_public=is_foreign
                 )
-                await respond(send, status, _HEALTH_LINES, body)
-                return None
+                await request.respond(status, _HEALTH_LINES, body)
+                return True
             if self._auth is not None and path.startswith(WELL_KNOWN):
                 document = self._auth.metadata(path, self._name)
                 if document is not None:
-                    await respond(send, 200, _METADATA_LINES, document)
-                    return None
+                    await request.respond(200, _METADATA_LINES, document)
+                    return True
         if self._cors is None:
-            return send
-        headers = fold_headers(scope["headers"])
+            return False
+        headers = fold_headers(request.lines)
         allowed = self._cors.preflight(method, headers)
         if allowed is not None:
-            await respond(send, 204, encode_headers(allowed))
-            return None
-        return _with_headers(self._cors.response_headers(headers), send)
-
-
-def _with_headers(pairs: HeaderPairs, send: Send) -> Send:
-    """Return a `send` that adds these headers to the response."""
-    more: HeaderLines = encode_headers(pairs)
-
-    async def send_with_headers(message: AsgiMessage) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *more]
-        await send(message)
-
-    return send_with_headers if more else send
+            await request.respond(204, encode_headers(allowed))
+            return True
+        more = self._cors.response_headers(headers)
+        if more:
+            request.add_headers(encode_headers(more))
+        return False
 
 
 def make_auxiliary_routes(

@@ -4,7 +4,6 @@ A gateway may have acted on such a header, so a call with different arguments is
 basic/transports/streamable-http, "Custom Headers from Tool Parameters").
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,7 +11,6 @@ import msgspec
 from jackstay.protocol.http import ErrorResponse, check_param_headers, decode_header_value, mismatch_response
 from jackstay.protocol.wire import Message, Request
 from jackstay.server._driver import Caller
-from jackstay.server.http._principal import Principal
 from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
@@ -28,9 +26,7 @@ _read_call = msgspec.json.Decoder(_CallParams).decode
 _read_arguments = msgspec.json.Decoder(dict[str, Any] | None).decode
 
 
-def check_call_headers(
-    server: "Server", message: Message, headers: Mapping[str, str], principal: Principal, address: str
-) -> ErrorResponse | None:
+def check_call_headers(server: "Server", message: Message, caller: Caller) -> ErrorResponse | None:
     """Return the error response for a call whose `Mcp-Param-*` headers and arguments differ, else None.
 
     Call it for revisions with such headers only.
@@ -38,7 +34,7 @@ def check_call_headers(
     if type(message) is not Request or message.method != "tools/call":
         return None
     # That the header and the body have the same name was checked before.
-    name = headers.get("mcp-name", "")
+    name = caller.headers.get("mcp-name", "")
     name = decode_header_value(name) if name[:2] == "=?" else name
     rows = server._param_headers(name)
     if not rows or message.params is None:
@@ -48,13 +44,11 @@ def check_call_headers(
         arguments = None if call.arguments is msgspec.UNSET else _read_arguments(call.arguments)
     except DECODE_ERRORS:
         return None  # the dispatcher refuses invalid params with a better message
-    mismatch = check_param_headers(rows, headers, arguments)
+    mismatch = check_param_headers(rows, caller.headers, arguments)
     if mismatch is None:
         return None
-    if server._views is not None:
-        caller = Caller(principal.id, principal.scopes, principal.claims, headers, ("POST", "", address))
-        if server._views.view_for(caller).find_tool(name) is None:
-            return None  # the dispatcher refuses it as unknown
+    if server._views is not None and server._views.view_for(caller).find_tool(name) is None:
+        return None  # the dispatcher refuses it as unknown
     return mismatch_response(mismatch)
 
 

@@ -22,35 +22,43 @@ W = TypeVar("W", bound=Watched)
 
 
 class DisconnectPoller(Generic[W]):
-    """Tracks the tasks of one loop. `all` contains those that have begun and not ended."""
+    """Tracks the tasks of one loop."""
 
-    __slots__ = ("_new", "_old", "_timer", "all", "loop")
+    __slots__ = ("_new", "_old", "_timer", "_watched", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.all: set[W] = set()
+        # The tasks that began since the last poll, those before it, and those that are watched.
         self._new: set[W] = set()
         self._old: set[W] = set()
+        self._watched: set[W] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"<DisconnectPoller of {len(self.all)} tasks>"
 
+    @property
+    def all(self) -> set[W]:
+        """The tasks that have begun and not ended."""
+        return self._new | self._old | self._watched
+
     def add(self, task: W) -> None:
         """Track a task until `remove()`."""
-        self.all.add(task)
         self._new.add(task)
         if self._timer is None:
             self._timer = self.loop.call_later(POLL_INTERVAL, self._poll)
 
     def remove(self, task: W) -> None:
         """Stop tracking a task that has ended."""
-        self.all.discard(task)
-        self._new.discard(task)
-        self._old.discard(task)
+        if task in self._new:  # most tasks
+            self._new.remove(task)
+        else:
+            self._old.discard(task)
+            self._watched.discard(task)
 
     def _poll(self) -> None:
         late, self._old, self._new = self._old, self._new, set()
+        self._watched |= late
         for task in late:
             task.watch()
         self._timer = self.loop.call_later(POLL_INTERVAL, self._poll) if self._old else None

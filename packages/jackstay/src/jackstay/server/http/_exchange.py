@@ -1,4 +1,4 @@
-"""One HTTP/1.1 request and its response, as an ASGI server presents them to an app (ASGI HTTP 2.3).
+"""One HTTP/1.1 request and its response: an `HttpRequest` for our own app, and ASGI (HTTP 2.3) for any other.
 
 The response is framed by its Content-Length or in chunks, and for HTTP/1.0 by the end of the connection. A head with a
 Content-Length is written together with the first part of the body; any other head at once, because a stream may be
@@ -14,7 +14,8 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from jackstay.server.http._asgi import AsgiMessage, HeaderLines, Scope
+from jackstay.server._parked_task import NOT_STARTED, ParkedTask
+from jackstay.server.http._asgi import AsgiMessage, HeaderLines, Scope, respond
 
 if TYPE_CHECKING:
     from jackstay.server.http._http1 import Http1Connection
@@ -30,6 +31,7 @@ MAX_JOINED_BYTES: Final = 65_536
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _INTERNAL_ERROR: Final = b"Internal Server Error"
+_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # a token, RFC 9110 section 5.6.2
 
@@ -56,45 +58,77 @@ def _date_line(second: int) -> bytes:
     return b"date: " + formatdate(second, usegmt=True).encode("ascii") + b"\r\n"
 
 
-def encode_head(status: int, headers: HeaderLines) -> bytes:
-    """Return a response head with a date, without its last empty line. Raises: RuntimeError for an invalid header."""
+def encode_lines(headers: HeaderLines) -> bytes:
+    """Return header lines as they are written. Raises: RuntimeError for an invalid header."""
     lines = b"".join([_name_prefix(name) + value + b"\r\n" for name, value in headers])
     # A value with a line end would be another header (RFC 9110 section 5.5).
     if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers) or b"\0" in lines:
         raise RuntimeError("invalid value of a response header")
-    return _status_line(status) + _date_line(int(time.time())) + lines
+    return lines
+
+
+# For headers that are the same for many responses.
+_encode_constant_lines = lru_cache(maxsize=32)(encode_lines)
+
+
+def encode_head(status: int, headers: HeaderLines) -> bytes:
+    """Return a response head with a date, without its last empty line. Raises: RuntimeError for an invalid header."""
+    return _status_line(status) + _date_line(int(time.time())) + encode_lines(headers)
 
 
 class Exchange:
-    """A request, whose body may still arrive, and its response. `start()` runs the app in a task."""
+    """A request, whose body may still arrive, and its response. `start()` runs the app."""
 
     __slots__ = (
         "_body",
         "_connection",
         "_content_left",
         "_head",
+        "_http_version",
         "_is_body_complete",
         "_is_body_read",
         "_is_chunked",
         "_is_continue_expected",
         "_is_without_body",
+        "_more_headers",
         "_scope",
         "_unread",
+        "_url",
         "_wakeup",
         "is_complete",
         "is_disconnected",
         "is_started",
         "keep_alive",
+        "lines",
+        "method",
+        "path",
+        "peer",
+        "query",
         "task",
     )
 
+    root_path = ""
+
     def __init__(
-        self, connection: "Http1Connection", scope: Scope, *, keep_alive: bool, is_continue_expected: bool
+        self,
+        connection: "Http1Connection",
+        method: str,
+        url: tuple[str, bytes, bytes],
+        lines: HeaderLines,
+        http_version: str,
+        *,
+        keep_alive: bool,
+        is_continue_expected: bool,
     ) -> None:
         self._connection = connection
-        self._scope = scope
+        self.method = method
+        self._url = url
+        self.path, _, self.query = url
+        self.lines = lines
+        self._http_version = http_version
+        self.peer = connection.peer
         self.keep_alive = keep_alive
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[object] | None = None
         self.is_disconnected = False
         # Made when the app waits.
         self._wakeup: asyncio.Event | None = None
@@ -108,21 +142,54 @@ class Exchange:
         self.is_started = self.is_complete = False
         self._is_chunked = self._is_without_body = False
         self._content_left: int | None = None
+        self._more_headers: HeaderLines = ()
+        self._scope: Scope | None = None
 
     def __repr__(self) -> str:
         state = "complete" if self.is_complete else "started" if self.is_started else "waiting"
-        return f"<Exchange {self._scope['method']} {self._scope['path']} {state}>"
+        return f"<Exchange {self.method} {self.path} {state}>"
+
+    def make_scope(self) -> Scope:
+        """Return the scope of the request for an ASGI app."""
+        connection = self._connection
+        self._scope = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": self._http_version,
+            "method": self.method,
+            "scheme": connection.scheme,
+            "path": self.path,
+            "raw_path": self._url[1],
+            "query_string": self.query,
+            "root_path": self.root_path,
+            "headers": self.lines,
+            "client": connection.client,
+            "server": connection.address,
+        }
+        return self._scope
 
     def start(self) -> None:
-        """Run the app in a task."""
+        """Run the app: its first step at once, and the rest, if there is one, in a task."""
         connection = self._connection
-        connection.server.exchanges.add(self)
-        self.task = connection.loop.create_task(self._run())
+        server, work = connection.server, self._run()
+        server.exchanges.add(self)
+        parked = server.parked
+        step = NOT_STARTED if parked is None else parked.start(work)
+        if isinstance(step, bytes | BaseException):
+            return  # it has ended
+        if parked is None or step is NOT_STARTED:
+            if parked is None or parked.is_spent:
+                server.parked = ParkedTask(connection.loop)
+            self.task = connection.loop.create_task(work)
+        else:
+            server.parked = None
+            self.task = parked.task
+            parked.assign(parked.remaining_steps(step))
 
-    async def _run(self) -> None:
+    async def _run(self) -> bytes:
         connection = self._connection
         try:
-            await connection.server.app(self._scope, self.receive, self.send)
+            await connection.server.handle(self)
             if not (self.is_complete or self.is_disconnected):
                 await self._end_incomplete()
         except Exception:  # an app may raise anything
@@ -134,17 +201,13 @@ class Exchange:
             raise
         finally:
             connection.server.exchanges.discard(self)
+        return b"ended"
 
     async def _end_incomplete(self) -> None:
         """End a response that the app did not complete, so that the client does not take it for a complete one."""
         if not self.is_started:
-            fields = [
-                (b"content-type", b"text/plain; charset=utf-8"),
-                (b"content-length", b"%d" % len(_INTERNAL_ERROR)),
-                (b"connection", b"close"),
-            ]
-            await self.send({"type": "http.response.start", "status": 500, "headers": fields})
-            await self.send({"type": "http.response.body", "body": _INTERNAL_ERROR})
+            fields = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+            await self.respond(500, fields, _INTERNAL_ERROR)
         else:
             self._connection.transport.close()
 
@@ -173,6 +236,14 @@ class Exchange:
         if self._wakeup is not None:
             self._wakeup.set()
 
+    def take_body(self) -> bytes | None:
+        """Return the body if it has arrived completely and was not read, else None."""
+        if not self._is_body_complete or self._is_body_read or self.is_disconnected:
+            return None
+        self._is_body_read = True
+        body, self._body = self._body, []
+        return body[0] if len(body) == 1 else b"".join(body)
+
     async def receive(self) -> AsgiMessage:
         """Return the next part of the body, or that the client has disconnected: a callable of ASGI."""
         if self._is_continue_expected:
@@ -193,6 +264,45 @@ class Exchange:
         return {"type": "http.disconnect"}
 
     # --- the response -------------------------------------------------------------------------------------------------
+
+    def add_headers(self, lines: HeaderLines) -> None:
+        """Add these headers to the response."""
+        self._more_headers = lines
+
+    async def respond(self, status: int, headers: HeaderLines, body: bytes = b"") -> None:
+        """Write a complete response. Constant headers, given as a tuple, are encoded once."""
+        connection = self._connection
+        if type(headers) is not tuple or self._more_headers or status == 204 or self.method == "HEAD":
+            await respond(self.send, status, headers, body)
+            return
+        if connection.can_write is not None:
+            await connection.can_write.wait()
+        if self.is_disconnected:
+            return
+        if self.is_started:
+            raise RuntimeError("a response was started already")
+        self.is_started = True
+        end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        lines = _encode_constant_lines(headers)
+        date = _date_line(int(time.time()))
+        data = b"%b%b%bcontent-length: %d\r\n%b" % (_status_line(status), date, lines, len(body), end)
+        if connection.server.has_access_log:
+            self._log(status)
+        if len(body) <= MAX_JOINED_BYTES:
+            connection.transport.write(data + body)
+        else:
+            connection.transport.write(data)
+            connection.transport.write(body)
+        self.is_complete = True
+        if self._wakeup is not None:
+            self._wakeup.set()
+        connection.on_response_complete(self)
+
+    def _log(self, status: int) -> None:
+        # A middleware may have replaced the address by one that a trusted proxy forwards.
+        client = self._connection.client if self._scope is None else self._scope["client"]
+        address = f"{client[0]}:{client[1]}" if client else ""
+        access_logger.info("%s %s %s %s", address, self.method, self.path, status)
 
     async def send(self, message: AsgiMessage) -> None:
         """Write the start or a part of the response: a callable of ASGI. Waits while the write buffer is full."""
@@ -225,8 +335,8 @@ class Exchange:
             connection.on_response_complete(self)
 
     def _start_response(self, status: int, headers: HeaderLines) -> None:
-        scope = self._scope
-        head = encode_head(status, list(headers))
+        headers = [*headers, *self._more_headers]
+        head = encode_head(status, headers)
         has_connection = False
         for name, value in headers:
             name = name.lower()  # noqa: PLW2901
@@ -236,9 +346,9 @@ class Exchange:
                 has_connection = b"close" in value.lower()
                 self.keep_alive = self.keep_alive and not has_connection
         # RFC 9112 section 6.3: these have no body, whatever their headers are.
-        self._is_without_body = scope["method"] == "HEAD" or status in (204, 304)
+        self._is_without_body = self.method == "HEAD" or status in (204, 304)
         if self._content_left is None and not self._is_without_body:
-            if scope["http_version"] == "1.0":
+            if self._http_version == "1.0":
                 self.keep_alive = False
             else:
                 self._is_chunked = True
@@ -246,9 +356,7 @@ class Exchange:
         head += b"\r\n" if self.keep_alive or has_connection else b"connection: close\r\n\r\n"
         self.is_started = True
         if self._connection.server.has_access_log:
-            client = scope["client"]
-            address = f"{client[0]}:{client[1]}" if client else ""
-            access_logger.info("%s %s %s %s", address, scope["method"], scope["path"], status)
+            self._log(status)
         if self._content_left is None:
             self._connection.transport.write(head)
         else:

@@ -15,7 +15,6 @@ from urllib.parse import unquote
 
 import httptools
 
-from jackstay.server.http._asgi import HeaderLines, Scope
 from jackstay.server.http._exchange import Exchange, encode_head, logger
 from jackstay.server.http._timeouts import TimeoutMixin
 
@@ -30,8 +29,6 @@ MAX_DECLINED: Final = 8
 
 # URLs up to this length are parsed once and kept, because a client sends few different ones.
 MAX_KEPT_URL: Final = 256
-
-_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
 def _parse_url(url: bytes) -> tuple[str, bytes, bytes]:
@@ -59,8 +56,9 @@ class Http1Connection(TimeoutMixin):
         # The request that is served or was served last, and those that were sent before its response.
         self._exchange: Exchange | None = None
         self._pipeline: deque[Exchange] = deque()
-        # The request whose body is being parsed.
+        # The request whose body is being parsed, and the one that starts when the current read is parsed.
         self._incoming: Exchange | None = None
+        self._starting: Exchange | None = None
         self._is_reading = True
         # Set while the client reads too slowly.
         self.can_write: asyncio.Event | None = None
@@ -73,7 +71,7 @@ class Http1Connection(TimeoutMixin):
         self._largest_head = 0
         self._has_parsed = False
         self._url = b""
-        self._headers: HeaderLines = []
+        self._headers: list[tuple[bytes, bytes]] = []
         self._trailer_bytes = 0
         self._is_continue_expected = False
 
@@ -83,9 +81,10 @@ class Http1Connection(TimeoutMixin):
         """Start the timeout of a connection without a request."""
         self.transport = cast("asyncio.Transport", transport)
         self.server.connections.add(self)
-        self._client = _address(transport.get_extra_info("peername"))
-        self._address = _address(transport.get_extra_info("sockname"))
-        self._scheme = "http" if transport.get_extra_info("sslcontext") is None else "https"
+        self.client = _address(transport.get_extra_info("peername"))
+        self.peer: str = self.client[0] if self.client else ""
+        self.address = _address(transport.get_extra_info("sockname"))
+        self.scheme = "http" if transport.get_extra_info("sslcontext") is None else "https"
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -144,7 +143,7 @@ class Http1Connection(TimeoutMixin):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Parse, count the bytes of an incomplete head or trailer, and set the timeout of the head."""
+        """Parse, count the bytes of an incomplete head or trailer, set the timeout of the head, and start a request."""
         if self._is_refused or self.transport.is_closing():
             return
         was_in_head = self._is_in_head
@@ -156,19 +155,21 @@ class Http1Connection(TimeoutMixin):
             self._feed_declined(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             self._on_invalid(error)
-        if self._is_over():
-            return
-        # How much of `data` was parsed is unknown. If anything was, this read is not counted: its size is bounded
-        # anyway.
-        self._unparsed = 0 if self._has_parsed else self._unparsed + len(data)
-        if self._unparsed > self._max_head_bytes and (self._is_in_head or self._is_in_body):
-            self._refuse(431)
-        elif self._is_in_head:
-            if not was_in_head:
-                self._set_timeout(self.head_timeout)
-        elif self._exchange is not None and not self._exchange.is_complete:
-            self._deadline = math.inf
-        # Blank lines, or the rest of a body that was refused, do not change the timeout.
+        if not self._is_over():
+            # How much of `data` was parsed is unknown. If anything was, this read is not counted: its size is bounded
+            # anyway.
+            self._unparsed = 0 if self._has_parsed else self._unparsed + len(data)
+            if self._unparsed > self._max_head_bytes and (self._is_in_head or self._is_in_body):
+                self._refuse(431)
+            elif self._is_in_head:
+                if not was_in_head:
+                    self._set_timeout(self.head_timeout)
+            elif self._exchange is not None and not self._exchange.is_complete:
+                self._deadline = math.inf
+            # Blank lines, or the rest of a body that was refused, do not change the timeout.
+        if self._starting is not None:
+            exchange, self._starting = self._starting, None
+            exchange.start()
 
     def _feed_declined(self, rest: bytes) -> None:
         """Continue to parse after the head of an Upgrade, which is declined."""
@@ -256,31 +257,18 @@ class Http1Connection(TimeoutMixin):
         self._is_in_head = False
         self._is_in_body = self._has_parsed = True
         self._trailer_bytes = 0
-        path, raw_path, query = (_parse_short_url if len(self._url) <= MAX_KEPT_URL else _parse_url)(self._url)
-        scope: Scope = {
-            "type": "http",
-            "asgi": _ASGI,
-            "http_version": version,
-            "method": method.decode("ascii"),
-            "scheme": self._scheme,
-            "path": path,
-            "raw_path": raw_path,
-            "query_string": query,
-            "root_path": "",
-            "headers": headers,
-            "client": self._client,
-            "server": self._address,
-        }
         is_new = version == "1.1"
         exchange = self._incoming = Exchange(
             self,
-            scope,
+            method.decode("ascii"),
+            (_parse_short_url if len(self._url) <= MAX_KEPT_URL else _parse_url)(self._url),
+            headers,
+            version,
             keep_alive=is_new and parser.should_keep_alive(),
             is_continue_expected=is_new and self._is_continue_expected,
         )
         if self._exchange is None or self._exchange.is_complete:
-            self._exchange = exchange
-            exchange.start()
+            self._exchange = self._starting = exchange
         else:
             self._pipeline.append(exchange)
             self.pause_reading()
@@ -313,7 +301,8 @@ class Http1Connection(TimeoutMixin):
                 self.resume_reading()
             self._exchange.start()
         else:
-            self.resume_reading()
+            if not self._is_reading:
+                self.resume_reading()
             if not self._is_in_head:
                 self._set_timeout(self.timeout_keep_alive)
 

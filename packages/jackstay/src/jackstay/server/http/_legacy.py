@@ -6,14 +6,13 @@ The stream of a client that reads too slowly is closed.
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from jackstay.protocol.http import endpoint_event, message_event
 from jackstay.protocol.server import events as e
-from jackstay.server._driver import ConnectionConfig, Driver, perform_table
-from jackstay.server.http._asgi import Receive, Send, wait_for_disconnect
+from jackstay.server._driver import Caller, ConnectionConfig, Driver, perform_table
+from jackstay.server.http._asgi import HttpRequest, wait_for_disconnect
 from jackstay.server.http._post import ResponseConfig
-from jackstay.server.http._principal import Principal, set_principal
 from jackstay.server.http._stream import STREAM_LINES, Stream
 
 logger = logging.getLogger("jackstay.server.http")
@@ -36,26 +35,24 @@ class LegacyConnection(Driver):
         self._response_config = response_config
         self._stream = Stream(response_config.max_stream_bytes)
 
-    async def serve(self, root_path: str, path: str, receive: Receive, send: Send) -> None:
+    async def serve(self, request: HttpRequest, path: str) -> None:
         """Respond to the GET with the stream, until either side ends it."""
-        first = (endpoint_event(root_path, path, self.id),)
-        watcher = self._loop.create_task(self._watch(receive))
+        first = (endpoint_event(request.root_path, path, self.id),)
+        watcher = self._loop.create_task(self._watch(request))
         try:
-            await self._stream.pump(send, STREAM_LINES, self._response_config.keepalive, first)
+            await self._stream.pump(request.send, STREAM_LINES, self._response_config.keepalive, first)
         finally:
             watcher.cancel()
             self._stream.abort()
             self.step(e.ClientDisconnected())
 
-    def receive(
-        self, frame: bytes, principal: Principal, headers: Mapping[str, str], http: tuple[str, str, str]
-    ) -> None:
-        """Process the body of a POST by this principal. A response is sent on the stream."""
-        set_principal(self, principal, headers, http)
+    def receive(self, frame: bytes, caller: Caller) -> None:
+        """Process the body of a POST by this caller. A response is sent on the stream."""
+        self.caller = caller
         self._apply(self.core.receive(frame))
 
-    async def _watch(self, receive: Receive) -> None:
-        await wait_for_disconnect(receive)
+    async def _watch(self, request: HttpRequest) -> None:
+        await wait_for_disconnect(request.receive)
         self._stream.abort()
 
     def _send(self, effect: e.Send) -> None:

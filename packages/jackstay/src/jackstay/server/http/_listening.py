@@ -7,7 +7,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from jackstay.server.http._exchange import Exchange
@@ -15,6 +15,7 @@ from jackstay.server.http._http1 import Http1Connection
 from jackstay.server.http._sockets import BACKLOG
 
 if TYPE_CHECKING:
+    from jackstay.server._parked_task import ParkedTask
     from jackstay.server.http._asgi import Asgi
 
 logger = logging.getLogger("jackstay.server.http")
@@ -24,12 +25,16 @@ TICK: Final = 0.1
 
 
 class Http1Server:
-    """Serves an app until `stop()`. `exchanges` are the requests whose app is running."""
+    """Serves an app until `stop()`. `exchanges` are the requests whose app is running.
+
+    `handle` serves a request without ASGI, instead of `app`.
+    """
 
     def __init__(
         self,
         app: "Asgi",
         *,
+        handle: Callable[[Exchange], Awaitable[None]] | None = None,
         keepalive_timeout: float = 75.0,
         header_timeout: float = 10.0,
         max_header_bytes: int = 65_536,
@@ -40,7 +45,10 @@ class Http1Server:
         on_ready: Callable[[], object] = lambda: None,
         on_tick: Callable[[], object] = lambda: None,
     ) -> None:
-        self.app = app
+        self._app = app
+        self.handle = self._call_app if handle is None else handle
+        # The first step of requests runs in its name. It is replaced when a request needs the task.
+        self.parked: ParkedTask | None = None
         self.keepalive_timeout = keepalive_timeout
         self.header_timeout = header_timeout
         self.max_header_bytes = max_header_bytes
@@ -58,6 +66,9 @@ class Http1Server:
 
     def __repr__(self) -> str:
         return f"<Http1Server {len(self.connections)} connections, {len(self.exchanges)} requests>"
+
+    def _call_app(self, exchange: Exchange) -> Awaitable[None]:
+        return self._app(exchange.make_scope(), exchange.receive, exchange.send)
 
     async def serve(self, sockets: list[socket.socket]) -> None:
         """Serve until `stop()`. Idle connections stay open for the grace period, others until the shutdown timeout."""
@@ -82,6 +93,8 @@ class Http1Server:
             self.stop()
         await asyncio.sleep(self._grace)
         await self._shut_down()
+        if self.parked is not None:
+            self.parked.discard()
         logger.debug("all connections are closed")
 
     def stop(self) -> None:

@@ -22,10 +22,8 @@ from jackstay.server._driver import ConnectionConfig, Driver, perform_table
 from jackstay.server._failures import InsufficientScopeError
 from jackstay.server.http._asgi import (
     HeaderLines,
-    Receive,
-    Send,
+    HttpRequest,
     encode_headers,
-    respond,
     respond_client_closed,
     wait_for_disconnect,
 )
@@ -120,8 +118,7 @@ class Post(Driver):
         "_is_stopped",
         "_is_written",
         "_poller",
-        "_receive",
-        "_respond",
+        "_request",
         "_response_config",
         "_responses",
         "_settled",
@@ -162,24 +159,34 @@ class Post(Driver):
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
-    async def serve(self, message: Message, frame: bytes, receive: Receive, send: Send) -> None:
+    async def serve(self, message: Message, frame: bytes, request: HttpRequest) -> None:
         """Serve the message and respond to the POST."""
-        self._receive, self._respond = receive, send
-        self._apply(self.core.receive(frame, message))
+        self._request = request
+        accepted = self.core.accept(frame, message)
+        if isinstance(accepted, e.Serve):
+            self._is_stepping = True
+            try:
+                self._serve(accepted)
+            finally:
+                self._is_stepping = False
+            if self._queued_events:
+                self._process_events()
+        else:
+            self._apply(self.core.process(accepted, len(frame)))
         if self._work is not None or self.core.in_flight:
             await self._finish_work()
         stream = self._stream
         if self._is_gone:
             if stream is None:
-                await respond_client_closed(send)
+                await respond_client_closed(request)
             return
         if stream is not None:
             if self._writing is not None:
                 await self._writing
             elif not self._is_written:
-                await stream.pump(send, STREAM_LINES, self._response_config.keepalive)
+                await stream.pump(request.send, STREAM_LINES, self._response_config.keepalive)
         else:
-            await respond(send, *self._whole_response())
+            await request.respond(*self._whole_response())
 
     async def _finish_work(self) -> None:
         self._is_busy = True
@@ -188,8 +195,14 @@ class Post(Driver):
             if self._work is not None:
                 self._task = task = asyncio.current_task(self._loop)
                 assert task is not None
+                request, work = self._work
                 try:
-                    await self._run(*self._work)
+                    result = await work
+                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # reported
+                    self._raised(request, error)
+                else:
+                    if result:  # empty: the request stays open
+                        self.finish(request, result)
                 finally:
                     self._task = None
                     if self._is_stopped:
@@ -214,7 +227,7 @@ class Post(Driver):
         if self._stream is not None and self._writing is None:
             # This task has nothing else to do, so it can write.
             self._is_busy = False
-            if not await self._stream.pump(self._respond, STREAM_LINES, self._response_config.keepalive):
+            if not await self._stream.pump(self._request.send, STREAM_LINES, self._response_config.keepalive):
                 self._on_disconnect()
             self._is_written = True
         if self.core.in_flight:
@@ -223,14 +236,17 @@ class Post(Driver):
 
     def _whole_response(self) -> tuple[int, HeaderLines, bytes]:
         responses = self._responses
+        if len(responses) == 1 and self._error is None:
+            frame = responses[0]
+            return (200, JSON_LINES, frame) if self._accepts_json else (200, EVENTS_LINES, encode_event(frame))
         if responses:
             version, accepts_json = self.core.version, self._accepts_json
             return whole_response(self._response_config, version, responses, self._error, accepts_json=accepts_json)
         if self._is_stopped and self.core.state is ServerState.CLOSED:
-            return 503, [], b""  # at the end of a drain; whether the handler completed is unknown
+            return 503, (), b""  # at the end of a drain; whether the handler completed is unknown
         if self._cancelled:
             return cancelled_response(self._cancelled, accepts_stream=self._accepts_stream)
-        return ACCEPTED, [], b""
+        return ACCEPTED, (), b""
 
     # --- the client ---------------------------------------------------------------------------------------------------
 
@@ -242,7 +258,7 @@ class Post(Driver):
             self._timer = self._loop.call_later(self._response_config.keepalive, self._open_stream)
 
     async def _watch_client(self) -> None:
-        await wait_for_disconnect(self._receive)
+        await wait_for_disconnect(self._request.receive)
         logger.debug("connection %d: the client closed the response, which cancels its request", self.number)
         self._on_disconnect()
 
@@ -260,7 +276,7 @@ class Post(Driver):
         if stream is None:
             stream = self._stream = Stream(self._response_config.max_stream_bytes)
             if self._is_busy:  # otherwise the task of the POST writes
-                writing = stream.pump(self._respond, STREAM_LINES, self._response_config.keepalive)
+                writing = stream.pump(self._request.send, STREAM_LINES, self._response_config.keepalive)
                 self._writing = self._loop.create_task(writing)
         return stream
 
@@ -294,6 +310,17 @@ class Post(Driver):
             self._settled.set_result(None)
 
     # --- overridden effects -------------------------------------------------------------------------------------------
+
+    def finish(self, request: e.Serve, result: bytes) -> None:
+        """As `Driver.finish`. A response that follows no event, and ends nothing else, is stored at once."""
+        if not (self._queued_events or self._stop_hooks or self._started):
+            frame = self.core.respond(request.id, request.serial, result)
+            if frame is not None:
+                self._responses.append(frame)
+                if self._stream is not None or self._settled is not None:
+                    self._settle()
+                return
+        super().finish(request, result)
 
     def fail(self, request: e.Serve, error: McpError) -> None:
         """End a request with this error."""

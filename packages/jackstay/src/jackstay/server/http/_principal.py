@@ -5,16 +5,12 @@ object with the method `verify` is one.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from jackstay.errors import Json
 from jackstay.protocol.http import ErrorResponse
-from jackstay.server._driver import Caller
-
-if TYPE_CHECKING:
-    from jackstay.server._driver import Driver
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -31,13 +27,6 @@ class Principal(msgspec.Struct, frozen=True):
 
 # The principal of all callers without authentication.
 ANONYMOUS: Final = Principal("")
-
-
-def set_principal(
-    connection: "Driver", principal: Principal, headers: Mapping[str, str], http: tuple[str, str, str]
-) -> None:
-    """Set the caller of the next message of this connection. A session has checked that the id is its own."""
-    connection.caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
 
 
 def thread_queue_key(principal: str) -> tuple[str, str] | None:
@@ -68,4 +57,4 @@ class Guard(Protocol):
         """Return the principal, or the error response that refuses the request. Header names are in lower case."""
 
 
-__all__ = ["ANONYMOUS", "Guard", "Principal", "TokenVerifier", "caller_key", "set_principal", "thread_queue_key"]
+__all__ = ["ANONYMOUS", "Guard", "Principal", "TokenVerifier", "caller_key", "thread_queue_key"]

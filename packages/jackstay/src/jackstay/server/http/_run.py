@@ -355,8 +355,11 @@ def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain
         if context.app.is_draining:  # `server.drain()` was called, perhaps from another thread
             drain()
 
+    served = _behind_proxies(context.served, options.trusted_proxies)
     return Http1Server(
-        _behind_proxies(context.served, options.trusted_proxies),
+        served,
+        # Only if nothing wraps the app: middleware is written for ASGI.
+        handle=context.app.serve if served is context.app else None,
         keepalive_timeout=options.keepalive_timeout,
         header_timeout=options.header_timeout,
         max_header_bytes=options.max_header_bytes,

@@ -19,7 +19,7 @@ from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
 from jackstay.server._driver import Caller, ConnectionConfig, Driver, perform_table
-from jackstay.server.http._asgi import HeaderLines, Receive, Send, respond, wait_for_disconnect
+from jackstay.server.http._asgi import HeaderLines, HttpRequest, Receive, wait_for_disconnect
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import EventStore, append_all
 from jackstay.server.http._orphans import end_stream
@@ -185,7 +185,7 @@ class Session(Driver):
         if not channel.is_settled and channel.post_stream is None:
             await self._wait(channel)
 
-    async def respond(self, channel: Channel, receive: Receive, send: Send, more: HeaderLines) -> None:
+    async def respond(self, channel: Channel, request: HttpRequest, more: HeaderLines) -> None:
         """Respond to a POST with JSON, or with a stream if messages precede the responses."""
         self._open_responses += 1
         try:
@@ -193,10 +193,10 @@ class Session(Driver):
             if channel.responses and not channel.accepts_json and self._events is not None:
                 self._stream_responses(channel)
             if channel.post_stream is not None:
-                await self._write_response(channel, channel.post_stream, receive, send, more)
+                await self._write_response(channel, channel.post_stream, request, more)
             else:
                 status, lines, body = self._whole_response(channel)
-                await respond(send, status, [*lines, *more] if more else lines, body)
+                await request.respond(status, [*lines, *more] if more else lines, body)
         finally:
             self._open_responses -= 1
             self.last_used = self._loop.time()
@@ -267,19 +267,18 @@ class Session(Driver):
         retry = round(self._response_config.retry * 1000)
         return encode_event(b"", id=f"{channel.name}-{channel.number}", retry=retry)
 
-    async def _write_response(  # noqa: PLR0917  # all of it belongs to one response
+    async def _write_response(
         self,
         channel: Channel,
         stream: Stream,
-        receive: Receive,
-        send: Send,
+        request: HttpRequest,
         more: HeaderLines,
         first: Sequence[bytes] = (),
     ) -> None:
         """Write a response until it ends or the client disconnects."""
-        watcher = self._loop.create_task(_abort_on_disconnect(stream, receive))
+        watcher = self._loop.create_task(_abort_on_disconnect(stream, request.receive))
         try:
-            await stream.pump(send, [*STREAM_LINES, *more], self._response_config.keepalive, first)
+            await stream.pump(request.send, [*STREAM_LINES, *more], self._response_config.keepalive, first)
         finally:
             watcher.cancel()
             self._release(channel, stream)
@@ -335,7 +334,7 @@ class Session(Driver):
 
     # --- GET ----------------------------------------------------------------------------------------------------------
 
-    async def serve_get(self, last_event_id: str | None, receive: Receive, send: Send) -> ErrorResponse | None:
+    async def serve_get(self, last_event_id: str | None, request: HttpRequest) -> ErrorResponse | None:
         """Respond to a GET with the standalone channel, or resume the channel of an event id.
 
         Returns an error to send.
@@ -350,7 +349,7 @@ class Session(Driver):
                     return found
                 channel, first = found
             stream = self._attach(channel)
-            await self._write_response(channel, stream, receive, send, [], first)
+            await self._write_response(channel, stream, request, [], first)
             return None
         finally:
             self._open_responses -= 1

@@ -18,7 +18,7 @@ logger = logging.getLogger("jackstay.server.http")
 
 STREAM_LINES = encode_headers(STREAM_HEADERS)
 # The headers of a response whose events are complete when it begins.
-EVENTS_LINES = [line for line in STREAM_LINES if line[0] == b"content-type"]
+EVENTS_LINES = tuple(line for line in STREAM_LINES if line[0] == b"content-type")
 
 # Bytes that are queued for a client that reads slowly. An ASGI server buffers about 64 KiB and one more write before it
 # makes the writer wait; with the rest of a connection that stays below 256 KiB.
