@@ -18,7 +18,8 @@ STUBS = [path for source in SOURCES.values() for path in sorted(source.rglob("*.
 # --- the map ----------------------------------------------------------------------------------------------------------
 
 # layer -> the layers it may import from. A layer is a package or file directly under `jackstay`, or an application.
-# `version` is jackstay/_version.py, reached as `jackstay.__version__` or by its file; `lazy` is jackstay/_lazy.py.
+# `version` is jackstay/_version.py, reached as `jackstay.__version__` or by its file; `lazy` is jackstay/_lazy.py
+# and jackstay/_signatures.py, which import nothing of the package.
 RULES = ("version", "lazy", "errors", "types", "protocol")
 CARRIERS = (*RULES, "extras", "transport")
 MAP: dict[str, tuple[str, ...]] = {
@@ -91,6 +92,7 @@ PURE_FORBIDDEN_METHODS = {
 
 # layer -> third-party modules it may import; a layer that is not here may import none.
 THIRD_PARTY: dict[str, tuple[str, ...]] = {
+    "lazy": ("msgspec",),  # to read the declarations of options
     "types": ("msgspec",),
     "protocol": ("msgspec",),
     "transport": ("aiohttp", "msgspec", "yarl"),
@@ -245,7 +247,7 @@ def layer_of(module: str) -> str | None:
     if top != "jackstay" or not rest:
         return None
     name = rest.split(".")[0]
-    return {"_version": "version", "_lazy": "lazy", "__main__": "cli"}.get(name, name)
+    return {"_version": "version", "_lazy": "lazy", "_signatures": "lazy", "__main__": "cli"}.get(name, name)
 
 
 def module_of(path: Path) -> str:

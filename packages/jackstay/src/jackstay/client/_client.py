@@ -16,6 +16,7 @@ from typing import Any, Self, TypeAlias, Unpack
 
 import msgspec
 
+from jackstay._signatures import shows
 from jackstay.client._call import Call
 from jackstay.client._connect import Connectable, as_target, prepare
 from jackstay.client._connection import Connection
@@ -69,6 +70,7 @@ class Client:
     Raises: as `connect()`.
     """
 
+    @shows("jackstay.protocol.client:Settings")
     def __init__(
         self,
         target: Connectable,
@@ -279,12 +281,14 @@ class Client:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
+    @shows("jackstay.client:CallOptions")
     def submit(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
     ) -> Call[dict[str, Json]]:
         """Send any request and return at once. Await the call for its result as plain JSON, or `cancel()` it."""
         return self._requests.submit(method, params or {}, options)
 
+    @shows("jackstay.client:CallOptions")
     async def ping(self, **options: Unpack[CallOptions]) -> str:
         """Send the request that `keepalive` sends, wait for the response, and return the method that was used."""
         deadline = self._requests.deadline(options)

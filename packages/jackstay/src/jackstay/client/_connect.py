@@ -4,6 +4,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, TypeAlias, Unpack, cast
 
+from jackstay._signatures import shows
 from jackstay.errors import UsageError
 from jackstay.transport import StdioTarget, Target, stdio
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Connectable: TypeAlias = "Target | Servable | str | os.PathLike[str]"
 
 
+@shows("jackstay.protocol.client:Settings")
 def connect(target: Connectable, **options: "Unpack[ClientKeywords]") -> "Client":
     """Return a client for `target`. Open it with `async with`.
 

@@ -6,6 +6,7 @@ Each is one attribute of `Client`, such as `client.prompts`; `_tools` and `_reso
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
+from jackstay._signatures import shows
 from jackstay.client._lists import Cache, fetch_pages
 from jackstay.client._request_handlers import ClientRequestHandlers, ElicitationHandler, SamplingHandler, check_callable
 from jackstay.client._requests import CallOptions, Requests, check_mapping
@@ -36,11 +37,13 @@ class Prompts:
         self._requests = requests
         self._cache = cache
 
+    @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Prompt]:
         """Return every prompt of all pages, cached for as long as the server allows."""
         pages = await fetch_pages(self._requests, self._cache, "prompts/list", ListPromptsResult, options)
         return [prompt for page in pages for prompt in page.prompts]
 
+    @shows("jackstay.client:CallOptions")
     async def get(
         self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
     ) -> GetPromptResult:
@@ -61,6 +64,7 @@ class Completions:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
+    @shows("jackstay.client:CallOptions")
     async def complete(
         self,
         reference: PromptReference | ResourceTemplateReference,
@@ -86,6 +90,7 @@ class Logging:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
+    @shows("jackstay.client:CallOptions")
     async def set_level(self, level: LoggingLevel, **options: Unpack[CallOptions]) -> None:
         """Receive log messages of this level and above (`logging/setLevel`).
 

@@ -16,6 +16,7 @@ from typing import Self, Unpack
 
 import msgspec
 
+from jackstay._signatures import shows
 from jackstay.client._client import Client
 from jackstay.client._config import read_config
 from jackstay.client._connect import connect
@@ -52,6 +53,7 @@ class Fleet:
     Raises: UsageError for an unknown setting or a bad value.
     """
 
+    @shows("jackstay.protocol.client:Settings", without="name")
     def __init__(
         self,
         targets: Mapping[str, Target],
@@ -93,6 +95,7 @@ class Fleet:
         self._was_opened = False
 
     @classmethod
+    @shows("jackstay.protocol.client:Settings", without="name")
     def from_config(
         cls,
         path: str | os.PathLike[str],
@@ -205,6 +208,7 @@ class Fleet:
 
     # --- the tools ----------------------------------------------------------------------------------------------------
 
+    @shows("jackstay.client:CallOptions")
     async def tools(self, **options: Unpack[CallOptions]) -> list[Tool]:
         """Return the tools of all servers with their names in the fleet, ordered by server.
 
@@ -234,6 +238,7 @@ class Fleet:
         except KeyError:
             raise UsageError(f"unknown tool {tool!r} of server {server!r}") from None
 
+    @shows("jackstay.client:ToolOptions")
     async def call(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
     ) -> CallToolResult:

@@ -4,6 +4,7 @@ import builtins
 from collections.abc import Awaitable, Callable
 from typing import Unpack
 
+from jackstay._signatures import shows
 from jackstay.client._lists import Cache, fetch_pages
 from jackstay.client._request_handlers import check_callable
 from jackstay.client._requests import CallOptions, Requests
@@ -26,21 +27,25 @@ class Resources:
         self._cache = cache
         self._subscriptions = subscriptions
 
+    @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Resource]:
         """Return every resource of all pages, cached for as long as the server allows."""
         pages = await fetch_pages(self._requests, self._cache, "resources/list", ListResourcesResult, options)
         return [resource for page in pages for resource in page.resources]
 
+    @shows("jackstay.client:CallOptions")
     async def templates(self, **options: Unpack[CallOptions]) -> "builtins.list[ResourceTemplate]":
         """Return every resource template of all pages, cached for as long as the server allows."""
         method = "resources/templates/list"
         pages = await fetch_pages(self._requests, self._cache, method, ListResourceTemplatesResult, options)
         return [template for page in pages for template in page.resource_templates]
 
+    @shows("jackstay.client:CallOptions")
     async def read(self, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult:
         """Return the contents of the resource at `uri`."""
         return await self._requests.request("resources/read", {"uri": uri}, ReadResourceResult, options, subject=uri)
 
+    @shows("jackstay.client:CallOptions")
     async def subscribe(
         self,
         uri: str,
@@ -62,6 +67,7 @@ class Resources:
                 check_callable(function, name)
         await self._subscriptions.open(uri, handler, on_end, options)
 
+    @shows("jackstay.client:CallOptions")
     async def unsubscribe(self, uri: str, **options: Unpack[CallOptions]) -> None:
         """End the subscription. Without a connection it is only removed from those to restore."""
         await self._subscriptions.close(uri, options)

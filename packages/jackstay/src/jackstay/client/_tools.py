@@ -6,6 +6,7 @@ import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from jackstay._signatures import shows
 from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
 from jackstay.client._lists import Cache, fetch_pages
@@ -82,17 +83,18 @@ class Tools:
         self._keep_schemas(tools, version)
         return tools
 
+    @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Tool]:
         """Return every tool of all pages, cached for as long as the server allows."""
         return await self._list(options, None)
 
+    @shows("jackstay.client:ToolOptions")
     async def call(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[ToolOptions]
     ) -> CallToolResult:
         """Call a tool. `.text` is the text of the result, `.data` its structured output.
 
-        Options: `timeout`, `max_timeout`, `wait_for_ready`, `busy`, `replay`, `on_progress`, `meta`, `check_output` and
-        `raise_on_error`; see `CallOptions` and `ToolOptions`.
+        `CallOptions` and `ToolOptions` describe the options.
 
         Output that violates the listed output schema is logged; with `check_output=True` it raises ProtocolError.
 

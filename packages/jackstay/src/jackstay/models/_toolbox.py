@@ -12,6 +12,7 @@ from typing import Unpack
 
 import msgspec
 
+from jackstay._signatures import shows
 from jackstay.client import CallOptions, Client, Fleet, ToolOptions
 from jackstay.errors import Json, McpError, UsageError
 from jackstay.models._calls import ModelCall, read_arguments, read_calls
@@ -81,6 +82,7 @@ class Toolbox:
         """By name for the model: the tool as the server listed it, as of the last `definitions()`."""
         return dict(self._table or {})
 
+    @shows("jackstay.client:CallOptions")
     async def definitions(self, **options: Unpack[CallOptions]) -> list[Definition]:
         """Return the definitions for `tools` of a model request. Call it before each request: lists can change.
 
@@ -122,6 +124,7 @@ class Toolbox:
         """
         return read_calls(self.shape, response)
 
+    @shows("jackstay.client:ToolOptions")
     async def run(self, call: ModelCall, **options: Unpack[ToolOptions]) -> Outcome:
         """Run one call with the options of `client.tools.call()`. A failure is logged and stored in the outcome.
 
@@ -144,6 +147,7 @@ class Toolbox:
         """Return the messages to append to the conversation after the response with the calls."""
         return messages(self.shape, outcomes)
 
+    @shows("jackstay.client:ToolOptions")
     async def answer(self, response: object, **options: Unpack[ToolOptions]) -> list[Message]:
         """Run all calls of a response concurrently and return the messages to append after it; empty without calls.
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
+from jackstay._signatures import shows
 from jackstay.errors import Json, McpError, UsageError
 from jackstay.proxy._gateway_config import EVERYTHING, GatewayConfig, Rule, UpstreamConfig, read_gateway
 from jackstay.proxy._proxy import HTTP_CLOSE_STEP, HTTP_SHUTDOWN, STDIO_CLOSE_STEP, Proxy
@@ -142,6 +143,7 @@ class Gateway(Server):
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
+    @shows("jackstay.server.http:HttpOptions", "jackstay.server.http:RunOptions")
     def run(
         self,
         *,
@@ -174,6 +176,7 @@ class Gateway(Server):
             transport=transport, loop_factory=loop_factory, exit_process=kill_and_exit, wrap_app=wrap_app, **options
         )
 
+    @shows("jackstay.server.http:HttpOptions")
     def asgi(self, *, guard: "Guard | None" = None, **options: "Unpack[HttpKeywords]") -> "App":
         """Return the app of the gateway: `/mcp`, `/servers/NAME/mcp`, `/metrics`, and `/health` if it is on."""
         from jackstay.proxy._gateway_app import GatewayApp  # noqa: PLC0415  # only over HTTP

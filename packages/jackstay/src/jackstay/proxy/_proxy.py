@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
+from jackstay._signatures import shows
 from jackstay.errors import BackpressureError, Json
 from jackstay.protocol import VERSIONS, Era
 from jackstay.protocol.client import ServerFacts
@@ -158,6 +159,7 @@ class Proxy(Server):
             *(upstream.stop() for upstream in self._dedicated.values()), self._eras.stop(), *self._stopping
         )
 
+    @shows("jackstay.server.http:HttpOptions", "jackstay.server.http:RunOptions")
     def run(
         self,
         *,
@@ -197,6 +199,7 @@ class Proxy(Server):
             **options,
         )
 
+    @shows("jackstay.server.http:HttpOptions")
     def asgi(self, *, guard: "Guard | None" = None, **options: "Unpack[HttpKeywords]") -> "App":
         """Return the app of `Server.asgi`, with sessions by default.
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
+from jackstay._signatures import shows
 from jackstay.errors import Json, UsageError
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
 from jackstay.server._entries import check_function, refuse_name
@@ -78,6 +79,7 @@ class Server:
     Raises: UnexpectedOptionError for an unknown option; UsageError for a value that is out of range.
     """
 
+    @shows("jackstay.server._options:Options")
     def __init__(
         self,
         name: str,
@@ -140,6 +142,7 @@ class Server:
             package_logger.addHandler(logging.NullHandler())
 
     @classmethod
+    @shows("jackstay.openapi._api:ApiSettings")
     def from_openapi(
         cls,
         document: Source,
@@ -164,6 +167,7 @@ class Server:
         return make_server(cls, api_of_document(document, client, options), name, server_options)
 
     @classmethod
+    @shows("jackstay.openapi._api:ApiSettings")
     def from_fastapi(
         cls,
         app: Any,
@@ -228,6 +232,7 @@ class Server:
     def tool(self, function: F, /) -> F: ...
     @overload
     def tool(self, /, **options: Unpack[ToolKeywords]) -> Callable[[F], F]: ...
+    @shows("jackstay.server._tools:ToolOptions")
     def tool(self, function: F | None = None, /, **options: Unpack[ToolKeywords]) -> F | Callable[[F], F]:
         """Register a function as a tool: `@server.tool` or `@server.tool(read_only=True)`. Returns the function.
 
@@ -241,6 +246,7 @@ class Server:
         refuse_name(function, "tool")
         return register if function is None else register(function)
 
+    @shows("jackstay.server._tools:ToolOptions", without="structured")
     def add_tool(
         self,
         name: str,
@@ -263,6 +269,7 @@ class Server:
         entry = self._with_tasks(make_tool_from_schema(handler, name, schemas, options, validate=validate))
         self.catalogue.add_tools(entry, replace=replace)
 
+    @shows("jackstay.server._tools:ToolOptions", without="structured")
     def tool_from_schema(
         self,
         name: str,
@@ -282,6 +289,7 @@ class Server:
         schemas = (input_schema, output_schema)
         return self._with_tasks(make_tool_from_schema(handler, name, schemas, options, validate=validate))
 
+    @shows("jackstay.server._resources:ResourceOptions")
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
         """Register a function as a resource, or as a resource template if `uri` has variables in braces.
 
@@ -298,6 +306,7 @@ class Server:
 
         return register
 
+    @shows("jackstay.server._resources:ResourceOptions")
     def add_resource(self, *sources: ResourceSource, **options: Unpack[ResourceKeywords]) -> None:
         """Register `TextResource`, `FileResource`, `DirectoryResource` or `HttpResource` objects, all or none.
 
@@ -310,6 +319,7 @@ class Server:
     def prompt(self, function: F, /) -> F: ...
     @overload
     def prompt(self, /, **options: Unpack[PromptKeywords]) -> Callable[[F], F]: ...
+    @shows("jackstay.server._prompts:PromptOptions")
     def prompt(self, function: F | None = None, /, **options: Unpack[PromptKeywords]) -> F | Callable[[F], F]:
         """Register a function as a prompt: `@server.prompt` or `@server.prompt(title="...")`.
 
@@ -545,6 +555,7 @@ class Server:
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
+    @shows("jackstay.server.http:HttpOptions", "jackstay.server.http:RunOptions")
     def run(
         self,
         *,
@@ -595,6 +606,7 @@ class Server:
         """How many seconds the shutdown hooks and the lifespan may take, except over stdio; 0 if there are none."""
         return self.options.shutdown_timeout if self._lifetime.has_shutdown else 0.0
 
+    @shows("jackstay.server.http:HttpOptions")
     def asgi(self, *, guard: Guard | None = None, **options: Unpack[HttpKeywords]) -> App:
         """Create an ASGI 3 app that serves this server over HTTP, for uvicorn or to mount in another app.
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 
 from jackstay import client as async_api
 from jackstay import models
+from jackstay._signatures import shows
 from jackstay.client import CallOptions
 from jackstay.errors import ClosedError, Json, McpError, ShutdownError, UsageError
 from jackstay.protocol.client import ClientKeywords
@@ -164,6 +165,7 @@ class Client(_Openable, source=async_api.Client, inline=("state", "on_progress",
     def stop(self, *args: Any, **kwargs: Any) -> None:
         self._stop(*args, **kwargs)
 
+    @shows("jackstay.client:CallOptions")
     def submit(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
     ) -> Call[dict[str, Json]]:
