@@ -133,7 +133,7 @@ def _options_of(declaration: str) -> "Iterator[Parameter]":
     if issubclass(found, msgspec.Struct):
         for field in msgspec.structs.fields(found):
             is_made = field.default_factory is not msgspec.NODEFAULT
-            made = field.default_factory() if is_made else field.default  # type: ignore[misc]  # checked
+            made = field.default_factory() if is_made else field.default
             defaults[field.name] = _UNSET if made is msgspec.NODEFAULT else made
     for option, hint in get_type_hints(found).items():
         default = defaults.get(option, _UNSET)
