@@ -52,6 +52,7 @@ class Document:
         # In 3.0 a schema is a dialect of its own, and the siblings of a `$ref` are ignored.
         self.is_30 = version.startswith("3.0")
         self._cyclic: dict[str, bool] = {}
+        self._referenced: dict[str, set[str]] = {}
 
     def resolve(self, node: Node) -> Node:
         """Follow the reference of an object, if it is one.
@@ -145,11 +146,15 @@ class Document:
             known = self._cyclic[reference] = reference in seen
         return known
 
-    def _references(self, reference: str) -> Iterator[str]:
+    def _references(self, reference: str) -> set[str]:
+        found = self._referenced.get(reference)
+        if found is not None:
+            return found
+        found = self._referenced[reference] = set()
         try:
             stack: list[Json] = [self.target(reference, reference).value]
         except OpenApiError:
-            return  # reported where it is used
+            return found  # reported where it is used
         while stack:
             value = stack.pop()
             if isinstance(value, list):
@@ -157,8 +162,9 @@ class Document:
             elif isinstance(value, dict):
                 inner = value.get("$ref")
                 if isinstance(inner, str):
-                    yield inner
+                    found.add(inner)
                 stack += value.values()
+        return found
 
 
 def text(node: Node, name: str) -> str:

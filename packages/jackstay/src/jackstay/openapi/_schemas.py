@@ -69,6 +69,7 @@ class Translator:
         self._translated: dict[str, Json] = {}
         self._names: dict[str, str] = {}
         self._references: dict[str, str] = {}
+        self._definitions: dict[str, tuple[Json, int, int, set[str]]] = {}
         self._depth = 0
 
     def complete(self, places: Mapping[str, Place], combine: Combine, pointer: str, limit: int) -> Object:
@@ -77,20 +78,27 @@ class Translator:
         combined = combine({name: self.schema(value, place) for name, (value, place) in places.items()})
         size, depth = _measure(combined)
         needed, definitions = _local_references(combined), dict[str, Json]()
-        while needed:
+        while needed and size <= limit:
             name = needed.pop()
-            reference = self._references[name]
-            self._depth = 0
-            definitions[name] = self._target(reference, reference)
-            added, below = _measure(definitions[name])
+            definitions[name], added, below, inner = self._definition(name)
             size, depth = size + added, max(depth, below + 2)
-            needed |= _local_references(definitions[name]) - definitions.keys()
+            needed |= inner - definitions.keys()
         if size > limit:
-            raise TooLargeError(f"the schema is too large: {size} bytes, the limit is {limit}", pointer=pointer)
+            raise TooLargeError(f"the schema is too large: at least {size} bytes, the limit is {limit}", pointer=pointer)
         if depth > MAX_SCHEMA_DEPTH:
             message = f"the schema is nested too deeply: {depth} levels, the limit is {MAX_SCHEMA_DEPTH}"
             raise TooLargeError(message, pointer=pointer)
         return {**combined, "$defs": dict(sorted(definitions.items()))} if definitions else combined
+
+    def _definition(self, name: str) -> tuple[Json, int, int, set[str]]:
+        """Return a schema of `$defs`, its size and depth, and the names that it refers to."""
+        found = self._definitions.get(name)
+        if found is None:
+            self._depth = 0
+            reference = self._references[name]
+            target = self._target(reference, reference)
+            found = self._definitions[name] = target, *_measure(target), _local_references(target)
+        return found
 
     def schema(self, value: Json, pointer: str) -> Json:
         """Translate one schema. Raises: OpenApiError; TooLargeError, if it is too deep."""
