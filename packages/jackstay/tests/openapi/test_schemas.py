@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jackstay.openapi import Document, OpenApiError
+from jackstay.openapi import Document, OpenApiError, _schemas
 from jackstay.openapi._schemas import MAX_INLINE_BYTES, Schemas
 from jackstay.server._json_schema import compile_validator
 from scripted.openapi_documents import document
@@ -179,6 +179,22 @@ def test_a_schema_that_grows_exponentially_is_shared() -> None:
     assert found["$ref"] == "#/$defs/S39"
     assert len(found["$defs"]) == 40
     assert len(json.dumps(found)) < MAX_INLINE_BYTES
+
+
+def test_a_named_schema_is_measured_once_for_all_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document with hundreds of operations whose schemas all refer to each other is read in seconds."""
+    components: dict[str, Any] = {
+        f"S{number}": {"properties": {"next": ref(f"S{(number + 1) % 50}"), "text": {"type": "string"}}}
+        for number in range(50)
+    }
+    measured: list[Any] = []
+    measure = _schemas._measure
+    monkeypatch.setattr(_schemas, "_measure", lambda schema: measured.append(schema) or measure(schema))
+    schemas = Schemas(Document(document({}, "3.1.0", components={"schemas": components})), "response")
+    for number in range(20):
+        found = schemas.translate({"x": (ref(f"S{number}"), "#/x")}, lambda parts: dict(parts), "#/x")
+        assert len(found["$defs"]) == 50  # type: ignore[arg-type]
+    assert len(measured) == 20 + 50
 
 
 def test_a_schema_that_is_too_large_or_too_deep_is_refused() -> None:

@@ -84,7 +84,9 @@ class Translator:
             size, depth = size + added, max(depth, below + 2)
             needed |= inner - definitions.keys()
         if size > limit:
-            raise TooLargeError(f"the schema is too large: at least {size} bytes, the limit is {limit}", pointer=pointer)
+            raise TooLargeError(
+                f"the schema is too large: at least {size} bytes, the limit is {limit}", pointer=pointer
+            )
         if depth > MAX_SCHEMA_DEPTH:
             message = f"the schema is nested too deeply: {depth} levels, the limit is {MAX_SCHEMA_DEPTH}"
             raise TooLargeError(message, pointer=pointer)
