@@ -49,7 +49,7 @@ class _Plan:
         name = _name(provider)
         if provider in outer:
             path = " -> ".join(_name(other) for other in (*outer[outer.index(provider) :], provider))
-            raise UsageError(f"dependency cycle: {path}", path=name)
+            raise UsageError(f"dependency cycle: {path}; remove one of these dependencies", path=name)
         self.parameters: dict[str, _Plan] = {}
         self.context: str | None = None
         hints = _hints(provider)
@@ -72,7 +72,8 @@ class _Plan:
                 raise UsageError(f"{where}: a dependency of the server cannot depend on one of a request", path=where)
         elif isinstance(hint, type) and issubclass(hint, Context):
             if self.scope == "server":
-                raise UsageError(f"{where}: a dependency of the server has no Context", path=where)
+                message = f"{where}: a dependency of the server has no Context; use the scope 'request'"
+                raise UsageError(message, path=where)
             self.context = parameter.name
         elif parameter.default is inspect.Parameter.empty and parameter.kind not in (
             inspect.Parameter.VAR_POSITIONAL,

@@ -285,7 +285,10 @@ class Mounts:
         path = _path(mount.child, self.host)
         if path is not None:
             names = " -> ".join([self.host.name, *(server.name for server in path)])
-            raise UsageError(f"cannot mount {mount.child.name!r} in {self.host.name!r}: a cycle: {names}", path="other")
+            message = (
+                f"cannot mount {mount.child.name!r} in {self.host.name!r}: a cycle: {names}; remove one of these mounts"
+            )
+            raise UsageError(message, path="other")
         if mount.prefix and any(other.prefix == mount.prefix for other in self.rows):
             message = f"prefix {mount.prefix!r} is used by another mount of {self.host.name!r}; use another one"
             raise UsageError(message, path="prefix")
