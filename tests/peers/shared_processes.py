@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from peers.http_process import GUARD, Serving
+from peers.redis_server import RedisServer
 from peers.round_robin import RoundRobin
 from peers.shared_state import Hub
 
@@ -33,6 +34,16 @@ class SharedServers:
                     return index
             time.sleep(0.01)
         raise AssertionError(f"{line!r} was not printed")
+
+
+@contextmanager
+def redis_servers(redis: RedisServer) -> Iterator[SharedServers]:
+    """Start two processes that share a Redis. They are killed at the end."""
+    with ExitStack() as stack:
+        command = (sys.executable, str(PROGRAM), json.dumps({"redis": redis.url}))
+        first, second = (stack.enter_context(Serving(*command)) for _ in range(2))
+        proxy = stack.enter_context(RoundRobin(first.port, second.port))
+        yield SharedServers((first, second), proxy, None)
 
 
 @contextmanager

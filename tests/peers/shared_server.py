@@ -1,7 +1,8 @@
 """A server program that shares its sessions with others of its kind: `shared_server.py '{"file": ..., "hub": ...}'`.
 
 `file` is the database of sessions, with `events` it has the events as well, and `hub` is the port of the bus;
-None: no bus. The program prints to stderr when a handler begins, and when it was cancelled.
+None: no bus. `redis` is the URL of a Redis that has all three instead. The program prints to stderr when a handler
+begins, and when it was cancelled.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+from jackstay.redis import RedisBackend
 from jackstay.server import Context, Server
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -21,8 +23,13 @@ def write_line(line: str) -> None:
     os.write(2, f"{line}\n".encode())
 
 
-def make(hub: int | None) -> Server:
-    server = Server("shared", request_state_secrets=(b"the same secret in all processes",), changes=hub and HubBus(hub))
+def make(hub: int | None = None, redis: str = "") -> Server:
+    server = Server(
+        "shared",
+        request_state_secrets=(b"the same secret in all processes",),
+        changes=HubBus(hub) if hub else None,
+        backend=RedisBackend(redis, timeout=100.0) if redis else None,
+    )
 
     @server.tool
     async def pid() -> int:
@@ -65,6 +72,8 @@ def make(hub: int | None) -> Server:
 
 def main() -> int:
     given = json.loads(sys.argv[1])
+    if "redis" in given:
+        return make(redis=given.pop("redis")).run(transport="http", port=0, sessions=True, **given)
     file, hub, has_events = given.pop("file"), given.pop("hub"), given.pop("events", False)
     stores = {"event_store": FileEvents(file)} if has_events else {}
     return make(hub).run(transport="http", port=0, sessions=True, session_store=FileSessions(file), **stores, **given)

@@ -192,9 +192,15 @@ class RedisBus:
     # --- mailboxes ----------------------------------------------------------------------------------------------------
 
     def join(self, worker: str) -> None:
-        """Receive what is sent to this worker, and count as alive from now on. On the loop of the backend."""
-        self._workers.add(worker)
-        if self._loop is not None and self._renewing is None:
+        """Receive what is sent to this worker, and count as alive from now on. Thread-safe."""
+        if self._loop is not None and worker not in self._workers:
+            self._workers.add(worker)
+            self._loop.call_soon_threadsafe(self._renew_now)
+
+    def _renew_now(self) -> None:
+        if self._loop is not None:
+            if self._renewing is not None:
+                self._renewing.cancel()
             self._renewing = self._loop.create_task(self._renew())
 
     async def send(self, worker: str, method: str, text: str) -> bool:

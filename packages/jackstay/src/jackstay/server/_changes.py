@@ -8,7 +8,7 @@ implementations.
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 from jackstay.server._lifetime import Lifetime
 
@@ -131,6 +131,11 @@ class BusLink:
         """True if the bus reaches other processes."""
         return bool(getattr(self._bus, "is_shared", True))
 
+    @property
+    def mailboxes(self) -> WorkerBus | None:
+        """The bus, if it has a mailbox for each worker."""
+        return cast("WorkerBus", self._bus) if hasattr(self._bus, "send") else None
+
     def publish(self, method: str, uri: str) -> None:
         """Publish a change if the server runs; otherwise there is nobody to notify. Thread-safe."""
         if self._lifetime.has_users:
@@ -145,7 +150,7 @@ class BusLink:
             self._stop_listening = None
 
     def _receive(self, method: str, text: str) -> None:
-        if method.startswith(WORKER_METHOD):
+        if method.startswith(WORKER_METHOD) and method != GAP:
             for worker in list(self.workers):
                 worker.receive_published(method, text)
         else:

@@ -19,6 +19,7 @@ from msgspec import Raw
 
 from jackstay.errors import JsonRpcError, ProtocolError, UsageError
 from jackstay.server._catalogue import CHANGES, Kind
+from jackstay.server._changes import GAP
 from jackstay.server._failures import InsufficientScopeError
 from jackstay.server._mounted_entries import (
     Members,
@@ -249,7 +250,7 @@ class Mount:
         if method == _UPDATED:
             self.host._notify(method, self.uris.add(uri), self._updated(params))
         else:
-            self.refresh(_KINDS.get(method, ()))
+            self.refresh(tuple(Kind) if method == GAP else _KINDS.get(method, ()))
 
     def _updated(self, params: bytes) -> bytes:
         """Return the params of a notification with the URI at the host."""

@@ -7,6 +7,7 @@ stateless era a client gets only what it requested by `subscriptions/listen`, ma
 
 import asyncio
 import logging
+import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +21,7 @@ from jackstay.errors import JsonRpcError
 from jackstay.protocol import LISTS, REVISIONS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, splice_meta
+from jackstay.server._changes import GAP
 from jackstay.types import META_SUBSCRIPTION_ID, encode_json
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ MAX_URI_BYTES = 1_048_576
 # Clients that are notified of changes in one turn of the loop. Ten thousand at once would take half a second, and leave
 # so many objects that the garbage collector would visit those of all clients.
 FLUSHED_PER_TURN = 32
+
+# Seconds over which clients are notified after changes may have been missed, so that not all of them list at once.
+GAP_SPREAD = 5.0
 
 _UPDATED = "notifications/resources/updated"
 
@@ -260,15 +265,26 @@ class Subscriptions:
 
         `params` are the encoded params; the default depends on the method.
         """
-        is_first = not self._changed
-        self._changed[method, uri, params] = None
         # Not `get_running_loop()`: a program may call this while the loop is stopped.
         loop = self._connection._loop
+        if method == GAP:
+            if not loop.is_closed():
+                loop.call_later(random.random() * GAP_SPREAD, self._announce_gap)  # noqa: S311  # no secret
+            return
+        is_first = not self._changed
+        self._changed[method, uri, params] = None
         if is_first and not loop.is_closed():
             flusher = _this_thread.flusher
             if flusher is None or flusher.loop is not loop:
                 flusher = _this_thread.flusher = _Flusher(loop)
             flusher.add(self)
+
+    def _announce_gap(self) -> None:
+        """Changes may have been missed: notify the client that everything it subscribed to has changed."""
+        for method in _flags():
+            self.changed(method)
+        for uri in self.uris.union(*(subscription.uris for subscription in self._open.values())):
+            self.changed(_UPDATED, uri)
 
     def flush_changes(self) -> None:
         """Send what has changed."""

@@ -2,6 +2,7 @@
 
 import itertools
 
+from jackstay.server import MemoryChanges
 from jackstay.server.http import _peer_workers as workers_file
 from jackstay.server.http._peer_workers import PeerWorkers
 
@@ -23,15 +24,28 @@ def test_every_id_is_an_integer_that_clients_can_represent() -> None:
     assert next(ids) == ids.number << workers_file.COUNT_BITS, "the count starts again"
 
 
-def test_a_worker_is_gone_after_it_was_silent_while_this_one_watched() -> None:
+async def test_a_worker_is_gone_after_it_was_silent_while_this_one_watched() -> None:
     workers = PeerWorkers()
-    assert not workers.is_gone("a", 1000), "nothing was watched"
+    assert not await workers.is_gone("a", 1000), "nothing was watched"
     workers.watch(100)
     workers.watch(105)
     workers.received("b", 108)
-    assert [workers.is_gone("a", now) for now in (109, 109.1)] == [False, True]
-    assert [workers.is_gone("b", now) for now in (117, 117.1)] == [False, True]
-    assert not workers.is_gone(workers.name, 1000)
+    assert [await workers.is_gone("a", now) for now in (109, 109.1)] == [False, True]
+    assert [await workers.is_gone("b", now) for now in (117, 117.1)] == [False, True]
+    assert not await workers.is_gone(workers.name, 1000)
+
+
+async def test_a_bus_with_mailboxes_knows_which_workers_are_alive() -> None:
+    workers = PeerWorkers()
+    workers.mailboxes = bus = MemoryChanges()
+    bus.join("a")
+    assert [await workers.is_gone(name, 0) for name in ("a", "b", workers.name)] == [False, True, False]
+
+
+def test_the_sender_of_a_request_is_part_of_its_id() -> None:
+    workers = PeerWorkers()
+    assert workers.sender_of(next(workers)) == workers.name
+    assert [workers.sender_of(id) for id in ("1", None, -1)] == [None, None, None]
 
 
 def test_a_bounded_number_of_workers_is_remembered() -> None:

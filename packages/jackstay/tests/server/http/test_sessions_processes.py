@@ -1,8 +1,12 @@
-"""Sessions that two processes share, behind a proxy that sends each request to the next one."""
+"""Sessions that two processes share, behind a proxy that sends each request to the next one.
+
+They share a file and a bus over sockets, as a user may write them, or a real Redis.
+"""
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
+import sys
+from collections.abc import Awaitable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,16 +15,23 @@ import pytest
 
 from jackstay import Client, McpError, connect
 from jackstay.types import ElicitResult
-from peers.shared_processes import SharedServers, shared_servers
+from peers.redis_server import RedisServer
+from peers.shared_processes import SharedServers, redis_servers, shared_servers
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
+# `make test` installs Redis on Debian.
+NEEDS_REDIS = pytest.mark.skipif(sys.platform != "linux", reason="needs redis-server")
 VERSIONS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
-    with shared_servers(tmp_path_factory.mktemp("shared")) as started:
-        yield started
+@pytest.fixture(scope="module", params=["file", pytest.param("redis", marks=NEEDS_REDIS)])
+def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
+    if request.param == "file":
+        with shared_servers(tmp_path_factory.mktemp("shared")) as started:
+            yield started
+    else:
+        with RedisServer() as redis, redis_servers(redis) as started:
+            yield started
 
 
 def new_client(servers: SharedServers, version: str) -> Client:
@@ -124,3 +135,56 @@ async def test_the_call_of_a_killed_process_ends_with_an_unknown_outcome(tmp_pat
             with pytest.raises(McpError, match="whether the request completed is unknown") as caught:
                 await call
             assert caught.value.may_have_run
+
+
+def count_stored_progress(redis: RedisServer) -> int:
+    keys = redis.run("KEYS", "jackstay:{shared}:e:*")
+    return sum(b"notifications/progress" in str(redis.run("XRANGE", key, "-", "+")).encode() for key in keys)
+
+
+@NEEDS_REDIS
+async def test_with_redis_the_call_of_a_killed_process_ends_with_an_unknown_outcome() -> None:
+    with RedisServer() as redis, redis_servers(redis) as servers:
+        async with new_client(servers, HANDSHAKE) as client:
+            await asyncio.gather(*(client.tools.call("pid") for _ in range(4)))
+            has_begun = asyncio.Event()
+            call = asyncio.ensure_future(client.tools.call("wait", timeout=200, on_progress=lambda _: has_begun.set()))
+            begun = await asyncio.to_thread(servers.wait_for_next, "begun")
+            await has_begun.wait()
+            while not count_stored_progress(redis):
+                await asyncio.sleep(0.01)
+            servers.processes[begun].process.kill()
+            with pytest.raises(McpError, match="whether the request completed is unknown") as caught:
+                await call
+            assert caught.value.may_have_run
+
+
+async def error_of(call: Awaitable[object]) -> McpError | None:
+    try:
+        await call
+    except McpError as error:
+        return error
+    return None
+
+
+@NEEDS_REDIS
+async def test_while_redis_is_down_stateless_calls_go_on_and_sessions_continue_afterwards() -> None:
+    with RedisServer(appendonly="yes") as redis, redis_servers(redis) as servers:
+        async with new_client(servers, HANDSHAKE) as old, new_client(servers, STATELESS) as stateless:
+            changes: asyncio.Queue[str] = asyncio.Queue()
+            stateless.on_notification(lambda notification: changes.put_nowait(notification.method))
+            await stateless.tools.list()
+            while changes.empty():  # until the subscription to list changes is open
+                await stateless.tools.call("add", {"name": "added"})
+            for _ in range(2):
+                await old.tools.call("pid")
+            await asyncio.to_thread(redis.kill)
+            for _ in range(4):
+                assert (await stateless.tools.call("pid")).text
+            while not changes.empty():
+                changes.get_nowait()
+            await asyncio.to_thread(redis.start)
+            # A worker that has the session serves it; another one may refuse it until Redis responds.
+            while (error := await error_of(old.tools.call("pid"))) is not None:
+                assert error.may_have_run is False
+            await changes.get()  # the gap: anything may have changed

@@ -2,14 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
-from jackstay.server import MemoryChanges
-from jackstay.server.http import App, MemoryEventStore, MemorySessionStore
+from jackstay.errors import TransportError
+from jackstay.server import GAP, ChangeBus, MemoryChanges
+from jackstay.server.http import App, MemoryEventStore, MemorySessionStore, SessionChange, SessionRecord
 from jackstay.testing import run_on_fake_clock
 from scripted.asgi import Http, Response, http_client, initialize, request, tool
 from scripted.gate import Gate
@@ -30,6 +32,17 @@ class SharedChanges(MemoryChanges):
     """Pretends to reach other processes."""
 
     is_shared = True
+
+
+class PlainChanges:
+    """A bus without mailboxes, as a user may write one."""
+
+    def __init__(self) -> None:
+        self._bus = MemoryChanges()
+        self.publish, self.listen = self._bus.publish, self._bus.listen
+
+
+BUSES = pytest.mark.parametrize("make_bus", [SharedChanges, PlainChanges])
 
 
 class Workers:
@@ -54,8 +67,10 @@ class Workers:
 
 
 @asynccontextmanager
-async def workers(bus: MemoryChanges | None = None, **options: Any) -> AsyncIterator[Workers]:
-    store = SharedSessions(asyncio.get_running_loop().time)
+async def workers(
+    bus: ChangeBus | None = None, store: SharedSessions | None = None, **options: Any
+) -> AsyncIterator[Workers]:
+    store = SharedSessions(asyncio.get_running_loop().time) if store is None else store
     apps = []
     for _ in range(2):
         server = serving(changes=bus)
@@ -78,10 +93,13 @@ async def final_text(response: Response) -> str:
 # --- requests to the client -------------------------------------------------------------------------------------------
 
 
+@BUSES
 @pytest.mark.parametrize("is_swapped", [False, True], ids=["same worker", "other worker"])
-async def test_two_requests_at_once_get_their_own_responses(*, is_swapped: bool) -> None:
+async def test_two_requests_at_once_get_their_own_responses(
+    make_bus: Callable[[], ChangeBus], *, is_swapped: bool
+) -> None:
     """Each worker sends a request in the same session, and any of them may receive the responses."""
-    async with workers(SharedChanges()) as both:
+    async with workers(make_bus()) as both:
         await both.open_session(ELICITATION)
         calls = [both.first.start("POST", tool("name", 1)), both.second.start("POST", tool("name", 2))]
         ids = [(await call.message())["id"] for call in calls]
@@ -178,11 +196,13 @@ async def test_the_get_stream_goes_on_at_another_worker() -> None:
         assert not resumed.is_over
 
 
-def test_the_stream_of_a_dead_worker_ends_with_an_error() -> None:
+@BUSES
+def test_the_stream_of_a_dead_worker_ends_with_an_error(make_bus: Callable[[], ChangeBus]) -> None:
     """Its client does not know whether the request completed, and must not wait for ever."""
 
     async def test() -> None:
-        async with workers(SharedChanges(), event_store=MemoryEventStore()) as both:
+        bus = make_bus()
+        async with workers(bus, event_store=MemoryEventStore()) as both:
             gate = Gate(both.apps[0].server)
             await both.open_session()
             sessions = both.apps[0]._sessions
@@ -198,6 +218,8 @@ def test_the_stream_of_a_dead_worker_ends_with_an_error() -> None:
             assert while_alive.messages == []
             assert sessions._sweep is not None
             sessions._sweep.cancel()  # nothing is received from this worker any more
+            if isinstance(bus, SharedChanges):
+                bus._workers.discard(both.apps[0]._workers.name)
             await both.second.post(tool("echo", text="a"))
             await asyncio.sleep(60)
             afterwards = await listening(both.second, last)
@@ -356,7 +378,137 @@ async def test_a_message_for_an_unknown_session_is_ignored() -> None:
     bus = SharedChanges()
     async with workers(bus) as both:
         await both.open_session()
-        bus.publish("jackstay/session_changed", "unknown")
+        bus.publish("jackstay/session_changed", json.dumps(["worker", "unknown", {}]))
+        bus.publish("jackstay/session_changed", "malformed")
+        bus.publish("jackstay/session_deleted", "unknown")
         bus.publish("jackstay/session_message", json.dumps(["unknown", "{}"]))
         bus.publish("jackstay/of_a_later_version", "anything")
         assert (await both.first.post(tool("echo", text="a"))).status == 200
+
+
+# --- mailboxes, and stores that are down ------------------------------------------------------------------------------
+
+
+class Unreliable(SharedSessions):
+    """Counts how often a record is loaded, and fails while it is down."""
+
+    is_down = False
+    loaded = 0
+
+    async def load(self, id: str, ttl: float) -> SessionRecord | None:
+        self.loaded += 1
+        if self.is_down:
+            raise TransportError("the store is down")
+        return await super().load(id, ttl)
+
+    async def delete(self, id: str) -> None:
+        if self.is_down:
+            raise TransportError("the store is down")
+        await super().delete(id)
+
+
+async def test_a_response_for_a_worker_that_died_is_refused() -> None:
+    bus = SharedChanges()
+    async with workers(bus) as both:
+        await both.open_session(ELICITATION)
+        call = both.first.start("POST", tool("name", 1))
+        id = (await call.message())["id"]
+        bus._workers.discard(both.apps[0]._workers.name)
+        refused = await both.second.post(answer(id, "ada"))
+        assert refused.status == 400
+        assert "no worker waits for this response" in refused.json["error"]["message"]
+        # What is not a response to any of us is ignored, as in one process.
+        assert (await both.second.post({"jsonrpc": "2.0", "id": "a", "result": {}})).status == 202
+        assert (await both.first.post(answer(id, "ada"))).status == 202
+        assert await final_text(call) == "accept: {'name': 'ada'}"
+
+
+async def test_a_response_that_cannot_be_passed_on_now_may_be_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = SharedChanges()
+
+    async def fail(*_: str) -> bool:
+        raise TransportError("the bus is down")
+
+    async with workers(bus) as both:
+        await both.open_session(ELICITATION)
+        call = both.first.start("POST", tool("name", 1))
+        id = (await call.message())["id"]
+        with monkeypatch.context() as patch:
+            patch.setattr(bus, "send", fail)
+            refused = await both.second.post(answer(id, "ada"))
+            assert refused.status == 503
+            assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False}
+        assert (await both.second.post(answer(id, "ada"))).status == 202
+        assert await final_text(call) == "accept: {'name': 'ada'}"
+
+
+def test_with_mailboxes_a_record_is_loaded_once_a_second() -> None:
+    async def test() -> None:
+        store = Unreliable(asyncio.get_running_loop().time)
+        async with workers(SharedChanges(), store=store) as both:
+            await both.open_session()
+            await both.first.post(tool("echo", text="a"))
+            before = store.loaded
+            for _ in range(5):
+                await both.first.post(tool("echo", text="a"))
+            assert store.loaded == before
+            await asyncio.sleep(1.5)
+            await both.first.post(tool("echo", text="a"))
+            assert store.loaded == before + 1
+
+    run_on_fake_clock(test())
+
+
+def test_while_the_store_is_down_a_session_is_served_where_it_runs() -> None:
+    async def test() -> None:
+        store = Unreliable(asyncio.get_running_loop().time)
+        async with workers(SharedChanges(), store=store) as both:
+            id = await both.open_session()
+            await both.first.post(tool("echo", text="a"))
+            await asyncio.sleep(1.5)
+            store.is_down = True
+            assert (await both.first.post(tool("echo", text="a"))).status == 200
+            await both.apps[1].server.shutdown()
+            both.first.headers["mcp-session-id"] = "unknown"
+            assert (await both.first.post(tool("echo", text="a"))).status == 503
+            both.first.headers["mcp-session-id"] = id
+            # It cannot be ended now, because other workers would serve it further.
+            assert (await both.first.request("DELETE")).status == 503
+            store.is_down = False
+            assert (await both.first.post(tool("echo", text="a"))).status == 200
+            assert (await both.first.request("DELETE")).status == 204
+            assert (await both.first.post(tool("echo", text="a"))).status == 404
+
+    run_on_fake_clock(test())
+
+
+async def test_a_change_that_arrives_while_the_record_is_being_changed_is_loaded_later() -> None:
+    bus = SharedChanges()
+    async with workers(bus) as both:
+        id = await both.open_session()
+        session = only(both.apps[0])
+        change = SessionChange(subscribed=("memo://1",))
+        session.unsaved += 1
+        bus.publish("jackstay/session_changed", msgspec.json.encode(("other", id, change)).decode())
+        session.unsaved -= 1
+        assert session.record.uris == ()
+        assert session.checked_at == float("-inf")
+        bus.publish("jackstay/session_changed", msgspec.json.encode(("other", id, change)).decode())
+        assert session.record.uris == ("memo://1",)
+
+
+async def test_a_gap_is_announced_as_a_change_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jackstay.server._subscriptions.GAP_SPREAD", 0.0)
+    bus = SharedChanges()
+    async with workers(bus) as both:
+        await both.open_session()
+        stream = await listening(both.first)
+        subscribe = {"jsonrpc": "2.0", "id": 5, "method": "resources/subscribe", "params": {"uri": "memo://1"}}
+        assert (await both.first.post(subscribe)).status == 200
+        bus.publish(GAP, "")
+        found = [(await stream.message()) for _ in range(3)]
+        assert [(row["method"], row["params"]) for row in found] == [
+            ("notifications/tools/list_changed", {}),
+            ("notifications/resources/list_changed", {}),
+            ("notifications/resources/updated", {"uri": "memo://1"}),
+        ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from jackstay.errors import RequestId
+from jackstay.errors import RequestId, TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import (
     ACCEPTED,
@@ -64,10 +64,10 @@ from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import Post, ResponseConfig
 from jackstay.server.http._principal import ANONYMOUS, Guard, caller_key, thread_queue_key
-from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, UNAVAILABLE
+from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, WORKER_GONE
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import MemorySessionStore, SessionRecord
-from jackstay.server.http._sessions import Sessions, TooManySessionsError
+from jackstay.server.http._sessions import Sessions, TooManySessionsError, WorkerGoneError, log_store_failure
 
 if TYPE_CHECKING:
     from jackstay.server._changes import BusLink
@@ -353,8 +353,14 @@ class App:
                     assert session is not None  # the routing table has this action for open sessions only
                     assert self._sessions is not None
                     session.caller = caller
-                    channel = await self._sessions.receive(session, message, frame, route.accepts)
-                    await session.respond(channel, request, ())
+                    try:
+                        channel = await self._sessions.receive(session, message, frame, route.accepts)
+                    except WorkerGoneError:
+                        refused = WORKER_GONE
+                    except TransportError as error:
+                        refused = log_store_failure(error)
+                    else:
+                        await session.respond(channel, request, ())
                 else:
                     assert isinstance(message, Request)  # `initialize` or `subscriptions/listen`
                     await self._serve_special(request, caller, route, message, frame)
@@ -371,9 +377,8 @@ class App:
             session = await self._sessions.find(header, caller.principal)
         except TooManySessionsError:
             return BUSY
-        except Exception:  # a user's store may raise anything
-            logger.exception("the session store failed")
-            return UNAVAILABLE
+        except Exception as error:  # noqa: BLE001  # a user's store may raise anything
+            return log_store_failure(error)
         return (SessionState.UNKNOWN if session is None else SessionState.OPEN), session
 
     async def _open_session(
@@ -392,9 +397,8 @@ class App:
         if session.core.client is not None:
             try:
                 await self._sessions.register(session)
-            except Exception:  # a user's store may raise anything
-                logger.exception("the session store failed")
-                return UNAVAILABLE
+            except Exception as error:  # noqa: BLE001  # a user's store may raise anything
+                return log_store_failure(error)
             self.server._add_connection(session)
             more = [(_SESSION_NAME, session.id.encode())]
         await session.respond(channel, request, more)
@@ -465,8 +469,12 @@ class App:
             assert session is not None  # the routing table has both actions for open sessions only
             assert self._sessions is not None
             if route.action is Action.END_SESSION:
-                await self._sessions.end(session)
-                await request.respond(204, ())
+                try:
+                    await self._sessions.end(session)
+                except TransportError as error:
+                    await self._refuse(request, log_store_failure(error), headers)
+                else:
+                    await request.respond(204, ())
                 return
             refusal = await session.serve_get(route.last_event_id, request)
             if refusal is not None:
@@ -518,6 +526,7 @@ class App:
 
     def _make_sessions(self, bus: "BusLink | None") -> Sessions:
         options = self.options
+        self._workers.mailboxes = None if bus is None else bus.mailboxes
         sessions = Sessions(
             self._make_session,
             MemorySessionStore() if options.session_store is None else options.session_store,

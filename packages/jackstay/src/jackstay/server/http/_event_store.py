@@ -13,13 +13,17 @@ import msgspec
 
 from jackstay.errors import UsageError
 
+# The number of an entry that is no event: all requests of the stream have ended.
+ENDED = -1
+
 
 class EventStore(Protocol):
     """Stores the events of streams. Stream names are unique within a session.
 
     If `append` raises, the error is logged and the event cannot be resumed. A store may have a method
     `async append_many(session, events)` with a list of (stream, number, data), which is called instead: one call for
-    what was sent in one turn of the loop.
+    what was sent in one turn of the loop. It may have `async finish(session, streams)`, which is called when all
+    requests of these streams have ended, so that their events need not be kept for long.
     """
 
     @property
@@ -40,13 +44,20 @@ class EventStore(Protocol):
 
 
 async def append_all(store: EventStore, session: str, events: Sequence[tuple[str, int, bytes]]) -> None:
-    """Store events (stream, number, data) with one call, if the store has `append_many(session, events)`."""
+    """Store events (stream, number, data) with one call, if the store has `append_many(session, events)`.
+
+    The number `ENDED` means that the requests of the stream have ended.
+    """
+    added = [event for event in events if event[1] != ENDED]
     append_many = getattr(store, "append_many", None)
     if append_many is not None:
-        await append_many(session, events)
-        return
-    for stream, number, data in events:
-        await store.append(session, stream, number, data)
+        if added:
+            await append_many(session, added)
+    else:
+        for stream, number, data in added:
+            await store.append(session, stream, number, data)
+    if len(added) < len(events):
+        await getattr(store, "finish")(session, [stream for stream, number, _ in events if number == ENDED])  # noqa: B009
 
 
 class _SessionEvents(msgspec.Struct):

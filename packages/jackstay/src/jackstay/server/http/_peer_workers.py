@@ -9,6 +9,9 @@ import itertools
 import secrets
 from typing import Self
 
+from jackstay.errors import RequestId
+from jackstay.server._changes import WorkerBus
+
 # Together 53 bits: every client can represent the ids as integers (RFC 8259, section 6).
 WORKER_BITS = 30
 COUNT_BITS = 23
@@ -29,6 +32,8 @@ class PeerWorkers:
     def __init__(self) -> None:
         self._count = itertools.count(1)
         self._number: int | None = None
+        # Knows which workers are alive, if the bus does. Otherwise they publish it.
+        self.mailboxes: WorkerBus | None = None
         # When each other worker was last alive, and when this one began to watch.
         self._alive: dict[str, float] = {}
         self._since: float | None = None
@@ -48,6 +53,11 @@ class PeerWorkers:
         """The prefix of the names of streams."""
         return f"{self.number:x}"
 
+    @staticmethod
+    def sender_of(id: RequestId | None) -> str | None:
+        """Return the name of the worker that has sent a request with this id; None if it cannot be one of ours."""
+        return f"{id >> COUNT_BITS:x}" if isinstance(id, int) and id >= 0 else None
+
     def __iter__(self) -> Self:
         return self
 
@@ -66,8 +76,12 @@ class PeerWorkers:
         if len(self._alive) > MAX_REMEMBERED:
             del self._alive[next(iter(self._alive))]
 
-    def is_gone(self, name: str, now: float) -> bool:
+    async def is_gone(self, name: str, now: float) -> bool:
         """Return whether a worker has been silent for so long that it must be dead."""
-        if self._since is None or name == self.name:
+        if name == self.name:
+            return False
+        if self.mailboxes is not None:
+            return await self.mailboxes.is_gone(name)
+        if self._since is None:
             return False
         return now - max(self._since, self._alive.get(name, self._since)) > GONE_AFTER

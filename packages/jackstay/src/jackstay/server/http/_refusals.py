@@ -1,6 +1,6 @@
 """Refusals of requests that did not run and may be sent again: status 503."""
 
-from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse
+from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, error_response
 from jackstay.protocol.wire import ErrorCode
 
 SHUTTING_DOWN = ErrorResponse(
@@ -26,6 +26,8 @@ UNAVAILABLE = ErrorResponse(
     {"retryable": True, "mayHaveRun": False},
     RETRY_HEADERS,
 )
+
+WORKER_GONE = error_response(400, "no worker waits for this response: it has died, or the request has ended")
 
 OVERLOADED = ErrorResponse(
     503,

@@ -21,11 +21,11 @@ from jackstay.protocol.wire import Batch, Message, Request, encode_event
 from jackstay.server._driver import Caller, ConnectionConfig, Driver, perform_table
 from jackstay.server.http._asgi import HeaderLines, HttpRequest, Receive, wait_for_disconnect
 from jackstay.server.http._channel import Channel
-from jackstay.server.http._event_store import EventStore, append_all
+from jackstay.server.http._event_store import ENDED, EventStore, append_all
 from jackstay.server.http._orphans import end_stream
 from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import ResponseConfig, cancelled_response, whole_response
-from jackstay.server.http._session_store import SessionRecord
+from jackstay.server.http._session_store import SessionChange, SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES
 from jackstay.types import encode_json
@@ -71,6 +71,7 @@ class Session(Driver):
         "_unsaved",
         "_workers",
         "caller_key",
+        "checked_at",
         "ended",
         "id",
         "is_used",
@@ -102,6 +103,8 @@ class Session(Driver):
         # Requests in progress that change the record, and how many have been stored: meanwhile a record that was loaded
         # is out of date.
         self.unsaved = self.revision = 0
+        # When the record was last compared with the store.
+        self.checked_at = float("-inf")
         self._response_config = response_config
         self._events = events
         self._workers = workers
@@ -144,6 +147,14 @@ class Session(Driver):
             self.subscriptions.replace(record.uris)
         if record.is_confirmed and self.core.state is ServerState.HANDSHAKE:
             self.step(e.InitializedReceived())
+
+    def adopt_change(self, change: SessionChange) -> None:
+        """Adopt what another worker has changed. A record that was loaded before is out of date."""
+        if self.unsaved:
+            self.checked_at = float("-inf")
+            return
+        self.adopt(change.apply(self.record), self.revision)
+        self.revision += 1
 
     @property
     def is_idle(self) -> bool:
@@ -387,7 +398,7 @@ class Session(Driver):
             # That of another worker, which may have died: from now on this worker has the GET stream.
             channel, first = await self._open_standalone()
             missed += first
-        elif self._workers.is_gone(name.partition("_")[0], self._loop.time()):
+        elif await self._workers.is_gone(name.partition("_")[0], self._loop.time()):
             if not await end_stream(self._events, self.id, name):
                 return _NO_EVENT
             return channel, await self._missed_events(channel, int(digits)) or []
@@ -494,12 +505,12 @@ class Session(Driver):
             size -= len(oldest)
             self.dropped += 1
 
-    def _save(self, channel: Channel, data: bytes) -> None:
+    def _save(self, channel: Channel, data: bytes, number: int | None = None) -> None:
         size = sum(len(unsaved) for _, _, unsaved in self._unsaved)
         if len(self._unsaved) >= MAX_UNSAVED or (self._unsaved and size + len(data) > MAX_UNSAVED_BYTES):
             logger.warning("session %d: the event store is too slow; an event cannot be resumed", self.number)
             return
-        self._unsaved.append((channel.name, channel.number, data))
+        self._unsaved.append((channel.name, channel.number if number is None else number, data))
         if self._saving is None:
             self._saving = self._loop.create_task(self._save_all())
 
@@ -528,7 +539,8 @@ class Session(Driver):
         for id in channel.ids:
             if self._by_id.get(id) is channel:
                 del self._by_id[id]
-        self._by_name.pop(channel.name, None)
+        if self._by_name.pop(channel.name, None) is not None and hasattr(self._events, "finish"):
+            self._save(channel, b"", ENDED)
         if channel.current_stream is not None:
             channel.current_stream.end()
         channel.wake()

@@ -1,8 +1,8 @@
 """The sessions of an endpoint: ids, lookup, expiry, eviction, and the workers that share them.
 
 The session store has the records, this module the running sessions. Only its principal can find a session. At the limit
-an idle session of the caller with the most sessions is evicted. Workers adopt the record with every request and sweep;
-over the bus they announce changes and forward responses and cancellations that concern a request of another worker.
+an idle session of the caller with the most sessions is evicted. Workers adopt the record with every request and sweep
+(with mailboxes once a second); over the bus they announce changes and forward what concerns another worker's request.
 """
 
 import asyncio
@@ -15,7 +15,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from jackstay.protocol.http import Accepts
+from jackstay.errors import TransportError
+from jackstay.protocol.http import Accepts, ErrorResponse
+from jackstay.protocol.server import ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import (
     Batch,
@@ -32,8 +34,10 @@ from jackstay.server._changes import WORKER_METHOD, ChangeListener
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import EventStore
 from jackstay.server.http._peer_workers import PeerWorkers
+from jackstay.server.http._refusals import UNAVAILABLE
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import NO_CHANGE, SessionChange, SessionRecord, SessionStore
+from jackstay.types import DECODE_ERRORS
 
 logger = logging.getLogger("jackstay.server.http")
 
@@ -46,8 +50,12 @@ SWEEP_INTERVAL = 4.0
 # How many sessions to evict are selected at a time.
 EVICTION_BATCH = 100
 
-# Messages of the bus: the record of a session has changed or was deleted; a message for the worker that it concerns.
+# Seconds for which a record is valid if the bus announces its changes reliably.
+RECORD_SECONDS = 1.0
+
+# Messages of the bus: the record of a session has changed; it was deleted; a message for the worker that it concerns.
 CHANGED = f"{WORKER_METHOD}session_changed"
+DELETED = f"{WORKER_METHOD}session_deleted"
 FORWARDED = f"{WORKER_METHOD}session_message"
 # A worker is alive.
 ALIVE = f"{WORKER_METHOD}worker_alive"
@@ -56,6 +64,8 @@ ALIVE = f"{WORKER_METHOD}worker_alive"
 _CHANGING = frozenset({"logging/setLevel", "notifications/initialized", "resources/subscribe", "resources/unsubscribe"})
 
 _read_forwarded = msgspec.json.Decoder(tuple[str, str]).decode
+# The worker that has changed it, the session, what has changed.
+_read_changed = msgspec.json.Decoder(tuple[str, str, SessionChange]).decode
 
 # Creates a session, new or from a record.
 Make: TypeAlias = Callable[[SessionRecord | None], Session]
@@ -63,6 +73,10 @@ Make: TypeAlias = Callable[[SessionRecord | None], Session]
 
 class TooManySessionsError(Exception):
     """The limit is reached and no session is idle."""
+
+
+class WorkerGoneError(Exception):
+    """The worker that waited for a response has died."""
 
 
 class Sessions:
@@ -85,6 +99,7 @@ class Sessions:
         self._make = make
         self._workers = workers
         self._publish = publish
+        self._mailboxes = workers.mailboxes
         self._store = store
         self._events = events
         self._ttl = ttl
@@ -123,18 +138,30 @@ class Sessions:
         """Give a session its id and store it: its handshake has succeeded."""
         session.id = secrets.token_urlsafe(ID_BYTES)
         await self._store.save(session.id, session.record, self._store_ttl)
+        session.checked_at = asyncio.get_running_loop().time()
         self._open[session.id] = session
         self._schedule_sweep()
 
     async def find(self, id: str, principal: str) -> Session | None:
         """Return the session with that id if it belongs to this principal, and mark it as used."""
-        record = await self._refresh(id)
-        if record is None:
-            return None
-        session = self._open.get(id)
-        if not secrets.compare_digest(record.principal.encode(), principal.encode()):
-            return None
         loop = asyncio.get_running_loop()
+        session = self._open.get(id)
+        record: SessionRecord | None = None
+        if session is None or session.loop is not loop or not self._is_current(session):
+            try:
+                record = await self._refresh(id)
+            except TransportError:
+                # What runs here is served: nobody can have ended it while the store is down.
+                session = self._open.get(id)
+                if session is None or session.loop is not loop:
+                    raise
+            else:
+                if record is None:
+                    return None
+                session = self._open.get(id)
+        owner = session.principal if record is None and session is not None else record.principal if record else ""
+        if not secrets.compare_digest(owner.encode(), principal.encode()):
+            return None
         if session is None or session.loop is not loop:
             if session is not None:
                 self._open.pop(id, None)  # it belongs to another loop: only its record can be used
@@ -143,6 +170,7 @@ class Sessions:
                 raise TooManySessionsError
             session = self._make(record)
             session.id = id
+            session.checked_at = loop.time()
             self._open[id] = session
             self._schedule_sweep()
         session.last_used = loop.time()
@@ -153,11 +181,13 @@ class Sessions:
         """Pass a message to its session, and to other workers if it concerns them.
 
         What it changes is stored before this returns, so that the next request finds the change in any worker.
+
+        Raises: WorkerGoneError, or TransportError if the worker cannot be reached now.
         """
         members = message.members if isinstance(message, Batch) else (message,)
         if self._publish is not None:
             for member in members:
-                self._forward(session, member)
+                await self._forward(session, member)
         if not any(isinstance(member, Request | Notification) and member.method in _CHANGING for member in members):
             return session.receive(message, frame, accepts)
         before = session.record
@@ -168,18 +198,27 @@ class Sessions:
             change = SessionChange.between(before, session.record, is_confirmed=_confirms(members))
             if change != NO_CHANGE:
                 await _log_failure(self._store.change(session.id, change, self._store_ttl))
-                self._notify_workers(session.id)
+                changed = msgspec.json.encode((self._workers.name, session.id, change))
+                await self._notify_workers(CHANGED, changed.decode())
         finally:
             session.unsaved -= 1
             session.revision += 1
         return channel
 
     async def end(self, session: Session) -> None:
-        """End a session at the request of its client, and delete it from the stores."""
+        """End a session at the request of its client, and delete it from the stores.
+
+        Raises: TransportError if the store is down; the session continues.
+        """
+        try:
+            await self._clear(session.id)
+        except TransportError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a user's store may raise anything
+            log_store_failure(error)
         self._open.pop(session.id, None)
         session.stop()
-        await _log_failure(self._clear(session.id))
-        self._notify_workers(session.id)
+        await self._notify_workers(DELETED, session.id)
 
     # --- other workers ------------------------------------------------------------------------------------------------
 
@@ -187,7 +226,14 @@ class Sessions:
         """Load a record. The session that runs here adopts it, and stops if it is gone: another worker has ended it."""
         session = self._open.get(id)
         revision = 0 if session is None else session.revision
-        record = await self._store.load(id, self._store_ttl)
+        if session is not None:
+            session.checked_at = session.loop.time()  # not after it was loaded: a change may arrive meanwhile
+        try:
+            record = await self._store.load(id, self._store_ttl)
+        except BaseException:
+            if session is not None:
+                session.checked_at = float("-inf")
+            raise
         if record is None:
             session = self._open.get(id)
             if session is not None:
@@ -196,22 +242,41 @@ class Sessions:
             session.call(session.adopt, record, revision)
         return record
 
-    def _notify_workers(self, id: str) -> None:
-        if self._publish is not None:
-            self._publish(CHANGED, id)
+    def _is_current(self, session: Session) -> bool:
+        """Return whether the record was loaded a moment ago; if it changed since, the bus has announced it."""
+        if self._mailboxes is None or session.core.state is ServerState.HANDSHAKE:
+            return False
+        return session.loop.time() - session.checked_at < RECORD_SECONDS
 
-    def _forward(self, session: Session, message: Message) -> None:
-        """Publish a response or a cancellation of a request that this worker does not have."""
+    async def _notify_workers(self, method: str, text: str) -> None:
+        """Publish a message, and wait until it is on the bus: other workers receive it before later changes."""
+        if self._publish is not None:
+            self._publish(method, text)
+        if self._mailboxes is not None:
+            await self._mailboxes.flush()
+
+    async def _forward(self, session: Session, message: Message) -> None:
+        """Pass on a response or a cancellation of a request that this worker does not have.
+
+        Raises: WorkerGoneError, or TransportError if the worker cannot be reached now.
+        """
         assert self._publish is not None
         event = session.core.classify(message, 0)
+        worker: str | None = None
         if isinstance(event, e.ResponseReceived):
             is_local = session.core.outgoing.is_pending(event.response.id)
+            worker = self._workers.sender_of(event.response.id)
         elif isinstance(event, e.CancelReceived):
             is_local = event.id is None or event.id in session.core.in_flight
         else:
             return
-        if not is_local:
-            self._publish(FORWARDED, msgspec.json.encode((session.id, _encode(message).decode())).decode())
+        if is_local or worker == self._workers.name:
+            return
+        text = msgspec.json.encode((session.id, _encode(message).decode())).decode()
+        if worker is None or self._mailboxes is None:
+            self._publish(FORWARDED, text)
+        elif not await self._mailboxes.send(worker, FORWARDED, text):
+            raise WorkerGoneError
 
     def receive_published(self, method: str, text: str) -> None:
         """Receive a message of the bus, also of this worker. Thread-safe."""
@@ -219,18 +284,23 @@ class Sessions:
             if self._loop is not None:
                 self._workers.received(text, self._loop.time())
             return
-        id, frame = _read_forwarded(text) if method == FORWARDED else (text, "")
-        session = self._open.get(id)
-        if session is None:
-            return
-        if method == FORWARDED:
-            session.call(session.receive_forwarded, frame.encode())
-        elif method == CHANGED:
-            session.call(self._refresh_soon, session)
-
-    def _refresh_soon(self, session: Session) -> None:
-        if not session.loop.is_closed():
-            self._run_in_background(self._touch([session.id]), session.loop)
+        try:
+            if method == FORWARDED:
+                id, frame = _read_forwarded(text)
+                session = self._open.get(id)
+                if session is not None:
+                    session.call(session.receive_forwarded, frame.encode())
+            elif method == CHANGED:
+                worker, id, change = _read_changed(text)
+                session = self._open.get(id)
+                if session is not None and worker != self._workers.name:
+                    session.call(session.adopt_change, change)
+            elif method == DELETED:
+                session = self._open.get(text)
+                if session is not None:
+                    session.call(session.stop)
+        except DECODE_ERRORS:
+            logger.warning("the bus carried a message of another version: %s", method)
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
@@ -285,7 +355,9 @@ class Sessions:
         loop = asyncio.get_running_loop()
         if self._sweep is None or self._loop is not loop:
             self._loop = loop
-            if self._publish is not None:
+            if self._mailboxes is not None:
+                self._mailboxes.join(self._workers.name)
+            elif self._publish is not None:
                 self._workers.watch(loop.time())
                 self._publish(ALIVE, self._workers.name)
             self._sweep = loop.call_later(self._sweep_interval, self._sweep_idle)
@@ -372,5 +444,14 @@ def _eviction_order(sessions: Iterable[Session]) -> list[tuple[float, Session]]:
 async def _log_failure(operation: Coroutine[object, object, None]) -> None:
     try:
         await operation
-    except Exception:  # a user's store may raise anything
-        logger.exception("the session store or event store failed")
+    except Exception as error:  # noqa: BLE001  # a user's store may raise anything
+        log_store_failure(error)
+
+
+def log_store_failure(error: Exception) -> ErrorResponse:
+    """Log that a store failed, and return the refusal. A store that is down is logged for debugging only."""
+    if isinstance(error, TransportError):
+        logger.debug("the session store or event store is unavailable: %s", error)
+    else:
+        logger.error("the session store or event store failed", exc_info=error)
+    return UNAVAILABLE
