@@ -55,7 +55,7 @@ root_doc = os.environ["SET_ROOT"]
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser"]
 html_theme = "furo"
 source_suffix = {".rst": "restructuredtext", ".txt": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "**/README*"]
+exclude_patterns = ["_build", "**/README*", *os.environ["SET_EXCLUDE"].split()]
 suppress_warnings = ["*"]
 autodoc_mock_imports = ["twisted"]
 autodoc_member_order = "bysource"
@@ -67,13 +67,14 @@ html_show_sourcelink = False
 
 
 class Row(NamedTuple):
-    """One documentation set: a source distribution, the folder of its documentation, and its format."""
+    """One documentation set: a source distribution, the folder of its documentation, its format, and a file to skip."""
 
     name: str
     version: str
     sha256: str
     folder: str
     format: str
+    exclude: str = ""
 
 
 class Query(NamedTuple):
@@ -135,6 +136,7 @@ def build(row: Row) -> Path:
         environment = {
             **os.environ,
             "SET_NAME": row.name,
+            "SET_EXCLUDE": row.exclude,
             "SET_ROOT": "index" if is_root else "contents",
             "PYTHONPATH": os.pathsep.join(map(str, (folder / "src", folder, folder / "lib"))),
         }

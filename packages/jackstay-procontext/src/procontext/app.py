@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jackstay.errors import UsageError
@@ -21,7 +22,7 @@ from procontext.config_files import ConfigFiles
 from procontext.errors import ConfigError, RegistryError
 from procontext.events import log_event, log_to_stderr
 from procontext.interfaces import Documents
-from procontext.registry import Registry, Store, default_directory, keep_fresh, update
+from procontext.registry import Installed, Registry, Store, default_directory, keep_fresh, update
 from procontext.tools import Tools, make_server
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def make_registry(config: Config) -> Registry:
         local_file=local[0].file if local else "",
         path=config.registry.path,
         store=Store(default_directory()),
+        installed=Installed(Path.cwd(), default_directory() / "installed"),
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 LIBRARY_ID_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
 
 # How a match was made, in the order in which the matches are tried.
-MatchedVia: TypeAlias = Literal["package_name", "library_id", "alias", "fuzzy"]
+MatchedVia: TypeAlias = Literal["package_name", "library_id", "alias", "installed", "fuzzy"]
 
 # The origin of a table of contents, in the order in which they are tried.
 IndexSource: TypeAlias = Literal["llms.txt", "objects.inv", "search_index.json", "sitemap.xml", "navigation", "folder"]
@@ -29,7 +29,8 @@ class Library(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A library of the registry, or a private source.
 
     `path` and `headers` are set for private sources only: a folder of Markdown or HTML, and request headers that are
-    sent to the hosts of `docs_url` and `llms_txt_url` and to no other.
+    sent to the hosts of `docs_url` and `llms_txt_url` and to no other. A package of the project's environment has a
+    `path` and a `version`.
     """
 
     id: str
@@ -43,10 +44,11 @@ class Library(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     repo_url: str | None = None
     path: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    version: str | None = None
 
 
-class Match(msgspec.Struct, frozen=True):
-    """A library that matches a query."""
+class Match(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A library that matches a query. `version` is the one that the project has installed."""
 
     library_id: str
     name: str
@@ -54,6 +56,7 @@ class Match(msgspec.Struct, frozen=True):
     docs_url: str | None
     matched_via: MatchedVia
     relevance: float
+    version: str | None = None
 
 
 class IndexText(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +68,7 @@ class IndexText(msgspec.Struct, frozen=True, kw_only=True):
     cached: bool = False
     cached_at: datetime | None = None
     stale: bool = False
+    version: str | None = None
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +81,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None
     is_fetching: bool = False
     problem: str = ""
+    version: str | None = None
 
 
 class FetchReport(msgspec.Struct, frozen=True, kw_only=True):

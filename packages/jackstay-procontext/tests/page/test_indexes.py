@@ -10,6 +10,7 @@ from procontext.page._indexes import (
     from_inventory,
     from_navigation,
     from_search_index,
+    inventory_version,
     is_below,
     links_of,
     read_sitemap,
@@ -188,3 +189,10 @@ def test_number_of_links_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("procontext.page._indexes.MAX_LINKS", 10)
     text = "\n".join(f"- [x](https://a.example/{number})" for number in range(50))
     assert len(list(links_of(text, BASE))) == 10
+
+
+def test_version_of_an_inventory() -> None:
+    assert inventory_version(inventory()) == "1"
+    assert inventory_version(inventory().replace(b"# Version: 1\n", b"# Version:\n")) is None
+    assert inventory_version(b"# Sphinx inventory version 2\n") is None
+    assert inventory_version(b"<html>") is None

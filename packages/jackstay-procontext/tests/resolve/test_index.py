@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procontext.models import Library, Packages
+from procontext.registry import BUNDLED
+from procontext.registry._document import read_document
 from procontext.resolve import Index, max_edits
 from procontext.resolve._index import _FuzzyIndex, bit_changes, letters
 
@@ -248,3 +250,50 @@ def test_exact_name_does_not_import_rapidfuzz() -> None:
         "assert 'rapidfuzz' not in sys.modules; index.warm(); assert 'rapidfuzz' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=240)
+
+
+FORMS = {
+    "SQLAlchemy (>=2.0,<3.0)": "sqlalchemy",
+    '"react": "^18.2.0"': "react",
+    '  "@tanstack/react-query": "~5.0",': "tanstack-query",
+    "git+https://github.com/psf/requests.git@main": "requests",
+    "SQLAlchemy-2.0.3-cp311-cp311-manylinux_2_17_x86_64.whl": "sqlalchemy",
+    "requests-2.31.0.tar.gz": "requests",
+    "npm:react": "react",
+    "pkg:pypi/django@4.2": "django",
+    "@fullcalendar/react": "fullcalendar",
+    "@tiptap/starter-kit": "tiptap",
+    "@storybook/react": "storybook",
+    "@vitejs/plugin-react": "vite",
+    "lodash-es": "lodash",
+    "react docs": "react",
+    "OpenAI SDK": "openai",
+    "python requests library": "requests",
+    "Next.js 14 app router": "next",
+    "np": "numpy",
+    "mongo": "pymongo",
+    "conda install -c conda-forge pandas": "pandas",
+    "uvx ruff": "ruff",
+    "npx create-next-app@latest my-app": "next",
+    "- name: pandas": "pandas",
+}
+
+
+def test_forms_of_known_names() -> None:
+    index = Index(read_document(BUNDLED.read_bytes(), "bundled").libraries)
+    for query, expected in FORMS.items():
+        assert [match.library_id for match in index.resolve(query)][:1] == [expected], query
+    for query in (
+        "ujson",
+        "json5",
+        "aenum",
+        "locket",
+        "tomli",
+        "jsonn",
+        "scapy",
+        "oauthlib",
+        "triton",
+        "bleak",
+        "pydub",
+    ):
+        assert index.resolve(query) == [], query

@@ -20,6 +20,7 @@ from procontext.page._indexes import (
     from_inventory,
     from_navigation,
     from_search_index,
+    inventory_version,
     links_of,
     read_sitemap,
 )
@@ -39,6 +40,7 @@ class FoundIndex(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[str, ...]
     etag: str = ""
     last_modified: str = ""
+    version: str | None = None
 
 
 async def find_index(library: Library, fetch: Fetch) -> FoundIndex:
@@ -104,7 +106,8 @@ class _Search:
                 continue
             text = await asyncio.to_thread(parse, fetched.body, base, self._library.name)
             if text is not None:
-                return await _found(text, source, fetched.final_url)
+                found = await _found(text, source, fetched.final_url)
+                return msgspec.structs.replace(found, version=inventory_version(fetched.body))
         for address in dict.fromkeys((urljoin(base, "sitemap.xml"), urljoin(base, "/sitemap.xml"))):
             text = from_addresses(await self._sitemap(address, base), base, self._library.name)
             if text is not None:

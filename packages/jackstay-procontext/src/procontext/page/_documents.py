@@ -172,7 +172,7 @@ class LibraryDocuments:
                 raise failure(code, library.id, error.detail, remedy=error.remedy) from error
             except Cancelled:
                 raise failure("LLMS_TXT_FETCH_FAILED", library.id, "the server is closing") from None
-            return IndexText(text=found.text, source=_source(found), url=found.url)
+            return IndexText(text=found.text, source=_source(found), url=found.url, version=_version(found))
         is_stale = self._is_stale(cached.checked_at)
         if is_stale:
             self._refresh(self._index_loads, key, lambda: self._find(key, library, cached))
@@ -183,6 +183,7 @@ class LibraryDocuments:
             cached=True,
             cached_at=_to_datetime(cached.fetched_at),
             stale=is_stale,
+            version=_version(cached),
         )
 
     async def _find(self, key: str, library: Library, cached: Document | None) -> Document:
@@ -213,7 +214,7 @@ class LibraryDocuments:
             kind="index",
             url=found.url,
             text=found.text,
-            source=found.source,
+            source=f"{found.source} {found.version or ''}".strip(),
             etag=found.etag,
             last_modified=found.last_modified,
             fetched_at=now,
@@ -517,8 +518,13 @@ def _to_datetime(seconds: float) -> datetime:
 
 
 def _source(document: Document) -> IndexSource:
-    source: IndexSource = msgspec.convert(document.source, IndexSource)
+    source: IndexSource = msgspec.convert(document.source.partition(" ")[0], IndexSource)
     return source
+
+
+def _version(document: Document) -> str | None:
+    """Return the version that the site states; it is stored behind the source of the table of contents."""
+    return document.source.partition(" ")[2] or None
 
 
 def _undocumented(library: Library) -> ProContextError:

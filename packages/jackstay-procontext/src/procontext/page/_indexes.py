@@ -125,6 +125,14 @@ def _inventory_row(line: str) -> _InventoryRow | None:
     return None
 
 
+def inventory_version(data: bytes) -> str | None:
+    """Return the version that an `objects.inv` states in its third line, or None."""
+    lines = data[:1000].split(b"\n", 3)
+    if not data.startswith(_INVENTORY_HEAD) or len(lines) < 4 or not lines[2].startswith(b"# Version:"):
+        return None
+    return lines[2].removeprefix(b"# Version:").strip().decode("utf-8", "replace")[:50] or None
+
+
 def from_inventory(data: bytes, base: str, name: str) -> str | None:
     """Return the index from an `objects.inv` of Sphinx, version 2."""
     if not data.startswith(_INVENTORY_HEAD):
@@ -262,6 +270,7 @@ __all__ = [
     "from_inventory",
     "from_navigation",
     "from_search_index",
+    "inventory_version",
     "is_below",
     "links_of",
     "read_sitemap",

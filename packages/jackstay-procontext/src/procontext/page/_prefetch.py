@@ -67,6 +67,7 @@ class _State(msgspec.Struct):
 
     total: int | None = None
     problem: str = ""
+    version: str | None = None
     finished_at: float | None = None
 
 
@@ -126,6 +127,7 @@ class Prefetcher:
             total=max(total, pages) or None,
             is_fetching=library.id in self._running,
             problem=state.problem,
+            version=state.version,
         )
 
     def _is_due(self, state: _State) -> bool:
@@ -136,7 +138,7 @@ class Prefetcher:
             try:
                 index = await self._pages.index(library)
                 urls = await asyncio.to_thread(readable_links, index)
-                state.total, state.problem = len(urls), ""
+                state.total, state.problem, state.version = len(urls), "", index.version
                 known = await self._cache.stored(urls)
                 missing = [url for url in urls if url not in known]
                 if missing and index.source == "llms.txt":

@@ -12,11 +12,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
+
 from procontext.errors import RegistryError
-from procontext.models import Library, Match
+from procontext.models import Library, Match, MatchedVia
 from procontext.registry._document import Document, read_document
+from procontext.registry._installed import Installed
 from procontext.registry._store import BUNDLED, Store
-from procontext.resolve import Index
+from procontext.resolve import Index, normalise
 
 logger = logging.getLogger("procontext.registry")
 
@@ -35,6 +38,7 @@ class Registry:
         local_file: str = "",
         path: str | None = None,
         store: Store | None = None,
+        installed: Installed | None = None,
     ) -> None:
         self.version = UNKNOWN
         self.origin = ""
@@ -46,6 +50,9 @@ class Registry:
         self._local_file = local_file
         self._path = path
         self._store = store
+        self._installed = installed
+        # Packages of the project's environment. They are not iterated over, so their hosts are not allowed.
+        self._learned: dict[str, Library] = {}
         self._index = Index(())
         self._is_loaded = threading.Event()
         self._failure: RegistryError | None = None
@@ -62,16 +69,43 @@ class Registry:
 
     def get(self, library_id: str) -> Library | None:
         """Return the library with this identifier, or None."""
-        return self._index.get(library_id)
+        return self._index.get(library_id) or self._learned.get(library_id)
+
+    async def lookup(self, library_id: str) -> Library | None:
+        """Return the library with this identifier, also if it is only installed in the project's environment."""
+        found = self.get(library_id)
+        if found is None and self._installed is not None:
+            found = await asyncio.to_thread(self._learn, library_id)
+        return found
+
+    def _learn(self, name: str) -> Library | None:
+        library = None if self._installed is None else self._installed.find(name)
+        if library is not None:
+            self._learned[library.id] = library
+        return library
 
     def resolve(self, query: str) -> list[Match]:
         """Return the libraries that match a query, best first. May block at first; use `find` in asyncio code."""
-        return self._index.resolve(query)
+        found = self._index.resolve(query)
+        if self._installed is None:
+            return found
+        if not _is_exact(found):
+            library = self._learn(normalise(query))
+            if library is not None and self._index.get(library.id) is None:
+                via: MatchedVia = "installed"
+                return [Match(library.id, library.name, library.languages, library.docs_url, via, 1.0, library.version)]
+        rows = [(match, self.get(match.library_id)) for match in found]
+        return [
+            match if row is None else msgspec.structs.replace(match, version=self._installed.version(row))
+            for match, row in rows
+        ]
 
     async def find(self, query: str) -> list[Match]:
-        """Resolve without blocking the event loop: on a thread until the index for fuzzy matching is built."""
-        index = self._index
-        return index.resolve(query) if index.is_warm else await asyncio.to_thread(index.resolve, query)
+        """Resolve without blocking the event loop: on a thread until everything that is needed is in memory."""
+        is_listed = self._installed is None or (self._installed.is_listed and _is_exact(self._index.resolve(query)))
+        if self._index.is_warm and is_listed:
+            return self.resolve(query)
+        return await asyncio.to_thread(self.resolve, query)
 
     # --- loading ------------------------------------------------------------------------------------------------------
 
@@ -169,6 +203,10 @@ class Registry:
         if downloaded is not None and self._store is not None and not is_older(downloaded.version, bundled.version):
             return downloaded, str(self._store.directory)
         return bundled, str(BUNDLED)
+
+
+def _is_exact(found: Sequence[Match]) -> bool:
+    return bool(found) and found[0].matched_via != "fuzzy"
 
 
 def is_older(version: str, other: str) -> bool:

@@ -6,6 +6,7 @@ characters match exactly only. An index is immutable.
 """
 
 import re
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -13,7 +14,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from procontext.models import Library, Match, MatchedVia
-from procontext.resolve._names import canonical, normalise, parent_packages, strip_separators
+from procontext.resolve._names import canonical, normalise, parent_packages, spoken_names, strip_separators
 
 # The minimum similarity of a fuzzy match, in percent.
 MIN_SCORE: Final = 70.0
@@ -35,6 +36,20 @@ _WORD: Final = re.compile(r"[a-z0-9]+")
 # `winston.js` and `winstonjs` are winston, if that is on npm. The exceptions are other projects.
 _JS_SUFFIX: Final = re.compile(r"(.{2,}?)[-_.\s]?js")
 _JS_NAMES: Final = frozenset(("angularjs", "angular.js"))
+
+
+# Packages that exist, are not in the registry, and are spelled like ones that are.
+_OTHERS = """
+aenum aiohttp-jinja2 anytree appdirs asgiref bleach bleak boltons botocore cachetools cachy cffi chardet
+cloudpickle colorama coloredlogs configobj decorator deepdiff dill docopt docutils dotmap filelock flasgger
+flask-cors gevent greenlet httplib2 humanize importlib-metadata iniconfig isodate jmespath json5 jsonpath
+jsonpickle locket mako markupsafe mock more-itertools multidict munch netaddr oauthlib passlib pathspec pbr
+pexpect platformdirs pluggy ply propcache ptyprocess pyasn1 pycparser pydub pyperclip pyrsistent pytz qtpy
+requests-oauthlib scapy simplejson six snowballstemmer sortedcontainers soupsieve tabulate tblib text-
+unidecode threadpoolctl tomli tomlkit toolz triton tzdata ujson uritemplate wcwidth webencodings wrapt
+xmltodict yarl zipp
+"""
+OTHER_PACKAGES: Final = frozenset(_OTHERS.split())
 
 
 class _FuzzyIndex(NamedTuple):
@@ -71,6 +86,7 @@ class Index:
         self._ids: dict[str, Library] = {}
         self._packages: dict[str, tuple[Library, ...]] = {}
         self._aliases: dict[str, tuple[Library, ...]] = {}
+        self._scopes: dict[str, tuple[Library, ...]] = {}
         self._spellings: dict[str, tuple[Library, ...]] | None = None
         self._fuzzy: _FuzzyIndex | None = None
         self._lock = threading.Lock()
@@ -124,6 +140,8 @@ class Index:
             _put(packages, canonical(name.lower()), alone)
         for name in library.packages.npm:
             _put(packages, name.lower(), alone)
+            if name.startswith("@"):
+                _put(self._scopes, name.lower().partition("/")[0], alone)
         for name in library.aliases:
             _put(aliases, name.lower(), alone)
         _put(aliases, library.name.lower(), alone)
@@ -141,7 +159,18 @@ class Index:
                 found = self._exact(parent)
                 if found is not None:
                     break
-        return self._without_js_suffix(name) if found is None else found
+        found = found or self._without_js_suffix(name) or self._of_scope(name)
+        for spoken in () if found is not None else spoken_names(name):
+            found = self._exact(spoken) or self._without_js_suffix(spoken)
+            if found is not None:
+                return found[0], "alias"
+        return found
+
+    def _of_scope(self, name: str) -> tuple[Sequence[Library], MatchedVia] | None:
+        """Match an npm package whose scope belongs to one library: `@tiptap/starter-kit`."""
+        scope = name.partition("/")[0] if name.startswith("@") else ""
+        owners = self._scopes.get(scope, ())
+        return (owners, "alias") if len(owners) == 1 else None
 
     def _exact(self, name: str) -> tuple[Sequence[Library], MatchedVia] | None:
         plain = canonical(name)
@@ -190,8 +219,8 @@ class Index:
         fuzzy = _FuzzyIndex([], [], {})
         for library in self:
             for name in _names_of(library):
-                if len(name) < MIN_FUZZY_LENGTH:
-                    continue
+                if len(name) < MIN_FUZZY_LENGTH or (name in sys.stdlib_module_names and name in library.aliases):
+                    continue  # a module of the standard library would attract packages with similar names
                 same_length = fuzzy.positions.setdefault(len(name), {})
                 same_length.setdefault(letters(name), []).append(len(fuzzy.names))
                 fuzzy.names.append(name)
@@ -200,7 +229,7 @@ class Index:
 
     def _similar(self, name: str) -> list[tuple[Library, float]]:
         length = len(name)
-        if length < MIN_FUZZY_LENGTH:
+        if length < MIN_FUZZY_LENGTH or canonical(name) in OTHER_PACKAGES:
             return []
         from rapidfuzz import fuzz, process  # noqa: PLC0415  # takes 20 ms, and exact names do not need it
 

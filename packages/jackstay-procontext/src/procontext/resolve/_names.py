@@ -1,7 +1,8 @@
 """Normalization of names.
 
-Requirement syntax of pip (PEP 508) and npm (`react@18`, `@scope/pkg@^1`) is removed. From a line of code or of a shell,
-the imported or installed name is taken. A module or a subpath leads to its package.
+Requirement syntax of pip (PEP 508) and npm (`react@18`, `@scope/pkg@^1`) is removed. From a line of code, of a shell or
+of a requirements file, a file name or a repository, the name is taken. A module or a subpath leads to its package, and
+words such as "docs" are left out.
 """
 
 import re
@@ -9,7 +10,8 @@ import unicodedata
 from collections.abc import Iterator
 
 # Where a name ends and extras or a version specifier begin (`=` alone is used by conda).
-_END = re.compile(r"\s*[\[<>=!~^;,]")
+_END = re.compile(r"\s*[\[<>=!~^;,(]")
+_JSON_LINE = re.compile(r"[\"']@?[\w./-]+[\"']\s*:")
 _QUOTES = " \t\r\n\"'`"
 
 # Imports of Python and JavaScript and commands of package managers; the group is the name.
@@ -19,9 +21,19 @@ _LINES = (
     re.compile(r"(?:[\w{}*,\s]*=\s*)?(?:await\s+)?(?:require|import)\(\s*['\"]([^'\"\s]+)"),
     re.compile(r"import\s+([\w.]+)(?:\s+as\s+\w+)?(?=[\s,;]|$)"),
     re.compile(r"([\w.-]+)\s+as\s+\w+$"),
+    re.compile(r"[\"']?(@?[\w./-]+)[\"']\s*:\s*[\"']"),  # a line of package.json
+    re.compile(r"(?:git\+)?(?:https?|ssh|git)://\S*?/([\w.-]+?)(?:\.git)?(?:[@#?]\S*)?$"),
+    re.compile(r"([\w.]+)-\d[\w.!+]*(?:-[\w.]+){2,4}\.whl$"),
+    re.compile(r"([\w.-]+?)-\d[\w.]*\.(?:tar\.gz|tgz|zip)$"),
+    re.compile(r"(?:npm|jsr|pypi|pip|pkg:\w+/)[:]?((?<=[:/])\S+)"),
+    re.compile(r"-\s+(?:name:\s*)?(\S+)"),  # an entry of a YAML list
+    re.compile(
+        r"(?:uvx|npx|bunx|pipx\s+run|uv\s+tool\s+(?:run|install)|(?:pnpm|yarn)\s+dlx)\s+(?:-\S+\s+)*(?:create-)?(\S+?)(?:-app)?"
+        r"(?:@\S+)?(?=\s|$)"
+    ),
     re.compile(
         r"(?:python3?\s+-m\s+)?(?:pipx?|pip3|uv|uv\s+pip|poetry|pdm|conda|npm|pnpm|yarn|bun|deno)\s+(?:install|add|i)"
-        r"\s+(?:-\S+\s+)*[\"']?([^\s\"'-][^\s\"']*)"
+        r"\s+(?:(?:-c|--channel)\s+\S+\s+|-\S+\s+)*[\"']?([^\s\"'-][^\s\"']*)"
     ),
 )
 
@@ -38,9 +50,46 @@ _VERSIONED = re.compile(r"(\S.*?)\s+v?\d+(?:\.\w+)*")
 _NAME_ENDINGS = frozenset(("ai", "com", "dev", "io", "js", "net", "org", "py", "rb", "rs", "sh", "ts"))
 
 
+# Words beside a name, as people write them.
+_WORDS = """
+api app client docs documentation framework javascript js lib library module node package python sdk the tool toolkit
+typescript
+"""
+_SPOKEN = frozenset(_WORDS.split())
+_BEFORE_VERSION = re.compile(r"(\S.*?)\s+v?\d+(?:\.\w+)*\s+\S.*")
+# Names under which libraries are imported or known in short.
+_SHORT = {
+    "np": "numpy",
+    "pd": "pandas",
+    "plt": "matplotlib",
+    "sns": "seaborn",
+    "tf": "tensorflow",
+    "mongo": "pymongo",
+    "k8s": "kubernetes",
+}
+
+
+def spoken_names(name: str) -> Iterator[str]:
+    """Return what may be meant by a name with other words: `react docs`, `python requests library`, `np`."""
+    if name in _SHORT:
+        yield _SHORT[name]
+    before = _BEFORE_VERSION.fullmatch(name)
+    if before is not None:
+        yield before[1]
+    words = name.split()
+    kept = [word for word in words if word not in _SPOKEN]
+    if kept and len(kept) < len(words):
+        yield " ".join(kept)
+    if name.endswith("-es"):
+        yield name.removesuffix("-es")  # a build of the same package
+    if name.startswith("@") and "/" in name:
+        yield name[1:].partition("/")[0]  # the scope of an npm package
+
+
 def normalise(query: str) -> str:
     """Return the name in a query: lower case, trimmed, without extras, versions and markers. May be empty."""
-    text = unicodedata.normalize("NFKC", query).strip(_QUOTES).lower()
+    text = unicodedata.normalize("NFKC", query).strip().lower()
+    text = text if _JSON_LINE.match(text) else text.strip(_QUOTES)
     for line in _LINES:
         match = line.match(text)
         if match is not None:
@@ -94,4 +143,4 @@ def parent_packages(name: str) -> Iterator[str]:
         yield name
 
 
-__all__ = ["canonical", "normalise", "parent_packages", "strip_separators"]
+__all__ = ["canonical", "normalise", "parent_packages", "spoken_names", "strip_separators"]

@@ -41,6 +41,11 @@ _FRESHNESS: Final = {
     },
 }
 
+_VERSION: Final = {
+    "type": "string",
+    "description": "The version that the documentation is about, or 'unknown'. Compare it with the version in use.",
+}
+
 _NEXT_OFFSET: Final = {
     "type": ["integer", "null"],
     "description": "The offset of the next call to continue reading. Null at the end.",
@@ -88,8 +93,9 @@ RESOLVE_LIBRARY: Final = ToolRow(
                         },
                         "matched_via": {
                             "type": "string",
-                            "enum": ["package_name", "library_id", "alias", "fuzzy"],
-                            "description": "How the match was made.",
+                            "enum": ["package_name", "library_id", "alias", "installed", "fuzzy"],
+                            "description": "How the match was made. installed: found in the project's environment; its"
+                            " pages are its own README, docstrings and types.",
                         },
                         "relevance": {
                             "type": "number",
@@ -97,6 +103,10 @@ RESOLVE_LIBRARY: Final = ToolRow(
                             "maximum": 1.0,
                             "description": "Match confidence. 1.0 for exact matches; proportional to edit distance"
                             " for fuzzy matches.",
+                        },
+                        "version": {
+                            "type": ["string", "null"],
+                            "description": "The version that the project has installed, or null.",
                         },
                     },
                     "library_id",
@@ -158,6 +168,7 @@ GET_LIBRARY_DOCS: Final = ToolRow(
                 "type": "string",
                 "description": "The URL of the content. Relative links in it are relative to this URL.",
             },
+            "version": _VERSION,
             "total_lines": {"type": "integer", "description": "Total number of lines."},
             "offset": {"type": "integer", "description": "The line that the content starts from."},
             "next_offset": _NEXT_OFFSET,
@@ -315,6 +326,7 @@ SEARCH_DOCS: Final = ToolRow(
                     "snippet",
                 ),
             },
+            "version": _VERSION,
             "pages_searched": {"type": "integer", "description": "The number of pages that were searched."},
             "pages_total": {
                 "type": ["integer", "null"],

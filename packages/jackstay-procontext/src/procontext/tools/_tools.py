@@ -29,6 +29,8 @@ MANY_HEADINGS: Final = 2_000
 SECTION_CHARS: Final = 6_000
 # The characters of a table of contents: addresses have about 2.5 characters a token, so that this is below 8,000.
 INDEX_CHARS: Final = 18_000
+# The version of a site that does not state one.
+UNKNOWN_VERSION: Final = "unknown"
 # The characters of a heading in a hit. Signatures can be far longer.
 MAX_HEADING_CHARS: Final = 100
 
@@ -50,6 +52,7 @@ class LibraryDocs(msgspec.Struct, frozen=True, kw_only=True):
     stale: bool
     source: IndexSource
     url: str
+    version: str
     total_lines: int
     offset: int
     next_offset: int | None
@@ -88,6 +91,7 @@ class Hits(msgspec.Struct, frozen=True):
 
     library_id: str
     hits: tuple[SearchHit, ...]
+    version: str
     pages_searched: int
     pages_total: int | None
     state: SearchState
@@ -137,6 +141,7 @@ class Tools:
             stale=index.stale,
             source=index.source,
             url=index.url,
+            version=library.version or index.version or UNKNOWN_VERSION,
             total_lines=len(lines),
             offset=offset,
             next_offset=last + 1 if first < last < len(lines) else None,
@@ -183,11 +188,19 @@ class Tools:
         coverage = await documents.cover(library)
         hits = _within_budget(await documents.search(library.id, query, limit), self._budget)
         state = search_state(coverage)
-        return Hits(library.id, hits, coverage.pages, coverage.total, state, next_step(coverage, state, bool(hits)))
+        return Hits(
+            library_id=library.id,
+            hits=hits,
+            version=library.version or coverage.version or UNKNOWN_VERSION,
+            pages_searched=coverage.pages,
+            pages_total=coverage.total,
+            state=state,
+            next_step=next_step(coverage, state, bool(hits)),
+        )
 
     async def _library(self, library_id: str) -> Library:
         await self._registry.ready()
-        library = self._registry.get(library_id)
+        library = await self._registry.lookup(library_id)
         if library is None:
             raise failure("LIBRARY_NOT_FOUND", library_id)
         return library
