@@ -15,7 +15,10 @@ from jackstay import Client, Fleet, Server, connect, sync
 from jackstay._signatures import shows
 
 # Packages whose public functions are checked.
-PACKAGES = ("jackstay", *(f"jackstay.{name}" for name in ("client", "models", "openapi", "proxy", "server", "sync")))
+PACKAGES = (
+    "jackstay",
+    *(f"jackstay.{name}" for name in ("agents", "client", "models", "openapi", "proxy", "server", "sync")),
+)
 
 
 def functions() -> Iterator[tuple[str, Any]]:

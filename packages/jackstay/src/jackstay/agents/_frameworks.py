@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
+from jackstay._signatures import shows
 from jackstay.agents._source import Only, Source, ToolSource
 from jackstay.agents._tool_list import ToolList
 from jackstay.errors import UsageError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from jackstay.agents._strands import StrandsTools
 
 
+@shows("jackstay.protocol.client:Settings")
 def langchain_tools(
     source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]
 ) -> "ToolList[LangChainTool]":
@@ -35,6 +37,7 @@ def langchain_tools(
     return ToolList(tools, lambda tool: adapter.LangChainTool(tools, tool))
 
 
+@shows("jackstay.protocol.client:Settings")
 def openai_agents_server(
     source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]
 ) -> "OpenAIAgentsServer":
@@ -48,6 +51,7 @@ def openai_agents_server(
     return server
 
 
+@shows("jackstay.protocol.client:Settings")
 def pydantic_ai_toolset(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "PydanticAIToolset":
     """Return a toolset: `Agent(model, toolsets=[pydantic_ai_toolset(URL)])`.
 
@@ -61,6 +65,7 @@ def pydantic_ai_toolset(source: Source, *, only: Only = None, **options: Unpack[
     return toolset
 
 
+@shows("jackstay.protocol.client:Settings")
 def adk_toolset(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "AdkToolset":
     """Return a toolset for Google's Agent Development Kit: `Agent(tools=[adk_toolset(URL)])`.
 
@@ -73,6 +78,7 @@ def adk_toolset(source: Source, *, only: Only = None, **options: Unpack[ClientKe
     return toolset
 
 
+@shows("jackstay.protocol.client:Settings")
 def llama_index_tools(
     source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]
 ) -> "ToolList[LlamaIndexTool]":
@@ -89,6 +95,7 @@ def llama_index_tools(
     return ToolList(tools, lambda tool: adapter.LlamaIndexTool(tools, tool))
 
 
+@shows("jackstay.protocol.client:Settings")
 def smolagents_tools(
     source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]
 ) -> "ToolList[SmolagentsTool]":
@@ -104,6 +111,7 @@ def smolagents_tools(
     return ToolList(tools, lambda tool: adapter.SmolagentsTool(tools, tool))
 
 
+@shows("jackstay.protocol.client:Settings")
 def strands_tools(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "StrandsTools":
     """Return a tool provider for Strands Agents: `Agent(tools=[strands_tools(URL)])`.
 

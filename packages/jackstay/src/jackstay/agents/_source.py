@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 import msgspec
 
 from jackstay import sync
+from jackstay._signatures import shows
 from jackstay.client import Client, Connectable, Fleet, Notification, ToolOptions, connect
 from jackstay.errors import McpError, StateError, UsageError
 from jackstay.models import ModelCall, Outcome, Toolbox
@@ -128,6 +129,7 @@ class ToolSource:
         """Return the tools; if the server cannot be reached, those of the last list. Raises: as `tools.list()`."""
         return await self._run(self._list)
 
+    @shows("jackstay.client:ToolOptions")
     async def call(
         self,
         name: str,
@@ -200,6 +202,7 @@ class ToolSource:
         """As `list_tools()`, for code without an event loop."""
         return self._wait(self._list)
 
+    @shows("jackstay.client:ToolOptions")
     def wait_call(
         self,
         name: str,

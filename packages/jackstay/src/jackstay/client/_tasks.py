@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from secrets import token_urlsafe
 from typing import Any, Final, TypeVar, Unpack
 
+from jackstay._signatures import shows
 from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.client._task_log import LoggedTask, TaskLog
@@ -95,6 +96,7 @@ class TaskHandle:
             raise ToolCallError.of(self.tool, self._result)
         return self._result
 
+    @shows("jackstay.client:CallOptions")
     async def status(self, **options: Unpack[CallOptions]) -> TaskStatus:
         """Return the status of the task: "working", "input_required", "completed", "failed" or "cancelled"."""
         if not self.id:
@@ -102,6 +104,7 @@ class TaskHandle:
         deadline = self._tasks._requests.deadline(options)
         return (await self._tasks._request("tasks/get", {"taskId": self.id}, GetTaskResult, deadline)).status
 
+    @shows("jackstay.client:CallOptions")
     async def cancel(self, **options: Unpack[CallOptions]) -> None:
         """Cancel the task. It may end in another way nevertheless: see `result()`."""
         if self.id:

@@ -112,6 +112,7 @@ class Tools:
             raise ToolCallError.of(name, result)
         return result
 
+    @shows("jackstay.client:CallOptions")
     async def start(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[CallOptions]
     ) -> TaskHandle:
