@@ -107,6 +107,8 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "agents": (
         "PIL",
         "agents",
+        "autogen_core",
+        "crewai",
         "google",
         "langchain_core",
         "llama_index",
@@ -115,6 +117,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
         "pydantic",
         "pydantic_ai",
         "pydantic_core",
+        "semantic_kernel",
         "smolagents",
         "strands",
     ),
@@ -172,10 +175,13 @@ TESTED_ELSEWHERE = {
         f"jackstay/agents/_{framework}.py": f"tests/interop/agents/check_{framework}.py"
         for framework in (
             "adk",
+            "autogen",
+            "crewai",
             "langchain",
             "llama_index",
             "openai_agents",
             "pydantic_ai",
+            "semantic_kernel",
             "smolagents",
             "strands",
         )

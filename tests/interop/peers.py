@@ -93,8 +93,10 @@ PEERS = (
                                  "llama-index-core==0.14.25", "llama-index-tools-mcp==0.6.0", "mcp==2.3.0", "msgspec",
                                  "pytest", "coverage"), "framework"),
     Peer("agents-sdk1", "PyPI", ("langchain==1.4.7", "langgraph==1.2.20", "langchain-mcp-adapters==0.3.2",
-                                 "smolagents[mcp]==1.26.0", "strands-agents==1.62.0", "mcp==1.30.0", "msgspec",
+                                 "smolagents[mcp]==1.26.0", "strands-agents==1.62.0", "semantic-kernel[mcp]==1.45.0",
+                                 "autogen-agentchat==0.7.5", "autogen-ext[mcp]==0.7.5", "mcp==1.30.0", "msgspec",
                                  "pytest", "coverage"), "framework"),
+    Peer("agents-crewai", "PyPI", ("crewai==1.15.30", "mcp==1.30.0", "msgspec", "pytest", "coverage"), "framework"),
     # Late releases whose newest revision is the named one. Only their models are used.
     Peer("models-2024-11-05", "PyPI", ("mcp==1.6.0",), "models"),
     Peer("models-2025-03-26", "PyPI", ("mcp==1.9.4",), "models"),

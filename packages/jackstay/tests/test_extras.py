@@ -39,7 +39,18 @@ def modules_of(extra: str) -> set[str]:
 
 
 # Agent frameworks. They conflict with each other, so the extra `all` has none of them.
-FRAMEWORKS = {"adk", "langchain", "llama-index", "openai-agents", "pydantic-ai", "smolagents", "strands"}
+FRAMEWORKS = {
+    "adk",
+    "autogen",
+    "crewai",
+    "langchain",
+    "llama-index",
+    "openai-agents",
+    "pydantic-ai",
+    "semantic-kernel",
+    "smolagents",
+    "strands",
+}
 
 
 def test_the_distribution_has_every_extra() -> None:

@@ -9,8 +9,8 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._frameworks": "adk_toolset langchain_tools llama_index_tools openai_agents_server pydantic_ai_toolset"
-        " smolagents_tools strands_tools",
+        "._frameworks": "adk_toolset autogen_workbench crewai_tools langchain_tools llama_index_tools"
+        " openai_agents_server pydantic_ai_toolset semantic_kernel_plugin smolagents_tools strands_tools",
         "._source": "AgentTool CallEvent Source ToolSource",
         "._tool_list": "ToolList",
     },

@@ -12,10 +12,13 @@ from jackstay.protocol.client import ClientKeywords
 
 if TYPE_CHECKING:
     from jackstay.agents._adk import AdkToolset
+    from jackstay.agents._autogen import AutogenWorkbench
+    from jackstay.agents._crewai import CrewAITool
     from jackstay.agents._langchain import LangChainTool
     from jackstay.agents._llama_index import LlamaIndexTool
     from jackstay.agents._openai_agents import OpenAIAgentsServer
     from jackstay.agents._pydantic_ai import PydanticAIToolset
+    from jackstay.agents._semantic_kernel import SemanticKernelPlugin
     from jackstay.agents._smolagents import SmolagentsTool
     from jackstay.agents._strands import StrandsTools
 
@@ -123,6 +126,43 @@ def strands_tools(source: Source, *, only: Only = None, **options: Unpack[Client
     """
     tools: StrandsTools = _adapter("strands").StrandsTools(ToolSource(source, only, **options))
     return tools
+
+
+def crewai_tools(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "ToolList[CrewAITool]":
+    """Return CrewAI tools: `with crewai_tools(URL) as tools:`, or with `async with`.
+
+    The model receives text; images are described. A failed call is a `ToolFailure`. Progress and log messages are
+    events of CrewAI's bus, `McpProgressEvent` and `McpLogEvent`.
+
+    Raises: UsageError for an invalid source, an unknown option or a bad value, and if CrewAI is not installed.
+    """
+    adapter = _adapter("crewai")
+    tools = ToolSource(source, only, **options)
+    return ToolList(tools, lambda tool: adapter.CrewAITool(tools, tool))
+
+
+def semantic_kernel_plugin(
+    source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]
+) -> "SemanticKernelPlugin":
+    """Return a plugin for Semantic Kernel: `async with semantic_kernel_plugin(URL) as plugin:`.
+
+    Functions return texts and images. A failed call returns its error as text, after `Error:`.
+
+    Raises: UsageError for an invalid source, an unknown option or a bad value, and if the kernel is not installed.
+    """
+    plugin: SemanticKernelPlugin = _adapter("semantic_kernel").SemanticKernelPlugin(ToolSource(source, only, **options))
+    return plugin
+
+
+def autogen_workbench(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "AutogenWorkbench":
+    """Return a workbench for AutoGen: `async with autogen_workbench(URL) as workbench:`.
+
+    Results have texts and images. The result of a failed call has `is_error` and its error as text.
+
+    Raises: UsageError for an invalid source, an unknown option or a bad value, and if AutoGen is not installed.
+    """
+    workbench: AutogenWorkbench = _adapter("autogen").AutogenWorkbench(ToolSource(source, only, **options))
+    return workbench
 
 
 def _adapter(framework: str) -> Any:

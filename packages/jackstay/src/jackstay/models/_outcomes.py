@@ -53,6 +53,11 @@ class Outcome(msgspec.Struct, frozen=True):
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
     @property
+    def described_text(self) -> str:
+        """The text with a description of each image, for models that receive only text."""
+        return "\n".join(part if isinstance(part, str) else _described(part, "image") for part in self.parts)
+
+    @property
     def parts(self) -> list[str | ImageContent]:
         """The content for the model: non-empty texts and images, at least one; other content is described."""
         return _parts(self)
@@ -102,8 +107,8 @@ def failure_text(error: McpError) -> str:
 
 def _tool_message(outcome: Outcome) -> dict[str, Any]:
     """Chat completions: text only."""
-    texts = [part if isinstance(part, str) else _described(part, "image") for part in _parts(outcome)]
-    return {"role": "tool", "tool_call_id": outcome.call.id, "content": _with_error_prefix(outcome, "\n".join(texts))}
+    content = _with_error_prefix(outcome, outcome.described_text)
+    return {"role": "tool", "tool_call_id": outcome.call.id, "content": content}
 
 
 def _call_output(outcome: Outcome) -> dict[str, Any]:
