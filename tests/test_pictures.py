@@ -72,7 +72,9 @@ def test_the_drawing_in_the_inspector_matches_its_table() -> None:
 
 
 def test_every_picture_in_the_documentation_is_made_or_recorded() -> None:
-    assert {path.name for path in make_pictures.PICTURES.iterdir()} == {*make_pictures.DRAWN, "demo.svg"}
+    screenshots = {f"inspector-{name}.png" for name in ("tools", "messages", "connection")}
+    expected = {*make_pictures.DRAWN, "demo.svg", *screenshots}
+    assert {path.name for path in make_pictures.PICTURES.iterdir()} == expected
 
 
 @pytest.mark.parametrize("name", DRAW)

@@ -35,6 +35,7 @@ def wrap_app(bridge: "Bridge", app: "App") -> "Asgi":
 def pages_of(bridge: "Bridge", app: "App") -> "dict[str, Asgi]":
     """Return the pages by path."""
     options = bridge.options
+    export = None
     pages = {HEALTH_PATH: make_health(app, bridge.catalogue, bridge.started_at)}
     if options.has_metrics:
         from apcore_mcp.metrics import METRICS_PATH, Metrics  # noqa: PLC0415  # few servers need it
@@ -42,6 +43,7 @@ def pages_of(bridge: "Bridge", app: "App") -> "dict[str, Asgi]":
         metrics = Metrics(bridge.catalogue, options.metrics_collector)
         bridge.router.on_call(metrics.observe)
         pages[METRICS_PATH] = metrics.page(app)
+        export = metrics.export
     if options.usage_collector is not None:
         from apcore_mcp.usage import make_usage  # noqa: PLC0415  # few servers need it
 
@@ -51,7 +53,12 @@ def pages_of(bridge: "Bridge", app: "App") -> "dict[str, Asgi]":
         from apcore_mcp.inspector import routes  # noqa: PLC0415  # needed only with the inspector
 
         pages[options.inspector_prefix] = routes(
-            app, bridge.catalogue, bridge.router, options.inspector_prefix, may_call=options.allow_execute
+            app,
+            bridge.catalogue,
+            bridge.router,
+            options.inspector_prefix,
+            may_call=options.allow_execute,
+            metrics=export,
         )
     return pages
 

@@ -243,3 +243,22 @@ async def test_trace_id_is_in_the_log(
     with caplog.at_level(logging.INFO, "apcore_mcp"):
         started, _ = await lines_of(call, router)
     assert f"[trace_id={started['trace_id']}]" in caplog.text
+
+
+async def test_the_traceback_of_a_module_is_shown_only_if_allowed(registry: Registry, kinds: SimpleNamespace) -> None:
+    def fail(inputs: Any, context: Any) -> Any:
+        raise RuntimeError(f"the disk is full, {inputs['password']}")
+
+    schema = {"type": "object", "properties": {"password": {"type": "string", "x-sensitive": True}}}
+    registry.register("test.fails", kinds.Plain(fail, input_schema=schema))
+    catalogue = Catalogue(registry)
+    catalogue.refresh()
+    router = ExecutionRouter(Executor(registry), catalogue=catalogue)
+    entry, handlers = entry_of(catalogue, "test.fails"), list(logging.getLogger("apcore_mcp").handlers)
+    for is_allowed in (True, False):
+        call = Call(entry, {"password": "hunter2-hunter2"}, ANONYMOUS, shows_traceback=is_allowed)
+        _, end = await lines_of(call, router)
+        assert end["texts"] == ["Internal error occurred"]
+        assert ("RuntimeError: the disk is full" in end.get("debug", "")) is is_allowed
+        assert "hunter2" not in end.get("debug", "")
+    assert logging.getLogger("apcore_mcp").handlers == handlers

@@ -337,3 +337,44 @@ async def test_changes_are_streamed_until_disconnect(registry: Registry) -> None
         await serving
 
     await check()
+
+
+# --- the first screen, validation, copies and metrics -----------------------------------------------------------------
+
+
+def test_about_has_the_endpoint(registry: Registry) -> None:
+    about = request_app_sync(inspector_of(registry), "GET", "/inspector/api/about", host="localhost:8000").json
+    assert (about["title"], about["sections"]) == ("Tool Inspector", ["tools"])
+    endpoint, config, shell = about["start"]
+    assert endpoint == {"label": "Endpoint", "text": "http://localhost:8000/mcp"}
+    assert json.loads(config["text"]) == {"mcpServers": {"demo": {"url": "http://localhost:8000/mcp"}}}
+    assert shell["text"] == "jackstay tools http://localhost:8000/mcp"
+
+
+def test_validation_runs_nothing(registry: Registry) -> None:
+    body = {"tool": "math.add", "arguments": {"a": "x"}}
+    found = request_app_sync(inspector_of(registry), "POST", "/inspector/api/validate", body).json
+    assert [problem["field"] for problem in found["problems"]] == ["a"]
+    body = {"tool": "math.add", "arguments": {"a": 1}}
+    assert request_app_sync(inspector_of(registry), "POST", "/inspector/api/validate", body).json == {"problems": []}
+
+
+def test_a_call_is_copied(registry: Registry) -> None:
+    body = {"format": "curl", "method": "tools/call", "params": {"name": "math.add", "arguments": {"a": 1}}}
+    inspector = inspector_of(registry)
+    text = request_app_sync(inspector, "POST", "/inspector/api/snippet", body).json["text"]
+    assert text.startswith("curl http://localhost/mcp ")
+    for wrong in ({"format": "perl"}, {"params": []}):
+        response = request_app_sync(inspector, "POST", "/inspector/api/snippet", {**body, **wrong})
+        assert response.status == 400
+
+
+def test_metrics_are_a_section(registry: Registry) -> None:
+    catalogue = Catalogue(registry)
+    router = ExecutionRouter(Executor(registry), catalogue=catalogue)
+    app: App = Server("demo").asgi()
+    inspector = routes(app, catalogue, router, metrics=lambda: b"tools 4\n")
+    about = request_app_sync(inspector, "GET", "/inspector/api/about").json
+    assert about["sections"] == ["tools", "metrics"]
+    assert request_app_sync(inspector, "GET", "/inspector/api/metrics").json == {"text": "tools 4\n"}
+    assert request_app_sync(inspector_of(registry), "GET", "/inspector/api/metrics").json == {"text": ""}

@@ -2,7 +2,8 @@
 
 import pytest
 
-from jackstay.inspector import PageApp, check_same_origin
+from jackstay.inspector import PageApp, Request, check_same_origin
+from jackstay.server.http import ANONYMOUS
 
 HEADERS: list[tuple[dict[str, str], bool]] = [
     ({}, True),
@@ -22,6 +23,34 @@ def test_same_origin(headers: dict[str, str], is_allowed: bool) -> None:
     response = check_same_origin({"host": "localhost:8000", **headers})
     assert (response is None) is is_allowed
     assert response is None or response.status == 403
+
+
+LOCAL: list[tuple[str, str, bool]] = [
+    ("localhost:8000", "127.0.0.1", True),
+    ("[::1]:8000", "::1", True),
+    ("127.0.0.1", "127.0.0.1", True),
+    ("localhost:8000", "192.168.1.2", False),
+    ("example.org", "127.0.0.1", False),
+    ("localhost", "", False),
+]
+
+
+@pytest.mark.parametrize(("host", "address", "is_local"), LOCAL)
+def test_pages_on_this_machine(host: str, address: str, is_local: bool) -> None:
+    async def nothing(*_: object) -> None:
+        """Neither receives nor sends."""
+
+    client = {"client": (address, 1)} if address else {}
+    made = Request(
+        client,
+        nothing,
+        nothing,
+        name="",
+        headers={"host": host},
+        principal=ANONYMOUS,
+        max_body_bytes=1,  # type: ignore[arg-type]
+    )
+    assert made.is_local is is_local
 
 
 def test_repr() -> None:

@@ -10,12 +10,14 @@ import json
 import logging
 import secrets
 import time
+import traceback
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from apcore_mcp.adapters.errors import INTERNAL, INVALID
+from apcore_mcp.tracing import TRACE_ID
 from apcore_mcp.validation import ArgumentRules
 from jackstay.types import CallToolResult, TextContent
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from jackstay.server.http import Principal
 
 logger = logging.getLogger("apcore_mcp.inspector")
+
+# The parent of the loggers that log the failures of a module.
+_root_logger = logging.getLogger("apcore_mcp")
 
 # One line.
 Line: TypeAlias = dict[str, Any]
@@ -48,7 +53,14 @@ class ElicitationAnswer(msgspec.Struct, frozen=True):
 class Call:
     """One call: the caller for the router, and the lines for the page. `cancel()` ends it."""
 
-    def __init__(self, entry: "Entry", arguments: dict[str, Any], principal: "Principal") -> None:
+    def __init__(
+        self,
+        entry: "Entry",
+        arguments: dict[str, Any],
+        principal: "Principal",
+        *,
+        shows_traceback: bool = False,
+    ) -> None:
         # Random: the id is enough to answer the prompt of a call and to cancel it.
         self.id = secrets.token_urlsafe(16)
         # Logged with every line of this call and shown on the page with an error, so that the two can be matched.
@@ -56,6 +68,7 @@ class Call:
         self.entry = entry
         self.arguments = arguments
         self._principal = principal
+        self._shows_traceback = shows_traceback
         self._lines: asyncio.Queue[Line | None] = asyncio.Queue()
         self._question: asyncio.Future[ElicitationAnswer] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -138,6 +151,9 @@ class Call:
     async def _run(self, router: "ExecutionRouter") -> None:
         began = time.perf_counter()
         line: Line = {"type": "cancelled"}
+        tracebacks = Tracebacks(self.trace_id)
+        if self._shows_traceback:
+            _root_logger.addHandler(tracebacks)
         try:
             line = self._ended(await router.call(self.entry, self.arguments, self))
         except asyncio.CancelledError:
@@ -145,6 +161,10 @@ class Call:
         except Exception:  # the top of the task; the router does not raise
             logger.exception("cannot call %s", self.entry.id)
             line = {"type": "result", "is_error": True, "texts": [INTERNAL], "problems": []}
+        finally:
+            _root_logger.removeHandler(tracebacks)
+        if tracebacks.texts:
+            line["debug"] = "\n".join(tracebacks.texts)
         line["seconds"] = round(time.perf_counter() - began, 6)
         self._lines.put_nowait(line)
         self._lines.put_nowait(None)
@@ -173,6 +193,20 @@ class Call:
             except ValueError:
                 return texts
         return self.entry.redact_output(output) if isinstance(output, dict) else output
+
+
+class Tracebacks(logging.Handler):
+    """Collects the tracebacks that are logged for one call. The loggers have removed its sensitive values."""
+
+    def __init__(self, trace_id: str) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+        self._trace_id = trace_id
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the traceback of a record of this call."""
+        if record.exc_info and TRACE_ID.get() == self._trace_id:
+            self.texts.append("".join(traceback.format_exception(*record.exc_info)))
 
 
 class Calls:
@@ -226,6 +260,7 @@ __all__ = [
     "Calls",
     "ElicitationAnswer",
     "Line",
+    "Tracebacks",
     "encode",
     "problems_of",
 ]

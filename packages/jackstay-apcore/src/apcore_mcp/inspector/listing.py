@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from jackstay.protocol.http import LOCAL_HOSTS
+
 if TYPE_CHECKING:
     from apcore_mcp.catalogue import Catalogue, Entry
     from jackstay.server.http import App
@@ -79,10 +81,15 @@ def to_row(entry: "Entry") -> Row:
     )
 
 
+def endpoint_url(app: "App", host: str) -> str:
+    """Return the URL of the endpoint, by the name that the page used."""
+    scheme = "http" if (host.rpartition(":")[0] or host) in LOCAL_HOSTS else "https"
+    return f"{scheme}://{host}{app.options.path}"
+
+
 def describe_start(app: "App", host: str) -> list[dict[str, str]]:
     """Return the texts of the first screen: how a client reaches the endpoint, by the name that the page used."""
-    scheme = "http" if host.rpartition(":")[0].strip("[]") in ("localhost", "127.0.0.1", "::1") else "https"
-    url = f"{scheme}://{host}{app.options.path}"
+    url = endpoint_url(app, host)
     config = {"mcpServers": {app.server.name: {"url": url}}}
     return [
         {"label": "Endpoint", "text": url},
@@ -102,4 +109,4 @@ def details_of(entry: "Entry") -> ToolDetails:
     )
 
 
-__all__ = ["Listing", "Row", "ToolDetails", "describe_start", "details_of", "list_tools", "to_row"]
+__all__ = ["Listing", "Row", "ToolDetails", "describe_start", "details_of", "endpoint_url", "list_tools", "to_row"]

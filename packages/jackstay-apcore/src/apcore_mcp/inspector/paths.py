@@ -12,19 +12,27 @@ import msgspec
 from apcore_mcp.access import authorize, check_host_and_origin
 from apcore_mcp.inspector.calls import Call, Calls, encode, problems_of
 from apcore_mcp.inspector.changes import Changes
-from apcore_mcp.inspector.listing import describe_start, details_of, list_tools
+from apcore_mcp.inspector.listing import describe_start, details_of, endpoint_url, list_tools
+from jackstay.errors import UsageError
 from jackstay.inspector import (
+    FORMATS,
     PageApp,
     Request,
     RequestRejected,
     Routes,
+    Snippet,
+    make_snippet,
     start_response,
     wait_for_disconnect,
     write_body,
 )
+from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, error_response
+from jackstay.transport.http import http
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apcore_mcp.catalogue import Catalogue, Entry
     from apcore_mcp.server.router import ExecutionRouter
     from jackstay.server.http import App, Asgi
@@ -37,9 +45,13 @@ def routes(
     prefix: str = "/inspector",
     *,
     may_call: bool = True,
+    metrics: "Callable[[], bytes] | None" = None,
 ) -> "Asgi":
-    """Return the inspector of a catalogue as an ASGI app for the paths below `prefix`; `app` is the MCP endpoint."""
-    return Inspector(app, catalogue, router, prefix, may_call=may_call)
+    """Return the inspector of a catalogue as an ASGI app for the paths below `prefix`; `app` is the MCP endpoint.
+
+    `metrics` returns the metrics in the text format of Prometheus, for a section of their own.
+    """
+    return Inspector(app, catalogue, router, prefix, may_call=may_call, metrics=metrics)
 
 
 class Inspector(PageApp):
@@ -53,6 +65,7 @@ class Inspector(PageApp):
         prefix: str = "/inspector",
         *,
         may_call: bool = True,
+        metrics: "Callable[[], bytes] | None" = None,
     ) -> None:
         self.calls = Calls()
         self.changes = Changes(app, catalogue)
@@ -60,6 +73,7 @@ class Inspector(PageApp):
         self._catalogue = catalogue
         self._router = router
         self._may_call = may_call
+        self._metrics = metrics
         limit = app.options.max_body_bytes
         super().__init__(
             self._table(),
@@ -85,6 +99,8 @@ class Inspector(PageApp):
             ("call", True): ("DELETE", self._cancel),
             ("answer", False): ("POST", self._answer),
             ("validate", False): ("POST", self._validate),
+            ("snippet", False): ("POST", self._snippet),
+            ("metrics", False): ("GET", self._show_metrics),
         }
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -93,9 +109,10 @@ class Inspector(PageApp):
         await request.respond(
             {
                 "title": "Tool Inspector",
-                "sections": ["tools"],
-                "formats": [],
+                "sections": ["tools"] if self._metrics is None else ["tools", "metrics"],
+                "formats": list(FORMATS),
                 "can_validate": True,
+                "may_call": self._may_call,
                 "start": describe_start(self._app, request.host),
             }
         )
@@ -122,7 +139,9 @@ class Inspector(PageApp):
             raise RequestRejected(_busy("the server is shutting down"))
         if self.calls.is_full:
             raise RequestRejected(_busy("too many calls of the inspector are running"))
-        call = Call(entry, arguments, request.principal)
+        # Who has a key, or a page on this machine, may see the code of the modules.
+        shows_traceback = request.is_local or self._app.guard is not None
+        call = Call(entry, arguments, request.principal, shows_traceback=shows_traceback)
         self.calls.add(call)
         try:
             await self._stream_call(call, request)
@@ -163,6 +182,23 @@ class Inspector(PageApp):
         """Respond with the invalid arguments of a call, without running it."""
         entry, arguments = await self._read_call(request)
         await request.respond({"problems": problems_of(entry, arguments)})
+
+    async def _snippet(self, request: Request) -> None:
+        """Respond with a request to the endpoint as text to copy."""
+        body = await request.json()
+        method, params, format = body.get("method"), body.get("params"), body.get("format")
+        if not isinstance(method, str) or not isinstance(params, dict) or not isinstance(format, str):
+            message = 'the body must be {"format": string, "method": string, "params": object}'
+            raise RequestRejected(error_response(400, message))
+        try:
+            target = http(endpoint_url(self._app, request.host))
+            text = make_snippet(format, Snippet(target, method, params, max(REVISIONS)))
+        except UsageError as error:
+            raise RequestRejected(error_response(400, str(error))) from error
+        await request.respond({"text": text})
+
+    async def _show_metrics(self, request: Request) -> None:
+        await request.respond({"text": "" if self._metrics is None else self._metrics().decode()})
 
     async def _read_call(self, request: Request) -> "tuple[Entry, dict[str, Any]]":
         body = await request.json()

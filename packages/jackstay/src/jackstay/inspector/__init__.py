@@ -14,5 +14,6 @@ __all__, __getattr__, __dir__ = attach(
         " wait_for_disconnect write_body",
         "._serve": "serve_session",
         "._session": "Choice Session",
+        "._snippets": "FORMATS Snippet make_snippet",
     },
 )

@@ -5,5 +5,6 @@ from jackstay.inspector._reload import restart_on_save
 from jackstay.inspector._responses import RequestRejected, read_json, respond, respond_error, respond_json, start_response, stream_body, wait_for_disconnect, write_body
 from jackstay.inspector._serve import serve_session
 from jackstay.inspector._session import Choice, Session
+from jackstay.inspector._snippets import FORMATS, Snippet, make_snippet
 
-__all__ = ["Choice", "PageApp", "Request", "RequestRejected", "Routes", "Session", "check_same_origin", "read_json", "respond", "respond_error", "respond_json", "restart_on_save", "serve_session", "start_response", "stream_body", "wait_for_disconnect", "write_body"]
+__all__ = ["Choice", "FORMATS", "PageApp", "Request", "RequestRejected", "Routes", "Session", "Snippet", "check_same_origin", "make_snippet", "read_json", "respond", "respond_error", "respond_json", "restart_on_save", "serve_session", "start_response", "stream_body", "wait_for_disconnect", "write_body"]

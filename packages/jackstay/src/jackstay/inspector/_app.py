@@ -13,7 +13,7 @@ import msgspec
 
 from jackstay.inspector._page import respond_page
 from jackstay.inspector._responses import RequestRejected, read_json, respond, respond_error
-from jackstay.protocol.http import ErrorResponse, error_response
+from jackstay.protocol.http import LOCAL_HOSTS, ErrorResponse, error_response
 from jackstay.server.http import Principal, Receive, Scope, Send
 
 # Returns the headers of a request after checking its Host and Origin. Raises: RequestRejected.
@@ -44,9 +44,16 @@ class Request:
         self.name = name
         self.principal = principal
         self.host = headers.get("host", "")
+        self._address = (scope.get("client") or ("",))[0]
         self.query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
         self._headers = headers
         self._max_body_bytes = max_body_bytes
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the page is on this machine: by the address of the client and by the name that it used."""
+        name = self.host.rpartition(":")[0] or self.host
+        return self._address in ("127.0.0.1", "::1") and name.lower() in LOCAL_HOSTS
 
     async def json(self) -> dict[str, Any]:
         """Return the body. Raises: RequestRejected if it is not a JSON object of the allowed size."""

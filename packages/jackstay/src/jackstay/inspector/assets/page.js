@@ -8,12 +8,14 @@ import {
 import { byId, copyButton, el, readJson } from "./dom.js";
 import { lists, showList } from "./list.js";
 import { addFailure, addMark, addMessage, clearMessages } from "./messages.js";
+import { loadMetrics } from "./metrics.js";
 import { addQuestion, clearQuestions, removeQuestion } from "./questions.js";
 import { cancelCall, loadTools, openTool } from "./tools.js";
 import { pre } from "./views.js";
 
 const TITLES = {
-  tools: "Tools", resources: "Resources", prompts: "Prompts", messages: "Messages", connection: "Connection"
+  tools: "Tools", resources: "Resources", prompts: "Prompts", messages: "Messages", connection: "Connection",
+  metrics: "Metrics"
 };
 
 // ---- sections ----
@@ -25,7 +27,7 @@ function showSection(section) {
   document.body.dataset.section = section;
   for (const button of byId("sections").querySelectorAll("button"))
     button.setAttribute("aria-current", button.dataset.section === section ? "page" : "false");
-  for (const name of ["messages", "connection"]) byId(name).hidden = name !== section;
+  for (const name of ["messages", "connection", "metrics"]) byId(name).hidden = name !== section;
   byId("list").hidden = !isListed(section);
   byId("list").setAttribute("aria-label", TITLES[section]);
   byId("search").placeholder = `Search ${section}`;
@@ -39,6 +41,7 @@ function showSection(section) {
   document.body.dataset.room = isListed(section) ? "list" : "tool";
   notice("");
   if (isListed(section)) showList();
+  if (section === "metrics") loadMetrics();
 }
 
 function chooseSection(section) {

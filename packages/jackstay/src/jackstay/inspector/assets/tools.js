@@ -108,6 +108,9 @@ async function openTool(name, isChosen, filled) {
   }
 }
 
+// One call at a time, and none where the server allows none.
+const mayCall = () => !state.running && state.about.may_call !== false;
+
 // Show a tool. One that was opened before is shown with its inputs and its result, unless it has changed.
 function showTool(whole, filled) {
   const kept = state.panels.get(whole.row.name);
@@ -116,7 +119,7 @@ function showTool(whole, filled) {
   Object.assign(state, { read: panel.read, write: panel.write });
   byId("tool").replaceChildren(...panel.nodes);
   const run = byId("tool").querySelector(".run");
-  if (run) run.disabled = Boolean(state.running);
+  if (run) run.disabled = !mayCall();
   byId("tool").hidden = false;
   byId("empty").hidden = true;
 }
@@ -217,7 +220,7 @@ function makeCallPanel(whole, filled) {
     "aria-keyshortcuts": "Escape", onclick: cancelCall }, "Cancel");
   const card = el("form", { class: "card form", novalidate: true, onsubmit: (event) => {
     event.preventDefault();
-    if (state.running) return;
+    if (!mayCall()) return;
     validated.textContent = "";
     const value = check();
     const seconds = Number(timeout?.value.trim() || "0") || null;
