@@ -124,7 +124,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "proxy": ("msgspec",),
     "inspector": ("msgspec",),
     "cli": ("msgspec",),
-    "apcore_mcp": ("apcore", "httpx", "joserfc", "jsonschema", "msgspec", "referencing"),
+    "apcore_mcp": ("apcore", "httpx", "joserfc", "jsonschema", "msgspec", "pydantic", "referencing"),
     "procontext": (
         "h11",
         "html_to_markdown",

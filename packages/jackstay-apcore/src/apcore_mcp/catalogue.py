@@ -18,6 +18,7 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import MCP_LIMIT, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
+from apcore_mcp.definitions import define
 from apcore_mcp.redaction import OUTPUT_KEYS, redact, sensitive_paths
 from apcore_mcp.text import escape_unprintable, to_utf8
 from jackstay.models import deep_copy
@@ -244,7 +245,7 @@ class Catalogue:
             output_schema = {}
         declared = descriptor.annotations
         instance = getattr(module, "annotations", None)
-        display = _display(descriptor)
+        display = display_of(descriptor)
         return Entry(
             id=module_id,
             name=module_id,
@@ -261,7 +262,7 @@ class Catalogue:
             needs_approval=self._annotations.has_requires_approval(declared) or _requires_approval(instance),
             sensitive=sensitive_paths(input_schema),
             descriptor=descriptor,
-            alias=_alias(display),
+            alias=alias_of(display),
             model_name=self.ids.normalize(module_id),
             unlisted_output=None if output_schema else descriptor.output_schema or None,
         )
@@ -294,7 +295,7 @@ def check_filters(tags: Sequence[object] | None, prefix: object) -> None:
 def _definition(registry: "Registry", module_id: str, module: object) -> "ModuleDescriptor | None":
     """Return the descriptor of apcore. A Pydantic model with unresolved annotations is rebuilt once."""
     try:
-        return registry.get_definition(module_id)
+        return define(registry, module_id)
     except Exception:
         names = getattr(getattr(type(module), "execute", None), "__globals__", None)
         if names is None:
@@ -334,9 +335,9 @@ _write: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _BOOLEAN_SCHEMAS: Final[Mapping[bool, Schema]] = {True: {}, False: {"not": {}}}
 
 
-def _display(descriptor: "ModuleDescriptor") -> Mapping[str, Any]:
+def display_of(descriptor: "ModuleDescriptor") -> Mapping[str, Any]:
     """Return the `display` metadata of a module for MCP."""
-    metadata: object = descriptor.metadata
+    metadata: object = getattr(descriptor, "metadata", None)
     display = metadata.get("display") if isinstance(metadata, Mapping) else None
     if not isinstance(display, Mapping):
         return {}
@@ -344,7 +345,7 @@ def _display(descriptor: "ModuleDescriptor") -> Mapping[str, Any]:
     return {**display, **special} if isinstance(special, Mapping) else display
 
 
-def _alias(display: Mapping[str, Any]) -> str | None:
+def alias_of(display: Mapping[str, Any]) -> str | None:
     """Return the alias if it is a valid tool name."""
     alias = display.get("alias")
     if not isinstance(alias, str) or not alias:
@@ -366,4 +367,4 @@ def _requires_approval(annotations: object) -> bool:
     return getattr(annotations, "requires_approval", False) is True
 
 
-__all__ = ["Catalogue", "Change", "Entry", "check_filters"]
+__all__ = ["Catalogue", "Change", "Entry", "alias_of", "check_filters", "display_of"]

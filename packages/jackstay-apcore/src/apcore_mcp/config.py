@@ -55,6 +55,13 @@ def register_mcp_namespace() -> None:
         logger.debug("the section mcp is registered already: %s", error)
 
 
+def openapi_settings() -> Any:
+    """Return `mcp.openapi`, or None."""
+    register_mcp_namespace()
+    section = Config.load(validate=False).get(MCP_NAMESPACE)
+    return section.get("openapi") if isinstance(section, dict) else None
+
+
 def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of `serve()`: those given, completed by the settings.
 
@@ -236,6 +243,7 @@ __all__ = [
     "MCP_NAMESPACE",
     "build_acl_from_config",
     "build_middleware_from_config",
+    "openapi_settings",
     "register_mcp_namespace",
     "with_settings",
 ]

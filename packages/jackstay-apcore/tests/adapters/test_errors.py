@@ -150,3 +150,8 @@ def test_what_the_author_wrote_is_kept() -> None:
 def test_messages_of_apcore_itself_are_not_sent() -> None:
     result = ErrorMapper().to_mcp_error(apcore.ModuleError(code="ACL_RULE_ERROR", message="rule 3 of /etc/acl.yaml"))
     assert (len(result.content), result.meta) == (1, None)
+
+
+def test_errors_as_dicts() -> None:
+    assert ErrorMapper().format(apcore.ModuleNotFoundError(module_id="a.b"))["errorType"] == "MODULE_NOT_FOUND"
+    assert ErrorMapper().to_mcp_error_any("text")["errorType"] == "GENERAL_INTERNAL_ERROR"

@@ -205,3 +205,15 @@ def test_resolve_ref() -> None:
     assert converter._resolve_ref("#/$defs/A", definitions, set()) == {"items": {}, "not": {"not": {}}}
     with pytest.raises(ValueError, match="circular"):
         converter._resolve_ref("#/$defs/A", definitions, {"#/$defs/A"})
+
+
+def test_strict_converter_closes_objects(descriptor: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"properties": {}}, "b": {"type": "object", "additionalProperties": True}},
+    }
+    converted = SchemaConverter(strict=True).convert_input_schema(descriptor(schema))
+    assert converted["additionalProperties"] is False
+    assert converted["properties"]["a"]["additionalProperties"] is False
+    assert converted["properties"]["b"]["additionalProperties"] is True
+    assert "additionalProperties" not in SchemaConverter().convert_input_schema(descriptor(schema))

@@ -26,6 +26,9 @@ class Hello:
         return {}
 '''
 
+DOCUMENT = """{"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "servers": [{"url": "http://x.test"}],
+ "paths": {"/ping": {"get": {"operationId": "ping", "responses": {"200": {"description": "ok"}}}}}}"""
+
 
 def test_from_a_directory(tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(MODULE)
@@ -98,3 +101,14 @@ def test_unused_coroutine_can_be_closed(registry: Registry) -> None:
     with pytest.raises(RuntimeError):
         started.throw(RuntimeError())
     started.close()
+
+
+def test_settings_with_a_document_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "api.json").write_text(DOCUMENT)
+    (tmp_path / "apcore.yaml").write_text("mcp:\n  openapi: {spec: api.json}\n")
+    monkeypatch.chdir(tmp_path)
+    mcp = APCoreMCP()
+    assert mcp.tools == ["ping"]
+    mcp._complete({})
+    (tmp_path / "apcore.yaml").unlink()
+    assert APCoreMCP.from_openapi(tmp_path / "api.json", openapi_prefix="web", name="web").tools == ["web.ping"]

@@ -301,3 +301,12 @@ def test_export_needs_no_client_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=240)
     assert done.stdout.strip() == "[]"
+
+
+def test_description_for_models_replaces_the_other(descriptor: Any) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "description": "x", "x-llm-description": "y"}}}
+    converter = OpenAIConverter()
+    tool = converter.convert_descriptor(descriptor(schema, description="Short", metadata={}), strict=True)
+    assert tool["function"]["parameters"]["properties"]["a"]["description"] == "y"
+    rich = converter.convert_descriptor(descriptor(schema, description="Short", metadata={}), rich_description=True)
+    assert rich["function"]["description"].startswith("# image.resize\n\nShort")

@@ -20,6 +20,7 @@ from apcore import ACL, ACLRule, Context, Executor, ModuleError, ModuleTimeoutEr
 from pydantic import BaseModel
 
 from apcore_mcp.catalogue import Catalogue
+from apcore_mcp.formats import make_formatter
 from apcore_mcp.server import ExecutionRouter
 from apcore_mcp.server.factory import to_tool
 from apcore_mcp.server.router import to_json
@@ -614,3 +615,25 @@ async def test_structured_output_matches_the_schema(registry: Registry, kinds: S
     result = await call(router_of(registry), "weather.tone")
     assert result.structured_content == json.loads(result.text) == {"tone": "cold"}
     assert ArgumentRules(schema).problems(result.structured_content) == []
+
+
+def test_validation_without_a_call(registry: Registry) -> None:
+    executor = Executor(registry)
+    try:
+        router = ExecutionRouter(executor)
+        assert router.validate_tool("math-add", {"a": 1, "b": 2})["valid"] is True
+        assert router.validate_tool("no.such", {})["valid"] is False
+    finally:
+        executor.close()
+
+
+async def test_trace_formats_and_denial(registry: Registry, kinds: SimpleNamespace) -> None:
+    traced = await ExecutionRouter(Executor(registry), trace=True).handle_call("math.add", {"a": 1})
+    steps = json.loads(traced.content[1].text)
+    assert (traced.structured_content, steps["strategy_name"]) == ({"total": 3}, "standard")
+    assert "execute" in [step["name"] for step in steps["steps"]]
+    formatted = ExecutionRouter(Executor(registry), format_output=make_formatter("csv"))
+    assert (await formatted.handle_call("math.add", {"a": 1})).text == "total\r\n3\r\n"
+    denying = ExecutionRouter(Executor(registry, strategy="minimal"), approval="deny")
+    denied = await denying.handle_call("user.remove", {"user": "a", "password": "b"}, kinds.Caller(answer=True))
+    assert (denied.is_error, denied.text.startswith("Approval denied: user.remove was not run")) == (True, True)

@@ -7,6 +7,7 @@ __all__, __getattr__, __dir__ = attach(
     {
         ".annotations": "AnnotationMapper",
         ".errors": "ErrorMapper",
+        ".formatter": "MCPErrorFormatter McpErrorFormatter register_mcp_formatter",
         ".id_normalizer": "ModuleIDNormalizer",
         ".schema": "SchemaConverter",
     },

@@ -2,7 +2,8 @@
 
 from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.errors import ErrorMapper
+from apcore_mcp.adapters.formatter import MCPErrorFormatter, McpErrorFormatter, register_mcp_formatter
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
 
-__all__ = ["AnnotationMapper", "ErrorMapper", "ModuleIDNormalizer", "SchemaConverter"]
+__all__ = ["AnnotationMapper", "ErrorMapper", "MCPErrorFormatter", "McpErrorFormatter", "ModuleIDNormalizer", "SchemaConverter", "register_mcp_formatter"]

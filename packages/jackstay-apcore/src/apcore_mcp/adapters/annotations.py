@@ -5,7 +5,7 @@ router enforces it.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from jackstay.types import ToolAnnotations
 
@@ -31,6 +31,10 @@ _MORE: Final = {
     "paginated": False,
     "pagination_style": "cursor",
 }
+
+
+# All defaults, by the name that apcore-mcp has for them.
+DEFAULT_ANNOTATIONS: Final[Mapping[str, Any]] = {**DEFAULTS, **_MORE}
 
 
 class DeclaredAnnotations(Protocol):
@@ -104,4 +108,4 @@ class _NoAnnotations:
     open_world = DEFAULTS["open_world"]
 
 
-__all__ = ["DEFAULTS", "AnnotationMapper", "DeclaredAnnotations"]
+__all__ = ["DEFAULTS", "DEFAULT_ANNOTATIONS", "AnnotationMapper", "DeclaredAnnotations"]

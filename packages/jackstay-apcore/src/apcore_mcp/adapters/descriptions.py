@@ -18,7 +18,7 @@ def describe(descriptor: Any, display: Mapping[str, Any], *, is_rich: bool = Fal
     parts = [str(text or "")]
     if display.get("guidance"):
         parts.append(f"Guidance: {display['guidance']}")
-    metadata: Any = descriptor.metadata or {}
+    metadata: Any = getattr(descriptor, "metadata", None) or {}
     intents = [
         f"{key[2:].replace('-', ' ').title()}: {metadata[key]}"
         for key in INTENT_KEYS

@@ -136,7 +136,7 @@ def _close(schema: Json) -> Json:
         return schema
     made = walk_schema(schema, _close)
     kinds = made.get("type")
-    if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
+    if kinds == "object" or (isinstance(kinds, list) and "object" in kinds) or (kinds is None and "properties" in made):
         made.setdefault("additionalProperties", False)
     return made
 

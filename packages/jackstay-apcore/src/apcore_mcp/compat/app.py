@@ -9,7 +9,7 @@ import msgspec
 
 from apcore_mcp.bridge import to_executor
 from apcore_mcp.compat.keywords import CompatKeywords, to_options
-from apcore_mcp.config import with_settings
+from apcore_mcp.config import openapi_settings, with_settings
 from apcore_mcp.converters.openai import OpenAIConverter
 from apcore_mcp.options import EXECUTOR_DEFAULTS, ServeOptions, make_options
 from apcore_mcp.serving import asgi_app_with, serve_with
@@ -34,7 +34,12 @@ class APCoreMCP:
         self._given = to_options(options)
         settings = make_options(**with_settings(self._given))
         self._options = settings
-        self._executor = to_executor(_to_backend(extensions_dir_or_backend), settings)
+        document = openapi_settings()
+        self._executor = to_executor(_to_backend(extensions_dir_or_backend, has_document=bool(document)), settings)
+        if document:
+            from apcore_mcp.compat.openapi import add_operations_once  # noqa: PLC0415  # only with it
+
+            add_operations_once(document, self._executor.registry)
 
     @classmethod
     def from_openapi(cls, spec: Any, **options: Any) -> "APCoreMCP":
@@ -88,13 +93,15 @@ class APCoreMCP:
         return msgspec.structs.replace(settings, **EXECUTOR_DEFAULTS)
 
 
-def _to_backend(given: Any) -> Any:
-    if given is None:
-        raise ValueError("pass a directory of modules, a Registry or an Executor")
-    if not isinstance(given, str | Path):
-        return given
+def _to_backend(given: Any, *, has_document: bool) -> Any:
     from apcore import Registry  # noqa: PLC0415  # apcore is imported on first use
 
+    if given is None and has_document:
+        return Registry()
+    if given is None:
+        raise ValueError("pass a directory of modules, a Registry or an Executor; or set mcp.openapi")
+    if not isinstance(given, str | Path):
+        return given
     registry = Registry(extensions_dir=str(given))
     registry.discover()
     return registry

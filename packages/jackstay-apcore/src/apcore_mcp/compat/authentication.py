@@ -131,9 +131,9 @@ class AuthMiddleware:
 async def _send_unauthorized(send: "Callable[[dict[str, Any]], Awaitable[None]]") -> None:
     body = json.dumps({"error": "Unauthorized", "detail": "Missing or invalid Bearer token"}).encode()
     headers = [
-        (b"content-type", b"application/json"),
-        (b"www-authenticate", b"Bearer"),
-        (b"content-length", str(len(body)).encode()),
+        [b"content-type", b"application/json"],
+        [b"www-authenticate", b"Bearer"],
+        [b"content-length", str(len(body)).encode()],
     ]
     await send({"type": "http.response.start", "status": 401, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -52,6 +52,10 @@ _URLS: Final = ("http://", "https://")
 _READS: Final = ("GET", "HEAD", "OPTIONS")
 
 
+# The settings whose operations were added, by registry.
+_ADDED: Final[weakref.WeakKeyDictionary[Any, list[Any]]] = weakref.WeakKeyDictionary()
+
+
 def openapi_backend(
     spec: Any,
     *,
@@ -140,19 +144,23 @@ def build_openapi_backend_from_config(
 
 
 def add_operations(openapi_config: Any) -> "Callable[[Bridge], None]":
-    """Return what adds the operations of `mcp.openapi` to a bridge, once for each registry."""
-    done: weakref.WeakSet[Any] = weakref.WeakSet()
+    """Return what adds the operations of `mcp.openapi` to a bridge."""
 
     def add(bridge: "Bridge") -> None:
-        registry = bridge.registry
-        if registry not in done:
-            build_openapi_backend_from_config(
-                openapi_config, registry=registry, has_other_backend_source=bool(registry.list())
-            )
-            done.add(registry)
-            bridge.catalogue.refresh()
+        add_operations_once(openapi_config, bridge.registry)
+        bridge.catalogue.refresh()
 
     return add
+
+
+def add_operations_once(openapi_config: Any, registry: Registry) -> None:
+    """Add the operations of `mcp.openapi` to a registry, unless they were added before. Raises: ValueError."""
+    known = _ADDED.setdefault(registry, [])
+    if openapi_config not in known:
+        build_openapi_backend_from_config(
+            openapi_config, registry=registry, has_other_backend_source=bool(registry.list())
+        )
+        known.append(openapi_config)
 
 
 def project_module_id(module_id: str) -> str | None:
@@ -253,6 +261,7 @@ __all__ = [
     "BACKEND_OPTIONS",
     "OperationModule",
     "add_operations",
+    "add_operations_once",
     "build_openapi_backend_from_config",
     "openapi_backend",
     "project_module_id",

@@ -13,7 +13,7 @@ from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.text import to_utf8
-from jackstay.models import SHAPES, check_shape, definition, strict_schema
+from jackstay.models import SHAPES, check_shape, definition, strict_schema, walk_schema
 
 if TYPE_CHECKING:
     from apcore import ModuleDescriptor, Registry  # type: ignore[import-untyped]  # apcore ships no types
@@ -102,12 +102,22 @@ class OpenAIConverter:
     def _apply_strict_mode(self, schema: Schema, module_id: str = "") -> Schema:
         """Return a copy of the schema for strict mode."""
         return strict_schema(
-            schema,
+            _describe_for_models(schema),
             lambda: logger.warning(
                 "strict mode forbids the additional properties that %s allows",
                 module_id or "a schema",
             ),
         )
+
+
+def _describe_for_models(schema: Any) -> Any:
+    """Return a copy in which `x-llm-description` is the description."""
+    if not isinstance(schema, dict):
+        return schema
+    made = walk_schema(schema, _describe_for_models)
+    if isinstance(made.get("x-llm-description"), str):
+        made["description"] = made["x-llm-description"]
+    return made
 
 
 __all__ = ["SHAPES", "OpenAIConverter"]

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from apcore_mcp.adapters.annotations import AnnotationMapper
+from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
-from apcore_mcp.catalogue import Catalogue, Change, Entry
+from apcore_mcp.catalogue import Catalogue, Change, Entry, alias_of, display_of
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
 from apcore_mcp.server.system import add_system_resource, is_readonly_system_module
@@ -42,6 +43,7 @@ class MCPServerFactory:
         schema_converter: SchemaConverter | None = None,
         annotation_mapper: AnnotationMapper | None = None,
         *,
+        strict: bool = False,  # noqa: ARG002  # of apcore-mcp, where it has no effect either
         rich_description: bool = False,
     ) -> None:
         self.schema_converter = schema_converter or SchemaConverter()
@@ -65,12 +67,13 @@ class MCPServerFactory:
 
         Raises: ValueError for an empty id; KeyError for a reference that cannot be resolved.
         """
-        name = ModuleIDNormalizer().shorten(descriptor.module_id)
+        display = display_of(descriptor)
+        name = alias_of(display) or ModuleIDNormalizer().shorten(descriptor.module_id)
         declared = descriptor.annotations
         return Tool(
             name=name,
             title=descriptor.name or None,
-            description=descriptor.description,
+            description=describe(descriptor, display, is_rich=self.rich_description),
             input_schema=self.schema_converter.convert_input_schema(descriptor, keeps_cycles=True),
             output_schema=self.schema_converter.convert_output_schema(descriptor, keeps_cycles=True) or None,
             annotations=None if declared is None else self.annotation_mapper.to_mcp_annotations(declared),
