@@ -24,6 +24,8 @@ TOOLS = [
     "test_input_required_result_multiple_inputs", "test_input_required_result_multi_round",
     "test_input_required_result_tampered_state", "test_input_required_result_capabilities", "test_trigger_tool_change",
     "test_trigger_prompt_change", "touch",
+    "greet", "slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input",
+    "test_tool_with_task",
 ]  # fmt: skip
 PROMPTS = [
     "test_simple_prompt", "test_prompt_with_arguments", "test_prompt_with_embedded_resource", "test_prompt_with_image",

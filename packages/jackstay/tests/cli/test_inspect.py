@@ -20,7 +20,9 @@ PEER = TESTS / "peers" / "stdio_server.py"
 
 
 def choices(*words: str, server: list[str] | None = None) -> list[tuple[str, str]]:
-    arguments = Namespace(words=list(words), server=server, config=None, login=False, header=[], ca=None)
+    arguments = Namespace(
+        words=list(words), server=server, config=None, login=False, header=[], ca=None, env=[], pass_env=False
+    )
     return [(choice.name, choice.display) for choice in _choices(arguments)]
 
 

@@ -141,9 +141,16 @@ async def test_a_replayed_session_is_the_same_as_the_recorded_one(version: str, 
     original = await talk(recorded(stdio(*EVERYTHING), first))
     repeated = await talk(recorded(replayed(first), second))
     assert repeated == original
-    assert messages(second, "client") == messages(first, "client")
+    assert without_keys(messages(second, "client")) == without_keys(messages(first, "client"))
     assert messages(second, "server") == messages(first, "server")
     assert len(messages(first, "server")) > 20
+
+
+def without_keys(found: list[Any]) -> list[Any]:
+    """Remove the random key that each call has for the tasks of the server."""
+    for message in found:
+        message.get("params", {}).get("_meta", {}).pop("jackstay/idempotencyKey", None)
+    return found
 
 
 # --- over HTTP --------------------------------------------------------------------------------------------------------

@@ -97,7 +97,10 @@ TIMEOUTS: list[tuple[float | None, str, dict[str, float]]] = [
 def test_timeout_applies_to_connecting_and_responses_but_never_shortens_the_start() -> None:
     for timeout, command, settings in TIMEOUTS:
         selected = SelectedServer(stdio(command), command)
-        assert _settings(Namespace(timeout=timeout), selected) == {"max_attempts": 1, **settings}, timeout
+        assert _settings(Namespace(timeout=timeout, protocol=None, keepalive=None), selected) == {
+            "max_attempts": 1,
+            **settings,
+        }, timeout
 
 
 def test_a_server_that_cannot_be_started_is_exit_code_3(jackstay: Callable) -> None:
@@ -157,7 +160,10 @@ def test_sigint_raises_and_prepare_runs_before_open(
     follower = threading.Thread(target=follow)
     follower.start()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    arguments = Namespace(timeout=None, verbose=False, log_level="warning", log_format="text")
+    arguments = Namespace(
+        timeout=None, verbose=False, log_level="warning", log_format="text", protocol=None, keepalive=None, roots=[],
+        json=False,
+    )  # fmt: skip
     selected = SelectedServer(stdio(sys.executable, PEER, f"--ledger={ledger}"), "peer")
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -1,11 +1,12 @@
 """Terminal output: tables, colour, progress, escaped control characters."""
 
+import asyncio
 import io
 from collections.abc import Callable
 
 import pytest
 
-from jackstay.cli._screen import GREEN, ProgressLine, Screen, escape_controls, first_line
+from jackstay.cli._screen import GREEN, Screen, StatusLine, display_width, escape_controls, first_line, paint_json
 from jackstay.types import ProgressNotificationParams
 
 HEADS = ("NAME", "TEXT")
@@ -95,7 +96,7 @@ REPORTS = [
 
 def test_progress_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     for progress, line in REPORTS:
-        line_printer = ProgressLine()
+        line_printer = StatusLine()
         line_printer(progress)
         line_printer.clear()
         assert capsys.readouterr().err == f"{line}\n"
@@ -106,9 +107,50 @@ def test_progress_on_a_terminal_is_one_line(
 ) -> None:
     terminal(20)
     monkeypatch.setenv("NO_COLOR", "1")
-    progress = ProgressLine()
+    progress = StatusLine()
     progress(report(1, 2))
     progress(report(2, 2, "almost there, really"))
     progress.clear()
     progress.clear()
     assert capsys.readouterr().err == "\r\x1b[K 50% (1 of 2)\r\x1b[K100% (2 of 2) almos\r\x1b[K"
+
+
+def test_wide_characters_take_two_columns(terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
+    assert [display_width(text) for text in ("abc", "日本", "é", "👍\ufe0f")] == [3, 4, 1, 2]
+    terminal(80)
+    Screen().table(("NAME", "TEXT"), [("日本", "x"), ("ab", "y")])
+    assert [line[-1] for line in capsys.readouterr().out.splitlines()[1:]] == ["x", "y"]
+
+
+async def test_a_wait_is_shown_after_a_moment_and_removed(
+    terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal(80)
+    shown = asyncio.Event()
+    tick = StatusLine._tick
+
+    def noticed(self: StatusLine, loop: asyncio.AbstractEventLoop) -> None:
+        tick(self, loop)
+        shown.set()
+
+    monkeypatch.setattr(StatusLine, "_tick", noticed)
+    with StatusLine("starting x\x1b"):
+        await shown.wait()
+    text = capsys.readouterr().err
+    assert " s starting x\\x1b" in text
+    assert text.endswith("\r\x1b[K")
+
+
+def test_a_bar_shows_the_share(terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
+    terminal(80)
+    StatusLine()(report(1, 2, "half"))
+    assert f"{'█' * 12}{'░' * 12}  50% (1 of 2) half" in capsys.readouterr().err
+
+
+def test_json_is_painted_only_in_colour(terminal: Callable[[int], None]) -> None:
+    text = '{\n  "a": "b: 1",\n  "c": [1.5e3, null]\n}'
+    assert paint_json(Screen(), text) == text
+    terminal(80)
+    painted = paint_json(Screen(), text)
+    assert '\x1b[34m"a"\x1b[0m: \x1b[32m"b: 1"\x1b[0m' in painted
+    assert "\x1b[33m1.5e3\x1b[0m" in painted

@@ -2,6 +2,7 @@
 
 import json
 from argparse import ArgumentParser
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,34 @@ def test_help_shows_the_usage_and_the_examples(capsys: pytest.CaptureFixture[str
     assert "jackstay call [options] --config FILE TARGET TOOL [KEY=VALUE ...]\n" in text
     assert "jackstay call [options] TOOL [KEY=VALUE ...] -- COMMAND [ARGUMENT ...]\n" in text
     assert "jackstay call https://example.org/mcp forecast city=Rome days=3\n" in text
+
+
+def test_a_misplaced_url_is_the_server(jackstay: Callable) -> None:
+    for words in (
+        ("call", "greet", "who=you", "http://127.0.0.1:9/mcp"),
+        ("call", "greet", "--", "http://127.0.0.1:9/mcp"),
+    ):
+        done = jackstay(*words, peer=False)
+        assert (done.code, "127.0.0.1:9" in done.err) == (3, True), done
+
+
+def test_variables_are_passed_to_the_command(jackstay: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEER_GREETING", "hello")
+    assert jackstay("call", "greet", "who=you").out == "hi, you\n"
+    for words in (("--env", "PEER_GREETING"), ("--env", "PEER_GREETING=hello"), ("--pass-env",)):
+        assert jackstay("call", "greet", "who=you", *words).out == "hello, you\n"
+    for flag in ("--env=A=1", "--pass-env"):
+        done = jackstay("tools", "http://127.0.0.1:9/mcp", flag, peer=False)
+        assert (done.code, "requires a command after --" in done.err) == (2, True)
+
+
+def test_an_option_of_the_tool_is_explained(jackstay: Callable) -> None:
+    done = jackstay("call", "greet", "--who", "you")
+    assert "an argument of the tool is written who=VALUE" in done.err
+    assert "did you mean '--timeout'" in jackstay("call", "greet", "--timeuot", "1").err
+
+
+def test_revision_keepalive_and_roots_are_set(jackstay: Callable, tmp_path: Path) -> None:
+    done = jackstay("ping", "-v", "--protocol", "2025-11-25", "--keepalive", "5", "--roots", str(tmp_path))
+    assert done.code == 0, done
+    assert jackstay("ping", "--protocol", "1999-01-01").code == 2

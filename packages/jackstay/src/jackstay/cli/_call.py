@@ -11,10 +11,12 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._output import print_json, print_text, text_of
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import RED, ProgressLine, Screen, escape_controls
+from jackstay.cli._screen import RED, Screen, StatusLine, escape_controls, paint_json
 from jackstay.cli._tools import find
+from jackstay.cli._user_input import is_interactive, read_missing
 from jackstay.cli._values import parse_arguments
 from jackstay.client import Client
+from jackstay.shell import CommandParser
 from jackstay.types import CallToolResult
 
 
@@ -28,6 +30,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         '--arguments \'{"city":"Rome"}\' --config mcp.json weather forecast',
         more="Values that are not strings are JSON.",
     )
+    if isinstance(parser, CommandParser):
+        parser.takes_pairs = True
     parser.add_argument(
         "--arguments",
         metavar="JSON",
@@ -43,13 +47,13 @@ def run(arguments: Namespace) -> int:
     parse_arguments(words, json_text, {})  # report syntax errors before the server is started
 
     async def work(client: Client) -> int:
-        tool = find(await client.tools.list(), name)
+        with StatusLine("listing tools"):
+            tool = find(await client.tools.list(), name)
         values = parse_arguments(words, json_text, tool.input_schema)
-        progress = ProgressLine()
-        try:
-            result = await client.tools.call(name, values, on_progress=progress, raise_on_error=False)
-        finally:
-            progress.clear()
+        if json_text is None and is_interactive(arguments):
+            await read_missing(tool, values)
+        with StatusLine(f"calling {name}") as status:
+            result = await client.tools.call(name, values, on_progress=status, raise_on_error=False)
         return _show(name, result, as_json=arguments.json)
 
     return with_client(arguments, selected, work)
@@ -68,5 +72,17 @@ def _show(name: str, result: CallToolResult, *, as_json: bool) -> int:
         failed = errors.paint(f"{escape_controls(name)} failed:", RED)
         errors.print_line(f"jackstay: {failed} {escape_controls(text) or 'the tool gave no reason'}")
     elif text:
-        print_text(Screen(), text)
+        screen = Screen()
+        print_text(screen, text) if (indented := _indented(screen, text)) is None else screen.print_line(indented)
     return code
+
+
+def _indented(screen: Screen, text: str) -> str | None:
+    """Return JSON with indentation and colour on a terminal; None for other text, and on a pipe."""
+    if not screen.is_terminal or text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return paint_json(screen, escape_controls(json.dumps(value, indent=2, ensure_ascii=False)))

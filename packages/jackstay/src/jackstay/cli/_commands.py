@@ -37,11 +37,13 @@ class CommandRow(NamedTuple):
 
 
 COMMANDS = (
+    CommandRow("info", "show the name, revision, capabilities and instructions of a server", "jackstay.cli._info"),
     CommandRow("tools", "list the tools of a server", "jackstay.cli._tools"),
     CommandRow("resources", "list the resources and resource templates of a server", "jackstay.cli._resources"),
-    CommandRow("prompts", "list the prompts of a server", "jackstay.cli._prompts"),
+    CommandRow("prompts", "list the prompts of a server, or get one", "jackstay.cli._prompts"),
     CommandRow("call", "call a tool and print its result", "jackstay.cli._call"),
     CommandRow("read", "read a resource and print its contents", "jackstay.cli._read"),
+    CommandRow("complete", "complete an argument of a prompt or resource template", "jackstay.cli._complete"),
     CommandRow("watch", "print notifications and connection states until Ctrl-C", "jackstay.cli._watch"),
     CommandRow("inspect", "open a web page that inspects a server", "jackstay.cli._inspect"),
     CommandRow("dev", "run a server, restart it when a file is saved, and inspect it", "jackstay.cli._dev"),

@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     lines = "".join(f"  jackstay inspect {example}\n" for example in EXAMPLES)
     parser.epilog = f"examples:\n{lines}{parser.epilog}"
     parser.add_argument("words", nargs="*", metavar="TARGET", help=SUPPRESS)
-    parser.set_defaults(config=None, login=False)
+    parser.set_defaults(config=None, login=False, env=[], pass_env=False)
     parser.add_argument(
         "--header",
         action="append",

@@ -88,7 +88,8 @@ def _reject(words: list[str]) -> NoReturn:
         names = [row.name for row in COMMANDS]
         hint = did_you_mean(unknown[0].lower(), names) or f"; valid commands: {', '.join(names)}"
         main.error(f"unknown command {unknown[0]!r}{hint}")
-    main.error("a COMMAND is required")
+    main.print_help(sys.stderr)
+    main.exit(2, "jackstay: error: a COMMAND is required\n")
 
 
 def _report(error: McpError, *, as_json: bool) -> None:

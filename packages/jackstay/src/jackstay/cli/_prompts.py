@@ -1,24 +1,35 @@
-"""`jackstay prompts`: list the prompts of a server."""
+"""`jackstay prompts`: list the prompts of a server, or get one with its arguments."""
 
 from argparse import ArgumentParser, Namespace
+from functools import partial
 
 from jackstay.cli import _target
 from jackstay.cli._exits import DONE
-from jackstay.cli._output import print_json
+from jackstay.cli._output import print_json, print_text, text_of
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import Screen, escape_controls, first_line
+from jackstay.cli._screen import BOLD, Screen, StatusLine, escape_controls, first_line
+from jackstay.cli._values import pairs
 from jackstay.client import Client
 from jackstay.types import Prompt
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    _target.add_arguments(parser, "", "https://example.org/mcp", "--config mcp.json notes", "-- ./server.py")
+    _target.add_arguments(
+        parser,
+        "[get NAME KEY=VALUE]",
+        "https://example.org/mcp",
+        "--config mcp.json notes get review code=x",
+        "get review code=x -- ./server.py",
+    )
 
 
 def run(arguments: Namespace) -> int:
     """Print the prompts."""
     selected, words = _target.select_server(arguments)
+    if words[:1] == ["get"]:
+        name = _target.pop_word(words[1:], "NAME")
+        return with_client(arguments, selected, partial(_get, name, pairs(words[2:]), as_json=arguments.json))
     _target.expect_no_more(words)
 
     async def work(client: Client) -> int:
@@ -37,6 +48,19 @@ def run(arguments: Namespace) -> int:
         return DONE
 
     return with_client(arguments, selected, work)
+
+
+async def _get(name: str, values: dict[str, str], client: Client, *, as_json: bool) -> int:
+    with StatusLine(f"getting {name}"):
+        result = await client.prompts.get(name, values)
+    if as_json:
+        print_json(result.raw)
+        return DONE
+    screen = Screen()
+    for message in result.messages:
+        screen.print_line(screen.paint(f"{message.role}:", BOLD))
+        print_text(screen, text_of(message.content))
+    return DONE
 
 
 def _signature(prompt: Prompt) -> str:

@@ -1,7 +1,7 @@
 """Run a command until it ends or a signal arrives: as a server, or with a connected client.
 
 SIGINT, SIGTERM and SIGHUP cancel it, and servers that it has started are closed; a second signal terminates all at
-once. A failed start is not retried. Commands declare no client capabilities (sampling, elicitation, roots).
+once. A failed start is not retried. At a terminal the user answers elicitations; `--roots` declares roots.
 """
 
 import asyncio
@@ -10,11 +10,12 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jackstay.cli._exits import DONE, INTERRUPTED, TERMINATED
 from jackstay.cli._logs import Logs
-from jackstay.cli._screen import DIM, Screen, escape_controls
+from jackstay.cli._screen import DIM, Screen, StatusLine, escape_controls
 from jackstay.cli._target import SelectedServer
 from jackstay.client import connect
 from jackstay.shell import cancel_on_signal
@@ -60,6 +61,7 @@ def with_client(
     Raises: McpError, KeyboardInterrupt.
     """
     client = connect(selected.target, **_settings(arguments, selected))
+    _declare(client, arguments)
     if prepare is not None:
         prepare(client)
     # The command itself reports why a call failed, so at the default level a lost server is not logged as well.
@@ -70,8 +72,22 @@ def with_client(
     return code
 
 
+def _declare(client: "Client", arguments: Namespace) -> None:
+    """Declare what the user provides: answers at a terminal, and roots."""
+    from jackstay.cli._user_input import answer_elicitation, is_interactive  # noqa: PLC0415  # not for --help
+
+    if is_interactive(arguments):
+        client.elicitation.handle(answer_elicitation)
+    if arguments.roots:
+        client.roots.set([Path(root).absolute().as_uri() if "://" not in root else root for root in arguments.roots])
+
+
 def _settings(arguments: Namespace, selected: SelectedServer) -> dict[str, Any]:
     settings: dict[str, Any] = {"max_attempts": 1}
+    if arguments.protocol is not None:
+        settings["versions"] = (arguments.protocol,)
+    if arguments.keepalive is not None:
+        settings["keepalive"] = arguments.keepalive
     if arguments.timeout is not None:
         from jackstay.protocol.client import Settings  # noqa: PLC0415  # only with this option
 
@@ -83,17 +99,21 @@ def _settings(arguments: Namespace, selected: SelectedServer) -> dict[str, Any]:
 
 async def _run(arguments: Namespace, selected: SelectedServer, client: "Client", work: Work) -> int:
     note = Screen(sys.stderr)
+    action = "connecting to" if selected.target.is_http else "starting"
     if arguments.verbose:
-        action = "connecting to" if selected.target.is_http else "starting"
         note.print_line(note.paint(f"{action}: {escape_controls(selected.display)}", DIM))
     started_at = time.monotonic()
     if selected.sign_in is not None:
         await selected.sign_in()
-    async with client:
+    with StatusLine(f"{action} {selected.display}"):
+        await client.open()
+    try:
         if arguments.verbose:
             took = time.monotonic() - started_at
             note.print_line(note.paint(f"connected: {describe_server(client)} after {took:.2f} s", DIM))
         return await work(client)
+    finally:
+        await client.stop()
 
 
 def describe_server(client: "Client") -> str:

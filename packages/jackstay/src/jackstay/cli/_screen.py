@@ -4,13 +4,15 @@ Colour and line wrapping are used only on a terminal. Text from a server is not 
 control characters are escaped.
 """
 
+import asyncio
 import os
 import re
 import shutil
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Sequence
-from typing import Final, TextIO
+from typing import Final, Self, TextIO
 
 from jackstay.types import ProgressNotificationParams
 
@@ -19,6 +21,7 @@ DIM: Final = "2"
 RED: Final = "31"
 GREEN: Final = "32"
 YELLOW: Final = "33"
+BLUE: Final = "34"
 
 # The narrowest last column of a table. Below it, rows are printed as lists.
 MIN_WIDTH: Final = 24
@@ -31,6 +34,16 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u
 def escape_controls(text: str) -> str:
     """Replace control characters by escape sequences, as in `\\x1b`."""
     return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def display_width(text: str) -> int:
+    """Return the number of columns that a string takes on a terminal: East Asian characters and emoji take two."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(one) or one in "\u200d\ufe0f" else 1 + (unicodedata.east_asian_width(one) in "WF")
+        for one in text
+    )
 
 
 def first_line(text: str | None) -> str:
@@ -63,7 +76,7 @@ class Screen:
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print columns with headings. On a terminal, the last column is wrapped."""
-        widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads) - 1)]
+        widths = [max(display_width(row[column]) for row in (heads, *rows)) for column in range(len(heads) - 1)]
         indent = sum(widths) + len(GAP) * len(widths)
         total = self.width
         if total is not None and indent + MIN_WIDTH > total:
@@ -92,35 +105,98 @@ class Screen:
 
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+    return [cell + " " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=False)]
 
 
-class ProgressLine:
-    """Shows the progress of a call on standard error: one line that is updated on a terminal, otherwise a line each."""
+# A string that is a key, another string, and a number or constant of indented JSON.
+_JSON = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)|("(?:[^"\\]|\\.)*")|(-?\d[\d.eE+-]*|true|false|null)')
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._screen = Screen(sys.stderr if stream is None else stream)
+
+def paint_json(screen: Screen, text: str) -> str:
+    """Return indented JSON in colour, if the screen has colour."""
+    if not screen.has_colour:
+        return text
+
+    def paint(found: re.Match[str]) -> str:
+        if found[2] is not None:
+            return screen.paint(found[1], BLUE) + found[2]
+        return screen.paint(found[3], GREEN) if found[3] is not None else screen.paint(found[4], YELLOW)
+
+    return _JSON.sub(paint, text)
+
+
+# What is shown while nothing else is: after this time, and this often.
+QUIET_SECONDS: Final = 0.3
+TICK_SECONDS: Final = 0.1
+BAR_WIDTH: Final = 24
+MIN_BAR_COLUMNS: Final = 60
+_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class StatusLine:
+    """A line on standard error about what is waited for. It is updated in place on a terminal and then removed.
+
+    Used as a context manager around the wait, in an event loop. On a pipe, progress is a line each, and nothing else is
+    shown.
+    """
+
+    def __init__(self, what: str = "", stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
+        self._screen = Screen(self._stream)
+        self._text = escape_controls(what)
         self._is_shown = False
+        self._began = 0.0
+        self._ticks = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        if self._screen.is_terminal and self._text:
+            loop = asyncio.get_running_loop()
+            self._began = loop.time()
+            self._timer = loop.call_later(QUIET_SECONDS, self._tick, loop)
+        return self
+
+    def __exit__(self, *ended: object) -> None:
+        self.clear()
 
     def __call__(self, progress: ProgressNotificationParams) -> None:
-        """Show a progress notification."""
+        """Show a progress notification: a bar if the total is known."""
         done = f"{progress.progress:g}"
         if progress.total:
             share = min(max(progress.progress / progress.total, 0.0), 1.0)
             done = f"{share:4.0%} ({progress.progress:g} of {progress.total:g})"
+            if (self._screen.width or 0) >= MIN_BAR_COLUMNS:
+                filled = round(share * BAR_WIDTH)
+                done = f"{'█' * filled}{'░' * (BAR_WIDTH - filled)} {done}"
         line = " ".join([done, first_line(progress.message)]).rstrip()
-        width = self._screen.width
-        if width is None:
+        if not self._screen.is_terminal:
             self._screen.print_line(line.lstrip())
             return
-        self._stream.write(f"\r\x1b[K{self._screen.paint(line[: width - 1], DIM)}")
-        self._stream.flush()
-        self._is_shown = True
+        self._stop()
+        self._show(line)
 
     def clear(self) -> None:
-        """Remove the line before the result is printed."""
+        """Remove the line before something else is printed."""
+        self._stop()
         if self._is_shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
             self._is_shown = False
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._ticks += 1
+        self._show(f"{_SPINNER[self._ticks % len(_SPINNER)]} {loop.time() - self._began:.0f} s {self._text}")
+        self._timer = loop.call_later(TICK_SECONDS, self._tick, loop)
+
+    def _show(self, line: str) -> None:
+        width = self._screen.width or 80
+        while display_width(line) >= width:
+            line = line[:-1]
+        self._stream.write(f"\r\x1b[K{self._screen.paint(line, DIM)}")
+        self._stream.flush()
+        self._is_shown = True

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jackstay.cli._logs import add_log_arguments
 from jackstay.client import read_config
 from jackstay.errors import UsageError
+from jackstay.protocol import VERSIONS
 from jackstay.transport import StdioTarget, stdio
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str 
         metavar="SECONDS",
         help="limit to connect (default: 60) and to respond (30)",
     )
+    parser.add_argument("--protocol", choices=VERSIONS, metavar="REVISION", help="use this revision of the protocol")
+    parser.add_argument("--keepalive", type=_seconds, metavar="SECONDS", help="ping the server after this silence")
+    parser.add_argument("--roots", action="append", default=[], metavar="DIRECTORY", help="a root for the server")
     parser.add_argument("--json", action="store_true", help="print JSON, also for errors")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the server's command or URL, and its name")
     add_log_arguments(parser)
@@ -75,6 +79,10 @@ def add_server_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--ca", metavar="FILE", help="CA certificates to trust, for a URL")
     parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable for the command after --"
+    )
+    parser.add_argument("--pass-env", action="store_true", help="pass all variables to the command after --")
+    parser.add_argument(
         "--login",
         action="store_true",
         help="sign in with a browser; later commands reuse it",
@@ -90,15 +98,28 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
     if arguments.server is not None:
         if arguments.config is not None:
             raise UsageError("--config cannot be combined with a command after --; use one of them", path="--config")
+        if len(arguments.server) == 1 and _is_url(arguments.server[0]):
+            return _from_url(arguments.server[0], arguments, has_login=has_login), words  # after -- by mistake
         _reject_url_options(arguments)
         _reject_login(arguments)
-        return SelectedServer(stdio(*arguments.server), shlex.join(arguments.server)), words
+        program = stdio(*arguments.server, env=parse_environment(arguments.env), inherit_env=arguments.pass_env)
+        return SelectedServer(program, shlex.join(arguments.server)), words
+    if arguments.env or arguments.pass_env:
+        flag = "--env" if arguments.env else "--pass-env"
+        raise UsageError(f"{flag} requires a command after --; a configuration file has its own env", path=flag)
     if not words and arguments.config is not None:
         names = ", ".join(read_config(arguments.config).names) or "none"
         raise UsageError(f"TARGET is missing; servers in {arguments.config!r}: {names}")
     if not words:
         raise UsageError("no server is given; use a URL, --config FILE with a TARGET, or a command after --")
     name = words.pop(0)
+    if arguments.config is None and not _is_url(name):
+        # A URL after other words is the server; a resource is not http.
+        misplaced = next((word for word in words if _is_url(word)), None)
+        if misplaced is not None:
+            words.remove(misplaced)
+            words.insert(0, name)
+            name = misplaced
     if "://" in name:
         if arguments.config is not None:
             raise UsageError("--config cannot be combined with a URL; use one of them", path="--config")
@@ -113,6 +134,10 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
     if variables:
         display += f" (with {', '.join(variables)} set)"
     return _with_login(target, display, arguments, has_login=has_login), words
+
+
+def _is_url(word: str) -> bool:
+    return word.startswith(("http://", "https://"))
 
 
 def _as_url(word: str) -> str:

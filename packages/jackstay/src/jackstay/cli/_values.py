@@ -30,6 +30,17 @@ def parse_arguments(words: Iterable[str], json_text: str | None, schema: Mapping
     return arguments
 
 
+def pairs(words: Iterable[str]) -> dict[str, str]:
+    """Return `KEY=VALUE` words as strings. Raises: UsageError that names the word."""
+    found: dict[str, str] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"expected KEY=VALUE, got {word!r}; example: city=Rome", path=word)
+        found[key] = text
+    return found
+
+
 def parse_value(key: str, text: str, schema: Json) -> Json:
     """Return the value of one argument, by its schema.
 

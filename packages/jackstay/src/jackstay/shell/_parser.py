@@ -11,6 +11,9 @@ _UNKNOWN = "unrecognized arguments: "
 class CommandParser(ArgumentParser):
     """An ArgumentParser without abbreviations, with `--help` hidden from the help, and with suggestions in errors."""
 
+    # True if arguments are written KEY=VALUE, so that an unknown option is probably one of them.
+    takes_pairs = False
+
     def __init__(self, prog: str, **options: object) -> None:
         # Abbreviations are off: an option that is added later must not change the meaning of an existing script.
         super().__init__(prog, allow_abbrev=False, add_help=False, **options)  # type: ignore[arg-type]  # as argparse takes them
@@ -34,6 +37,9 @@ class CommandParser(ArgumentParser):
         flags = [flag for action in self._actions if action.help for flag in action.option_strings]
         from jackstay.errors import did_you_mean  # noqa: PLC0415  # only after a typing error
 
+        name, _, value = option.lstrip("-").partition("=")
+        if self.takes_pairs and not any(flag.startswith(f"--{name[:4]}") for flag in flags):
+            return f"unknown option {option!r}; an argument of the tool is written {name}={value or 'VALUE'}"
         return f"unknown option {option!r}{did_you_mean(option.partition('=')[0], flags)}"
 
 

@@ -20,8 +20,9 @@ from jackstay.types import META_PROGRESS_TOKEN, META_PROTOCOL_VERSION, encode_js
 # Requests that start a connection. Their params describe the client and are not compared.
 OPENINGS: Final = frozenset({"initialize", "server/discover"})
 
-# Members of `_meta` that are not compared: those of the protocol, the progress token and the trace context.
-_PROTOCOL: Final = "io.modelcontextprotocol/"
+# Members of `_meta` that are not compared: those of the protocol and of this client, the progress token and the trace
+# context.
+_PROTOCOL: Final = ("io.modelcontextprotocol/", "jackstay/")
 _CLIENT_META: Final = frozenset({META_PROGRESS_TOKEN, "traceparent", "tracestate", "baggage"})
 
 # Limits of the error message, and of the number of recorded requests that are compared.

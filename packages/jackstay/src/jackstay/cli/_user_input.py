@@ -1,0 +1,133 @@
+"""Input of the user at the terminal: arguments that are missing, and elicitations of the server.
+
+Only if standard input and standard error are terminals and the output is not JSON.
+"""
+
+import asyncio
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+from jackstay.cli._screen import BOLD, DIM, Screen, escape_controls, first_line
+from jackstay.cli._values import parse_value, schema_types
+from jackstay.errors import Json, UsageError
+from jackstay.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, Tool
+
+
+class NoAnswerError(Exception):
+    """The user ended the input (Ctrl-D)."""
+
+
+def is_interactive(arguments: Namespace) -> bool:
+    """Return whether a user can type."""
+    return not arguments.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def read_line(question: str) -> str:
+    """Print a question to standard error and return the line that is typed. Raises: NoAnswerError at the end."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    # Not in a thread: it could not be interrupted, and would keep the program from ending after Ctrl-C.
+    loop = asyncio.get_running_loop()
+    is_readable = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), is_readable.set)
+    try:
+        await is_readable.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    line = sys.stdin.readline()
+    if not line:
+        sys.stderr.write("\n")
+        raise NoAnswerError
+    return line.rstrip("\r\n")
+
+
+async def read_value(name: str, schema: Json, *, is_required: bool) -> Json:
+    """Prompt for one value until it is valid. An empty line is the default, or leaves out an optional value (None).
+
+    Raises: NoAnswerError.
+    """
+    screen = Screen(sys.stderr)
+    members: Mapping[str, Any] = schema if isinstance(schema, dict) else {}
+    choices = members.get("enum")
+    kind = " or ".join(sorted(schema_types(schema))) or "any"
+    notes = [kind]
+    if isinstance(choices, list):
+        notes = ["one of " + ", ".join(str(choice) for choice in choices)]
+    if "default" in members:
+        notes.append(f"default: {members['default']}")
+    elif not is_required:
+        notes.append("optional")
+    description = first_line(str(members.get("description") or members.get("title") or ""))
+    if description:
+        screen.print_line(screen.paint(f"  {description}", DIM))
+    question = f"{screen.paint(escape_controls(name), BOLD)} ({escape_controls('; '.join(notes))}): "
+    while True:
+        text = await read_line(question)
+        if not text and "default" in members:
+            default: Json = members["default"]
+            return default
+        if not text and not is_required:
+            return None
+        try:
+            value = _parse(name, text, schema)
+        except UsageError as error:
+            screen.print_line(f"  {escape_controls(error.message)}")
+            continue
+        if isinstance(choices, list) and value not in choices:
+            screen.print_line(f"  {escape_controls(f'expected one of {choices}')}")
+            continue
+        return value
+
+
+def _parse(name: str, text: str, schema: Json) -> Json:
+    if schema_types(schema) == {"boolean"} and text.lower() in ("y", "yes", "n", "no"):
+        return text.lower().startswith("y")
+    return parse_value(name, text, schema)
+
+
+async def read_missing(tool: Tool, values: dict[str, Json]) -> None:
+    """Prompt for the required arguments of a tool that are not given.
+
+    Raises: UsageError if the user ends the input.
+    """
+    required, properties = tool.input_schema.get("required"), tool.input_schema.get("properties")
+    for name in required if isinstance(required, list) else ():
+        if not isinstance(name, str) or name in values:
+            continue
+        try:
+            schema = properties.get(name) if isinstance(properties, dict) else None
+            values[name] = await read_value(name, schema, is_required=True)
+        except NoAnswerError:
+            raise UsageError(f"argument {name!r} is missing; pass {name}=VALUE", path=name) from None
+
+
+async def answer_elicitation(params: ElicitRequestParams) -> ElicitResult:
+    """Show an elicitation and return the user's response. Ctrl-D cancels."""
+    screen = Screen(sys.stderr)
+    screen.print_line(f"\r\x1b[K{screen.paint('Request of the server:', BOLD)} {escape_controls(params.message)}")
+    try:
+        if isinstance(params, ElicitRequestURLParams):
+            screen.print_line(f"  {escape_controls(params.url)}")
+            answer = await read_line("Will you open this page yourself? [y/N] ")
+            return ElicitResult(action="accept" if answer.lower() in ("y", "yes") else "decline")
+        if not isinstance(params, ElicitRequestFormParams):
+            return ElicitResult(action="decline")
+        schema: Mapping[str, Any] = params.requested_schema.raw
+        required = schema.get("required") or []
+        content: dict[str, Any] = {}
+        for name, part in schema.get("properties", {}).items():
+            value = await read_value(name, part, is_required=name in required)
+            if value is not None:
+                content[name] = value
+        if not content and await _is_declined():
+            return ElicitResult(action="decline")
+        return ElicitResult(action="accept", content=content)
+    except NoAnswerError:
+        return ElicitResult(action="cancel")
+
+
+async def _is_declined() -> bool:
+    """A form without fields, or with empty answers only, is a question of yes or no."""
+    return (await read_line("Accept? [y/N] ")).lower() not in ("y", "yes")

@@ -1,0 +1,96 @@
+"""Questions at a terminal: real programs on a pseudo-terminal."""
+
+import contextlib
+import os
+import pty
+import subprocess
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Iterator
+
+import pytest
+
+from jackstay.cli._user_input import is_interactive
+from scripted.places import PYTHONPATH, TESTS
+
+SERVER = TESTS / "peers" / "eliciting_server.py"
+
+
+class Terminal:
+    """A program on a pseudo-terminal: what it prints, and answers to it."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", master: int) -> None:
+        self.process, self._master, self.text = process, master, ""
+
+    def wait_for(self, words: str) -> None:
+        while words not in self.text:
+            try:
+                self.text += os.read(self._master, 4096).decode(errors="replace")
+            except OSError:  # the program has ended
+                raise AssertionError(f"{words!r} is not in {self.text!r}") from None
+
+    def answer(self, words: str, line: str) -> None:
+        """Wait for a question, and answer it."""
+        self.wait_for(words)
+        self.text = self.text.partition(words)[2]
+        os.write(self._master, line.encode())
+
+    def end(self) -> tuple[int, str]:
+        with contextlib.suppress(OSError):
+            while part := os.read(self._master, 4096):
+                self.text += part.decode(errors="replace")
+        return self.process.wait(200), self.text.replace("\r\n", "\n")
+
+
+@contextlib.contextmanager
+def terminal(*words: str) -> Iterator[Terminal]:
+    master, slave = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": ""}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jackstay", *words], stdin=slave, stdout=slave, stderr=slave, env=environment
+    )
+    os.close(slave)
+    guard = threading.Timer(200, process.kill)
+    guard.start()
+    try:
+        yield Terminal(process, master)
+    finally:
+        guard.cancel()
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+@pytest.mark.parametrize("protocol", ["2025-11-25", "2026-07-28"])
+def test_the_user_is_prompted_for_missing_arguments_and_elicitations(protocol: str) -> None:
+    command = ("call", "book", "--protocol", protocol, "name=Ann", "--", sys.executable, str(SERVER))
+    with terminal(*command) as screen:
+        screen.answer("(integer): ", "many\n")
+        screen.wait_for("must be integer as JSON")
+        screen.answer("(integer): ", "2\n")
+        screen.answer("Request of the server:\x1b[0m Where to?", "")
+        screen.answer("city\x1b[0m (string): ", "Rome\n")
+        screen.answer("(integer; default: 3): ", "\n")
+        screen.answer("(boolean; default: False): ", "y\n")
+        code, text = screen.end()
+    assert code == 0
+    assert "Ann 2 accept Order(city='Rome', days=3, express=True)" in text
+
+
+def test_ctrl_d_cancels_and_json_is_indented() -> None:
+    with terminal("call", "book", "name=Ann", "count=1", "--", sys.executable, str(SERVER)) as screen:
+        screen.answer("city\x1b[0m (string): ", "\x04")
+        code, text = screen.end()
+    assert (code, "Ann 1 cancel None" in text) == (0, True)
+    with terminal("call", "confirm", "--", sys.executable, str(SERVER)) as screen:
+        screen.answer("  https://x.example/sign-in", "")
+        screen.answer("Will you open this page yourself? [y/N] ", "y\n")
+        code, text = screen.end()
+    assert code == 0
+    assert '{\n  \x1b[34m"a"\x1b[0m: \x1b[33m1\x1b[0m\n}' in text
+
+
+def test_nobody_is_prompted_without_a_terminal() -> None:
+    assert is_interactive(Namespace(json=False)) is False
+    assert is_interactive(Namespace(json=True)) is False
