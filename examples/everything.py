@@ -10,16 +10,22 @@ import asyncio
 import json
 import sys
 from base64 import b64decode
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from jackstay.errors import JsonRpcError
-from jackstay.server import Audio, Context, Image, Server, ToolError
+from jackstay.server import Audio, Context, Image, Server, Skills, ToolError
 from jackstay.server.http import MemoryEventStore
 from jackstay.types import EmbeddedResource, TextResourceContents
 
-server = Server("everything", version="1.0", instructions="One of everything, to try a client with.")
+server = Server(
+    "everything",
+    version="1.0",
+    instructions="One of everything, to try a client with.",
+    extensions=[Skills(Path(__file__).parent / "skills")],
+)
 
 # One red pixel, and 10 ms of silence.
 PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")

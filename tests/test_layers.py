@@ -31,9 +31,10 @@ MAP: dict[str, tuple[str, ...]] = {
     "protocol": ("version", "lazy", "errors", "types"),
     "transport": (*RULES, "extras"),
     "extensions": RULES,
-    "client": (*CARRIERS, "extensions"),
+    "skills": (*RULES, "extras"),
+    "client": (*CARRIERS, "extensions", "skills"),
     "openapi": (*RULES, "extras"),
-    "server": (*CARRIERS, "extensions", "openapi"),
+    "server": (*CARRIERS, "extensions", "openapi", "skills"),
     "redis": (*CARRIERS, "server"),
     "oauth": CARRIERS,
     # The store suites check interfaces of the server and of the authorizers.
@@ -44,7 +45,7 @@ MAP: dict[str, tuple[str, ...]] = {
     # The page of any server: a client, recordings and faults behind an HTTP server.
     "inspector": (*CARRIERS, "client", "server", "oauth", "testing"),
     "cli": (*CARRIERS, "client", "server", "oauth", "proxy", "shell", "testing", "inspector"),
-    "sync": (*CARRIERS, "client", "models"),
+    "sync": (*CARRIERS, "client", "models", "skills"),
     "agents": (*CARRIERS, "client", "models", "sync"),
     # It exports tools in the formats of `models`.
     "apcore_mcp": (*CARRIERS, "server", "models", "openapi", "shell", "inspector"),
@@ -100,6 +101,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "server": ("h11", "httptools", "joserfc", "jsonschema", "msgspec", "referencing", "uvicorn", "uvloop"),
     "openapi": ("httpx", "msgspec", "yaml"),
     "shell": ("yaml",),
+    "skills": ("msgspec", "yaml"),
     "testing": ("msgspec",),
     "redis": ("msgspec", "redis"),
     "oauth": ("joserfc", "msgspec"),

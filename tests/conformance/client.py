@@ -100,6 +100,16 @@ async def echo_schema(client: Client) -> None:
     await client.tools.call("json_schema_echo", {"schema": schema}, raise_on_error=False)
 
 
+async def list_skills(client: Client) -> None:
+    assert await client.skills.list()
+
+
+async def load_skill(client: Client) -> None:
+    (skill,) = await client.skills.list()
+    await client.skills.load(skill)
+    await client.skills.read(skill, "skill://pdf-processing/references/FORMS.md")
+
+
 SCENARIOS: dict[str, Scenario] = {
     "initialize": only_connect,
     "tools_call": add_numbers,
@@ -112,12 +122,17 @@ SCENARIOS: dict[str, Scenario] = {
     "http-invalid-tool-headers": call_all,
     "json-schema-ref-no-deref": list_tools,
     "json-schema-2020-12-preservation": echo_schema,
+    "sep-2640-client-no-prefetch": list_skills,
+    "sep-2640-client-verify-digest": load_skill,
+    "sep-2640-client-verify-size": load_skill,
+    "sep-2640-client-verify-frontmatter": load_skill,
 }
 
 # The server or authorization server violates a rule: the client must reject it with an error.
 REJECTED = {
     "auth/scope-retry-limit", "auth/resource-mismatch", "auth/iss-supported-missing", "auth/iss-wrong-issuer",
     "auth/iss-unexpected", "auth/iss-normalized", "auth/metadata-issuer-mismatch",
+    "sep-2640-client-verify-digest", "sep-2640-client-verify-size", "sep-2640-client-verify-frontmatter",
 }  # fmt: skip
 
 # --- client features --------------------------------------------------------------------------------------------------

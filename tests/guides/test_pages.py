@@ -19,7 +19,7 @@ PAGES = {
     "openapi.md": "openapi_server.py",
 }
 # Pages whose blocks are complete programs and tests, which tests/test_docs.py runs.
-COMPLETE = ("dependency-injection.md", "extensions.md", "gateway.md", "tasks.md", "testing.md")
+COMPLETE = ("dependency-injection.md", "extensions.md", "gateway.md", "skills.md", "tasks.md", "testing.md")
 # A page about several examples, which tests/interop/test_agents.py runs.
 AGENTS = "agents.md"
 FOLDER = ROOT / "docs" / "guides"

@@ -31,7 +31,10 @@ PROMPTS = [
     "test_simple_prompt", "test_prompt_with_arguments", "test_prompt_with_embedded_resource", "test_prompt_with_image",
     "test_input_required_result_prompt",
 ]  # fmt: skip
-RESOURCES = ["test://static-text", "test://static-binary", "test://watched-resource"]
+RESOURCES = [
+    "skill://unit-conversion/SKILL.md", "skill://unit-conversion/references/units.md", "test://static-text",
+    "test://static-binary", "test://watched-resource",
+]  # fmt: skip
 TEXT = "This is the content of the static text resource."
 PROMPT = "Prompt with arguments: arg1='hawser', arg2='rope'"
 

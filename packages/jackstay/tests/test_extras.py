@@ -54,7 +54,7 @@ FRAMEWORKS = {
 
 
 def test_the_distribution_has_every_extra() -> None:
-    expected = {"http", "schema", "openapi", "apcore", "procontext", "fast", "otel", "redis", "dev", "all"}
+    expected = {"http", "schema", "openapi", "skills", "apcore", "procontext", "fast", "otel", "redis", "dev", "all"}
     assert set(OPTIONAL) == expected | FRAMEWORKS
 
 

@@ -6,7 +6,7 @@ side uses an extension only if the other declared it too (2026-07-28 basic/index
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 from jackstay.errors import Json, UsageError
 from jackstay.protocol import VERSIONS
@@ -33,6 +33,9 @@ class Extension:
 
     Raises: UsageError for an invalid identifier or settings.
     """
+
+    # Whether a server refuses its methods to clients that did not declare it.
+    must_be_declared: ClassVar[bool] = True
 
     def __init__(
         self, identifier: str, *, settings: Mapping[str, Json] | None = None, since: str = VERSIONS[0]

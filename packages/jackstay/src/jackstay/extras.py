@@ -12,6 +12,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "schema": ("jsonschema", "referencing"),
     "openapi": ("httpx", "jsonschema", "referencing", "yaml"),
     "otel": ("opentelemetry",),
+    "skills": ("yaml",),
     "redis": ("hiredis", "redis"),
     "dev": ("aiohttp", "h11", "httptools", "joserfc", "uvicorn", "watchfiles"),
 }

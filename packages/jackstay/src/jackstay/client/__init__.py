@@ -21,6 +21,7 @@ __all__, __getattr__, __dir__ = attach(
         "._request_handlers": "ElicitationHandler SamplingHandler",
         "._requests": "CallOptions ProgressHandler",
         "._resources": "Resources",
+        "._skills": "Skills",
         "._subscriptions": "EndHandler UpdateHandler",
         "._task_log": "FileTaskLog LoggedTask TaskLog",
         "._tasks": "TaskHandle Tasks",

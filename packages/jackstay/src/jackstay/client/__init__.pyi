@@ -12,6 +12,7 @@ from jackstay.client._prometheus import prometheus
 from jackstay.client._request_handlers import ElicitationHandler, SamplingHandler
 from jackstay.client._requests import CallOptions, ProgressHandler
 from jackstay.client._resources import Resources
+from jackstay.client._skills import Skills
 from jackstay.client._subscriptions import EndHandler, UpdateHandler
 from jackstay.client._task_log import FileTaskLog, LoggedTask, TaskLog
 from jackstay.client._tasks import TaskHandle, Tasks
@@ -19,4 +20,4 @@ from jackstay.client._telemetry import EVENTS, Fields, Listener, Span, Trace, lo
 from jackstay.client._tools import ToolOptions, Tools
 from jackstay.client._wire import RequestHandler, Wire
 
-__all__ = ["Cache", "Call", "CallOptions", "Client", "Completions", "Config", "Connectable", "EVENTS", "Elicitation", "ElicitationHandler", "EndHandler", "Fields", "FileTaskLog", "Fleet", "Listener", "LoggedTask", "Logging", "Notification", "NotificationHandler", "ProgressHandler", "Prompts", "RequestHandler", "Resources", "Roots", "Sampling", "SamplingHandler", "Span", "TaskHandle", "TaskLog", "Tasks", "ToolOptions", "Tools", "Trace", "UpdateHandler", "Wire", "as_target", "connect", "log_events", "opentelemetry", "prometheus", "read_config"]
+__all__ = ["Cache", "Call", "CallOptions", "Client", "Completions", "Config", "Connectable", "EVENTS", "Elicitation", "ElicitationHandler", "EndHandler", "Fields", "FileTaskLog", "Fleet", "Listener", "LoggedTask", "Logging", "Notification", "NotificationHandler", "ProgressHandler", "Prompts", "RequestHandler", "Resources", "Roots", "Sampling", "SamplingHandler", "Skills", "Span", "TaskHandle", "TaskLog", "Tasks", "ToolOptions", "Tools", "Trace", "UpdateHandler", "Wire", "as_target", "connect", "log_events", "opentelemetry", "prometheus", "read_config"]

@@ -25,6 +25,7 @@ from jackstay.client._lists import Cache
 from jackstay.client._request_handlers import ClientRequestHandlers, check_callable
 from jackstay.client._requests import CallOptions, ProgressHandler, Requests
 from jackstay.client._resources import Resources
+from jackstay.client._skills import Skills
 from jackstay.client._subscriptions import Subscriptions
 from jackstay.client._tasks import Tasks
 from jackstay.client._telemetry import Listener, Telemetry, Trace
@@ -35,6 +36,7 @@ from jackstay.extensions import check_extensions
 from jackstay.protocol import Era
 from jackstay.protocol.client import ClientKeywords, QueuedNotification, Settings
 from jackstay.protocol.client import events as e
+from jackstay.skills import SKILLS_EXTENSION
 from jackstay.types import (
     TASKS_EXTENSION,
     DiscoverResult,
@@ -104,6 +106,7 @@ class Client:
         self.tasks = Tasks(self._requests, settings.task_log, settings.name)
         self.tools = Tools(self._requests, self.cache, self.tasks)
         self.resources = Resources(self._requests, self.cache, self._subscriptions)
+        self.skills = Skills(self._requests, self.resources)
         self.prompts = Prompts(self._requests, self.cache)
         self.sampling = Sampling(self._request_handlers, self._requests)
         self.roots = Roots(self._request_handlers, self._requests)
@@ -147,7 +150,7 @@ class Client:
         settings = msgspec.structs.replace(settings, capabilities=capabilities)
         connection = Connection(self._target, settings, self._telemetry, self._rng)
         if is_derived:  # otherwise the client declares exactly what it was given
-            connection.core.calls.offered = {TASKS_EXTENSION: {}}
+            connection.core.calls.offered = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}}
         connection.on_arrival = self._on_arrival
         connection.on_notice = self._on_notice
         connection.on_request = self._request_handlers.handle

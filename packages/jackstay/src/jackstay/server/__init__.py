@@ -27,6 +27,7 @@ __all__, __getattr__, __dir__ = attach(
         "._options": "CAPABILITIES Options",
         "._problems": "InvalidArguments Problem",
         "._server": "Server find_server",
+        "._skills": "Skills",
         "._task_process": "run_tasks",
         "._task_sqlite": "SqliteTaskStore",
         "._task_store": "MemoryTaskStore TaskRecord TaskState TaskStore",

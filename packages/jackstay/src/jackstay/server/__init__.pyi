@@ -19,6 +19,7 @@ from jackstay.server._mounts import ALL, Mount, Mounts, clients_of, mount_server
 from jackstay.server._options import CAPABILITIES, Options
 from jackstay.server._problems import InvalidArguments, Problem
 from jackstay.server._server import Server, find_server
+from jackstay.server._skills import Skills
 from jackstay.server._task_process import run_tasks
 from jackstay.server._task_sqlite import SqliteTaskStore
 from jackstay.server._task_store import MemoryTaskStore, TaskRecord, TaskState, TaskStore
@@ -27,4 +28,4 @@ from jackstay.server._telemetry import EVENTS, Fields, Listener
 from jackstay.server._tracing import trace_requests
 from jackstay.server._transforms import Argument, Transform, Transforms
 
-__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "DirectoryResource", "Driver", "EVENTS", "Elicited", "Fields", "File", "FileResource", "GAP", "Handlers", "Hooks", "HttpRequest", "HttpResource", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "MemoryTaskStore", "Metrics", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "SqliteTaskStore", "StructuredLogging", "TaskRecord", "TaskState", "TaskStore", "Tasks", "TextResource", "Timing", "ToolError", "Transform", "Transforms", "WorkerBus", "clients_of", "find_server", "make_entry", "mount_servers", "prometheus", "read_key", "run_tasks", "trace_requests"]
+__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "DirectoryResource", "Driver", "EVENTS", "Elicited", "Fields", "File", "FileResource", "GAP", "Handlers", "Hooks", "HttpRequest", "HttpResource", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "MemoryTaskStore", "Metrics", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "Skills", "SqliteTaskStore", "StructuredLogging", "TaskRecord", "TaskState", "TaskStore", "Tasks", "TextResource", "Timing", "ToolError", "Transform", "Transforms", "WorkerBus", "clients_of", "find_server", "make_entry", "mount_servers", "prometheus", "read_key", "run_tasks", "trace_requests"]

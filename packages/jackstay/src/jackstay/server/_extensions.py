@@ -128,6 +128,7 @@ class _MethodServer:
 
     def __init__(self, extension: Extension, handler: MethodHandler, dispatch: "Dispatch") -> None:
         self._identifier = extension.identifier
+        self._must_be_declared = extension.must_be_declared
         self._handler = handler
         self._dispatch = dispatch
         self._read = msgspec.json.Decoder(params_type(handler)).decode
@@ -135,7 +136,7 @@ class _MethodServer:
     async def serve(self, connection: Driver, request: e.Serve, caller: Caller) -> bytes:
         """Return the encoded result. Raises: McpError with a code."""
         method = request.method.name
-        if not is_declared(self._identifier, connection, request):
+        if self._must_be_declared and not is_declared(self._identifier, connection, request):
             raise undeclared(self._identifier, method)
         try:
             params = self._read(b"{}" if request.params is None else request.params)

@@ -9,8 +9,8 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._client": "Call Client Completions Elicitation Fleet Logging Prompts Resources Roots Sampling TaskHandle"
-        " Tasks Toolbox Tools connect",
+        "._client": "Call Client Completions Elicitation Fleet Logging Prompts Resources Roots Sampling Skills"
+        " TaskHandle Tasks Toolbox Tools connect",
         "._portal": "portal",
         "jackstay.transport": "stdio",
         "jackstay.transport.http": "http",

@@ -21,6 +21,7 @@ from jackstay.client import (
 from jackstay.errors import Json, McpError
 from jackstay.models import Definition, Message, ModelCall, Outcome
 from jackstay.protocol.client import ClientKeywords, FleetKeywords, Settings
+from jackstay.skills import Skill
 from jackstay.sync._client import R
 from jackstay.sync._portal import Portal
 from jackstay.transport import Target
@@ -57,6 +58,7 @@ __all__ = [
     "Resources",
     "Roots",
     "Sampling",
+    "Skills",
     "TaskHandle",
     "Tasks",
     "Toolbox",
@@ -109,6 +111,7 @@ class Client:
     roots: Roots
     sampling: Sampling
     settings: Settings
+    skills: Skills
     tasks: Tasks
     tools: Tools
 
@@ -404,6 +407,22 @@ class Sampling:
 
         Raises: CapabilityError if the server does not declare `sampling`.
         """
+
+class Skills:
+    """The skills of a server."""
+
+    def __repr__(self) -> str: ...
+    def list(self, **options: Unpack[CallOptions]) -> builtins.list[Skill]:
+        """Return the entries of all skills, from all pages. No file is read. Raises: CapabilityError."""
+
+    def get(self, uri: str, **options: Unpack[CallOptions]) -> Skill:
+        """Return the entry of the skill whose `SKILL.md` has this URI. Raises: JsonRpcError for an unknown one."""
+
+    def load(self, skill: Skill, **options: Unpack[CallOptions]) -> str:
+        """Return the verified `SKILL.md` of a skill. Raises: ProtocolError, if it does not match the entry."""
+
+    def read(self, skill: Skill, uri: str, **options: Unpack[CallOptions]) -> bytes:
+        """Return a verified file of a skill. Raises: ProtocolError, if it does not match the entry."""
 
 class TaskHandle:
     """A tool call that runs as a task. `result()` waits for its result."""

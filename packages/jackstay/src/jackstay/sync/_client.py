@@ -48,6 +48,9 @@ class Tasks(Blocking, source=async_api.Tasks):
 class Resources(Blocking, source=async_api.Resources): ...
 
 
+class Skills(Blocking, source=async_api.Skills): ...
+
+
 class Prompts(Blocking, source=async_api.Prompts): ...
 
 
