@@ -355,11 +355,13 @@ def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain
         if context.app.is_draining:  # `server.drain()` was called, perhaps from another thread
             drain()
 
+    from jackstay.server.http._app import App  # noqa: PLC0415  # loaded already, with the app
+
     served = _behind_proxies(context.served, options.trusted_proxies)
     return Http1Server(
         served,
-        # Only if nothing wraps the app: middleware is written for ASGI.
-        handle=context.app.serve if served is context.app else None,
+        # Only if nothing wraps the app, and it is no subclass with routes of its own: they are written for ASGI.
+        handle=context.app.serve if served is context.app and type(served) is App else None,
         keepalive_timeout=options.keepalive_timeout,
         header_timeout=options.header_timeout,
         max_header_bytes=options.max_header_bytes,
