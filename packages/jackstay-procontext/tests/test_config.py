@@ -214,3 +214,7 @@ def test_passwords_are_not_in_errors(tmp_path: Path) -> None:
         message = load_error(tmp_path, text)
         assert "hunter2" not in message
         assert "a URL with a user name or password" in message
+
+
+def test_log_level_in_capitals(tmp_path: Path) -> None:
+    assert load(write(tmp_path, "logging: {level: WARNING}"), environment={}).logging.level == "warning"

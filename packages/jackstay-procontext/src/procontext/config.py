@@ -264,6 +264,9 @@ def _convert(given: Mapping[str, Json], where: str) -> Config:
     if unknown is not None:
         name, known = unknown
         raise ConfigError(name, _unknown_setting(name.rpartition(".")[2], known), where)
+    section = given.get("logging")
+    if isinstance(section, Mapping) and isinstance(level := section.get("level"), str):
+        given = {**given, "logging": {**section, "level": level.lower()}}  # many programs write it in capitals
     try:
         return msgspec.convert(given, Config)
     except OverflowError as error:

@@ -32,6 +32,8 @@ def test_heading_matcher() -> None:
     for terms, heading, expected in HEADINGS:
         assert heading_matcher(terms)((heading,)) is expected, (terms, heading)
     assert not heading_matcher(["x"])(())
+    assert heading_matcher(["Boat", "moor"])(("API", "class harbour.Boat(name)", "moor(pier: int) → bool"))
+    assert not heading_matcher(["Pier", "moor"])(("API", "class harbour.Boat(name)", "moor(pier: int) → bool"))
 
 
 def test_query_terms_are_without_stop_words() -> None:

@@ -17,6 +17,7 @@ from scripted.documentation import (
     Site,
     redirect,
     settings,
+    status,
     text,
     trickle,
 )
@@ -217,3 +218,12 @@ async def test_links_of_unknown_libraries_are_not_allowed(tmp_path: Path) -> Non
             assert access.is_allowed
             rows.replace()
             assert not (await documents._access(parse_url(link))).is_allowed
+
+
+async def test_messages_state_the_failure_once(tmp_path: Path) -> None:
+    routes = {"/gone": status(410), "/loop": redirect("/loop")}
+    async with Site(routes) as site, opened(tmp_path, site) as documents:
+        for path, end in (("gone", "/gone' (HTTP 410)."), ("loop", "/loop' was redirected more than 3 times.")):
+            with pytest.raises(ProContextError) as caught:
+                await documents.page(f"{site.url}/{path}")
+            assert caught.value.message.endswith(end)

@@ -57,7 +57,7 @@ _CHANGES_FACTOR: Final = 0.4
 _SIGNATURE_FACTOR: Final = 0.4
 _EXACT_FACTOR: Final = 3.0
 # For each further section of the same page.
-_SAME_PAGE_FACTOR: Final = 0.65
+_SAME_PAGE_FACTOR: Final = 0.8
 # Equal beginnings of this length under the same name are copies: a method and the same method of a subclass.
 _COPY_LENGTH: Final = 80
 _MAX_COPIES: Final = 3

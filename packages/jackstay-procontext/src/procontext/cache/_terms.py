@@ -230,7 +230,10 @@ def is_page_of_changes(url: str) -> bool:
 
 
 def heading_matcher(terms: Sequence[str]) -> Callable[[Sequence[str]], bool]:
-    """Return a predicate for heading paths whose last heading, or the name of its signature, equals these terms."""
+    """Return a predicate for heading paths whose last heading, or the name of its signature, equals these terms.
+
+    The names of classes may be those of the headings above.
+    """
     wanted = [term.casefold() for term in terms]
 
     def matches(path: Sequence[str]) -> bool:
@@ -238,7 +241,11 @@ def heading_matcher(terms: Sequence[str]) -> Callable[[Sequence[str]], bool]:
         if _WORD.findall(heading) == wanted:
             return True
         name = heading.split()[-1:]
-        return _WORD.findall("".join(name))[-len(wanted) :] == wanted
+        if _WORD.findall("".join(name))[-len(wanted) :] == wanted:
+            return True
+        # `Boat.moor` is the section `moor()` below that of the class.
+        names = [object_name(above).casefold().split()[-1:] for above in path[-len(wanted) :]]
+        return [_WORD.findall("".join(words))[-1:] for words in names] == [[term] for term in wanted]
 
     return matches
 

@@ -548,6 +548,12 @@ def _page_failure(url: str, error: FetchError) -> ProContextError:
         detail = f"{detail} ({display_host(error.url)})"
     elif detail == "HTTP 404":
         detail = ""  # the message of the catalogue contains it
+    elif detail == "HTTP 410":
+        found = failure("PAGE_NOT_FOUND", display_url(url))
+        message = found.message.replace("HTTP 404", "HTTP 410")
+        return ProContextError(found.code, message, found.suggestion, found.recoverable)
+    elif error.reason == "too_many_redirects":
+        detail = ""  # the same
     return failure(_PAGE_CODES[error.reason], display_url(url), detail, remedy=error.remedy)
 
 
