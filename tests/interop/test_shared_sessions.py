@@ -1,22 +1,70 @@
-"""The official SDKs with two server processes that share sessions, behind a proxy that alternates between them."""
+"""The official SDKs with two server processes that share sessions, behind a proxy that alternates between them.
 
+They share a file and a bus over sockets, or a Redis; in front of the latter there is also a real nginx.
+"""
+
+import asyncio
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interop.known_clients import PROGRAMS
 from interop.peers import BY_NAME
-from peers.shared_processes import SharedServers, shared_servers
+from jackstay import connect
+from jackstay.types import ElicitResult
+from peers.redis_server import RedisServer
+from peers.shared_processes import SharedServers, nginx_servers, redis_servers, shared_servers
 
 PROGRAM_SECONDS = 150.0
 
 
-@pytest.mark.parametrize(
+CLIENTS = pytest.mark.parametrize(
     ("peer", "mode", "revision"),
     [("sdk1", "", "2025-11-25"), ("sdk2", "legacy", "2025-11-25"), ("sdk2", "auto", "2026-07-28")],
 )
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=[redis_servers, nginx_servers], ids=["round robin", "nginx"])
+def redis_pair(request: pytest.FixtureRequest, redis: RedisServer) -> Iterator[SharedServers]:
+    with request.param(redis) as servers:
+        yield servers
+
+
+@CLIENTS
+def test_with_redis_any_process_serves_any_request(
+    redis_pair: SharedServers, peer: str, mode: str, revision: str
+) -> None:
+    use_client(redis_pair, peer, mode, revision)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_our_client_behind_nginx(redis: RedisServer, version: str) -> None:
+    with nginx_servers(redis) as servers:
+        client = connect(servers.proxy.url, versions=(version,))
+
+        @client.elicitation.handle
+        async def elicit(params: Any) -> ElicitResult:
+            return ElicitResult(action="accept", content={"subject": params.message})
+
+        async with client:
+            results = await asyncio.gather(*(client.tools.call("confirm", {"subject": str(row)}) for row in range(8)))
+            assert [result.text for result in results] == [f"{row}: {row}" for row in range(8)]
+            pids = {str(serving.process.pid) for serving in servers.processes}
+            while pids:  # both processes serve the client
+                pids.discard((await client.tools.call("pid")).text)
+
+
+@CLIENTS
 def test_any_process_serves_any_request(peer: str, mode: str, revision: str, tmp_path: Path) -> None:
     """Responses, cancellations and changes reach the process or the client that they concern."""
     with shared_servers(tmp_path) as servers:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from peers.http_process import GUARD, Serving
+from peers.nginx import Nginx
 from peers.redis_server import RedisServer
 from peers.round_robin import RoundRobin
 from peers.shared_state import Hub
@@ -18,7 +19,7 @@ PROGRAM = Path(__file__).with_name("shared_server.py")
 class SharedServers:
     """The processes, the proxy, and the hub of the bus (None: no bus)."""
 
-    def __init__(self, processes: tuple[Serving, Serving], proxy: RoundRobin, hub: Hub | None) -> None:
+    def __init__(self, processes: tuple[Serving, Serving], proxy: RoundRobin | Nginx, hub: Hub | None) -> None:
         self.processes = processes
         self.proxy = proxy
         self.hub = hub
@@ -39,11 +40,23 @@ class SharedServers:
 @contextmanager
 def redis_servers(redis: RedisServer) -> Iterator[SharedServers]:
     """Start two processes that share a Redis. They are killed at the end."""
+    with processes(redis) as (first, second), RoundRobin(first.port, second.port) as proxy:
+        yield SharedServers((first, second), proxy, None)
+
+
+@contextmanager
+def nginx_servers(redis: RedisServer) -> Iterator[SharedServers]:
+    """As `redis_servers()`, behind nginx."""
+    with processes(redis) as (first, second), Nginx(first.port, second.port) as proxy:
+        yield SharedServers((first, second), proxy, None)
+
+
+@contextmanager
+def processes(redis: RedisServer) -> Iterator[tuple[Serving, Serving]]:
     with ExitStack() as stack:
         command = (sys.executable, str(PROGRAM), json.dumps({"redis": redis.url}))
         first, second = (stack.enter_context(Serving(*command)) for _ in range(2))
-        proxy = stack.enter_context(RoundRobin(first.port, second.port))
-        yield SharedServers((first, second), proxy, None)
+        yield first, second
 
 
 @contextmanager

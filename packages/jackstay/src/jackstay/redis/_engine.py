@@ -163,18 +163,16 @@ class Engine:
             await pool.disconnect()
 
     def _failed(self, error: BaseException) -> None:
-        assert self._loop is not None
         self._failures += 1
         self._error = f"Redis is unavailable: {str(error) or type(error).__name__}"
-        self._retry_at = self._loop.time() + RETRY_INTERVAL
+        self._retry_at = asyncio.get_running_loop().time() + RETRY_INTERVAL
         if self._failures == MAX_FAILURES:
             logger.error("%s; serving without it", self._error)
 
     def succeeded(self) -> None:
         """Note that Redis has responded."""
         if self._failures >= MAX_FAILURES:
-            assert self._loop is not None
-            self._recovered_at = self._loop.time()
+            self._recovered_at = asyncio.get_running_loop().time()
             logger.warning("Redis responds again")
         self._failures = 0
         self._error = ""

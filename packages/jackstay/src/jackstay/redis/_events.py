@@ -6,8 +6,7 @@ So Redis refuses an event that is appended twice, and a replay is one command.
 from collections.abc import Sequence
 from typing import Any
 
-from jackstay.errors import TransportError
-from jackstay.redis._engine import Command, Engine
+from jackstay.redis._engine import Engine
 from jackstay.redis._sessions import digest, milliseconds
 
 # Events that are kept of a stream, about.
@@ -17,8 +16,21 @@ MAX_EVENTS = 1024
 OPEN_TTL = 6 * 3600.0
 ENDED_TTL = 300.0
 
-# How Redis refuses an id that it already has.
-_STORED_BEFORE = "equal or smaller"
+# KEYS: the names of a session's streams, and its streams. ARGV: the limit, the time to live, and for each event the
+# number of its key, its id and its data. One script, because a command for each event would take twice the time here.
+# Redis refuses an id that it already has: the event was appended before.
+_APPEND = """
+for i = 3, #ARGV, 3 do
+  local key = KEYS[tonumber(ARGV[i])]
+  local reply = redis.pcall('XADD', key, 'MAXLEN', '~', ARGV[1], ARGV[i + 1], 'd', ARGV[i + 2])
+  if type(reply) == 'table' and reply.err and not string.find(reply.err, 'equal or smaller') then return reply end
+end
+for i = 2, #KEYS do
+  redis.call('PEXPIRE', KEYS[i], ARGV[2])
+  redis.call('SADD', KEYS[1], KEYS[i])
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+"""
 
 
 class RedisEventStore:
@@ -40,20 +52,12 @@ class RedisEventStore:
     async def append_many(self, session: str, events: Sequence[tuple[str, int, bytes]]) -> None:
         """Store events, in one pipeline with what other sessions store."""
         name = digest(session)
-        commands: list[Command] = []
+        places = {stream: place for place, stream in enumerate(dict.fromkeys(stream for stream, _, _ in events), 2)}
+        keys = (f"{self.prefix}en:{name}", *(f"{self.prefix}e:{name}:{stream}" for stream in places))
+        rows: list[str | bytes | int] = []
         for stream, number, data in events:
-            key = f"{self.prefix}e:{name}:{stream}"
-            # An id must not be 0-0, so it is the number plus 1.
-            commands.append(("XADD", key, "MAXLEN", "~", MAX_EVENTS, f"{number + 1}-0", "d", data))
-        streams = dict.fromkeys(stream for stream, _, _ in events)
-        commands.extend(("PEXPIRE", f"{self.prefix}e:{name}:{stream}", milliseconds(OPEN_TTL)) for stream in streams)
-        begun = [stream for stream, number, _ in events if number <= 1]
-        if begun:  # for `forget()`
-            commands.append(("SADD", f"{self.prefix}en:{name}", *begun))
-            commands.append(("PEXPIRE", f"{self.prefix}en:{name}", milliseconds(OPEN_TTL)))
-        for reply in await self._engine.try_all(commands):
-            if isinstance(reply, Exception) and _STORED_BEFORE not in str(reply):
-                raise TransportError(f"Redis refused an event: {reply}")
+            rows += (places[stream], f"{number + 1}-0", data)  # an id must not be 0-0
+        await self._engine.run("EVAL", _APPEND, len(keys), *keys, MAX_EVENTS, milliseconds(OPEN_TTL), *rows)
 
     async def finish(self, session: str, streams: Sequence[str]) -> None:
         """Keep the events of these streams only for a while: all of their requests have ended."""
@@ -77,10 +81,8 @@ class RedisEventStore:
 
     async def forget(self, session: str) -> None:
         """Delete the events of a session."""
-        name = digest(session)
-        streams = await self._engine.run("SMEMBERS", f"{self.prefix}en:{name}")
-        keys = [f"{self.prefix}e:{name}:{stream.decode()}" for stream in streams]
-        await self._engine.run("UNLINK", f"{self.prefix}en:{name}", *keys)
+        index = f"{self.prefix}en:{digest(session)}"
+        await self._engine.run("UNLINK", index, *await self._engine.run("SMEMBERS", index))
 
 
 def _number(entry: tuple[bytes, Any]) -> int:

@@ -1,0 +1,220 @@
+"""What `RedisBackend` costs: CPU for each call, and the time of a passed-on response. `make bench ONLY=machines`.
+
+Starts a `redis-server` of its own. Requests are passed to the ASGI app, without sockets. Exits with 1 if a target is
+missed by more than the noise of the run.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from _measure import print_platform
+from jackstay.redis import RedisBackend
+from jackstay.server import Context, MemoryBackend, Server
+
+CALLS = 1_000
+ROUNDS = 7
+ANSWERS = 300
+AT_ONCE = 16
+# A ratio above the target by less than this is noise.
+NOISE = 0.05
+
+OLD, NEW = "2025-11-25", "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": NEW,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+}
+INITIALIZE = {
+    "protocolVersion": OLD,
+    "capabilities": {"elicitation": {}},
+    "clientInfo": {"name": "bench", "version": "1"},
+}
+
+
+def serving(backend: Any) -> Server:
+    server = Server("bench", backend=backend)
+
+    @server.tool
+    async def echo(text: str) -> str:
+        return text
+
+    @server.tool
+    async def count(context: Context) -> str:
+        for number in range(20):
+            context.info(f"event {number}")
+        return "done"
+
+    @server.tool
+    async def confirm(context: Context) -> str:
+        return (await context.elicit("really?", {"type": "object", "properties": {}})).action
+
+    return server
+
+
+class Post:
+    """One POST. `chunks` has the parts of the body as they arrive; `b""` is the end."""
+
+    def __init__(self, app: Any, body: Any, headers: dict[str, str]) -> None:
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._body = json.dumps(body).encode()
+        given = {
+            "host": "localhost",
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+        }
+        rows = [(name.encode(), value.encode()) for name, value in (given | headers).items()]
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+            "path": "/mcp", "raw_path": b"/mcp", "query_string": b"", "root_path": "", "headers": rows,
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+        }  # fmt: skip
+        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
+        self._is_read = False
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._is_read:
+            await asyncio.Event().wait()
+        self._is_read = True
+        return {"type": "http.request", "body": self._body, "more_body": False}
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = dict(message["headers"])
+        elif message.get("body"):
+            self.chunks.put_nowait(message["body"])
+
+    async def end(self) -> bytes:
+        await self.task
+        assert self.status in (200, 202), self.status
+        return b"".join(self.chunks.get_nowait() for _ in range(self.chunks.qsize()))
+
+
+def call(name: str, arguments: Any, id: int, **meta: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments, **meta}
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+
+async def open_session(app: Any) -> dict[str, str]:
+    post = Post(app, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}, {})
+    await post.end()
+    headers = {"mcp-session-id": post.headers[b"mcp-session-id"].decode(), "mcp-protocol-version": OLD}
+    await Post(app, {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers).end()
+    return headers
+
+
+async def stateless(app: Any) -> Callable[[int], Awaitable[object]]:
+    headers = {"mcp-protocol-version": NEW, "mcp-method": "tools/call", "mcp-name": "echo"}
+    return lambda number: Post(app, call("echo", {"text": "a"}, number, _meta=META), headers).end()
+
+
+async def in_session(app: Any) -> Callable[[int], Awaitable[object]]:
+    headers = await open_session(app)
+    return lambda number: Post(app, call("echo", {"text": "a"}, number), headers).end()
+
+
+async def with_events(app: Any) -> Callable[[int], Awaitable[object]]:
+    """One call in each of several sessions at once, as on a server that is used."""
+    sessions = [await open_session(app) for _ in range(AT_ONCE)]
+    return lambda number: asyncio.gather(*(Post(app, call("count", {}, number), row).end() for row in sessions))
+
+
+async def ratio(
+    kinds: tuple[Any, Any], prepare: Callable[[Any], Awaitable[Callable[[int], Awaitable[object]]]]
+) -> float:
+    """Print the CPU seconds of a call with each backend, interleaved, and return the median of their ratios."""
+    functions = [await prepare(app) for app in kinds]
+    samples: list[list[float]] = [[], []]
+    for number in range(ROUNDS):
+        for index, function in enumerate(functions):
+            at_once = AT_ONCE if prepare is with_events else 1
+            began = time.process_time()
+            for id in range(CALLS // at_once):
+                await function(number * CALLS + id)
+            samples[index].append((time.process_time() - began) / (CALLS // at_once * at_once))
+    ratios = sorted(after / before for before, after in zip(*samples, strict=True))
+    first, second = (median(row) * 1e6 for row in samples)
+    print(f"  {prepare.__name__:12} {first:7.0f} us without Redis, {second:7.0f} us with it: x{median(ratios):.2f}")
+    return median(ratios)
+
+
+async def answer_times(first: Any, receiver: Any) -> list[float]:
+    """Return the milliseconds from the response of the client to the end of the call, sorted."""
+    headers = await open_session(first)
+    times = []
+    for id in range(ANSWERS):
+        running = Post(first, call("confirm", {}, id), headers)
+        text = b""
+        while b"elicitation/create" not in text:
+            text += await running.chunks.get()
+        line = next(line for line in text.splitlines() if b"elicitation/create" in line)
+        request = json.loads(line.partition(b"data:")[2])
+        began = time.perf_counter()
+        answer = {"jsonrpc": "2.0", "id": request["id"], "result": {"action": "accept", "content": {}}}
+        await Post(receiver, answer, headers).end()
+        await running.end()
+        times.append((time.perf_counter() - began) * 1000)
+    return sorted(times)
+
+
+async def measure(url: str) -> bool:
+    servers = [serving(None), serving(MemoryBackend()), *(serving(RedisBackend(url, timeout=10.0)) for _ in range(2))]
+    plain, memory, redis, other = (server.asgi(sessions=number > 0) for number, server in enumerate(servers))
+    plain_redis = servers[2].asgi()
+    is_met = await ratio((plain, plain_redis), stateless) <= 1.03 + NOISE
+    is_met &= await ratio((memory, redis), in_session) <= 1.5 + NOISE
+    is_met &= await ratio((memory, redis), with_events) <= 1.2 + NOISE
+    here, there = await answer_times(redis, redis), await answer_times(redis, other)
+    middle, last = ANSWERS // 2, ANSWERS * 99 // 100
+    added = there[last] - here[last]
+    print(f"  an answer at its own worker: p50 {here[middle]:.2f} ms, p99 {here[last]:.2f} ms")
+    print(f"  an answer passed on:         p50 {there[middle]:.2f} ms, p99 {there[last]:.2f} ms: {added:+.2f} ms p99")
+    is_met &= added <= 10
+    for server in servers:
+        await server.shutdown()
+    return is_met
+
+
+async def main() -> int:
+    print_platform()
+    with tempfile.TemporaryDirectory(prefix="redis-") as directory:
+        socket = Path(directory, "s")
+        command = [
+            "redis-server",
+            "--port",
+            "0",
+            "--unixsocket",
+            str(socket),
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+            "--dir",
+            directory,
+        ]
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
+        try:
+            while not socket.exists():
+                await asyncio.sleep(0.01)
+            is_met = await measure(f"unix://{socket}")
+        finally:
+            process.kill()
+            await process.wait()
+    print(
+        "targets: stateless x1.03, in a session x1.5, with 20 events x1.2, an answer +10 ms p99:",
+        "met" if is_met else "MISSED",
+    )
+    return 0 if is_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
