@@ -10,11 +10,12 @@ os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", 
 
 
 import pytest
-from contract import AsyncContract, Contract, Received, Run, Turn, example, own_command, weather
+from contract import AsyncContract, Contract, Received, Run, Turn, check_reverse, example, own_command, weather
 from crewai import Agent
 from crewai.events import crewai_event_bus
 from crewai.mcp import MCPServerStdio
 from crewai.mcp.client import MCPClient
+from crewai.tools import tool as crewai_tool
 from crewai.tools.tool_failure import ToolFailure, ToolFailureReason
 from workshop import REASON, Workshop
 
@@ -88,6 +89,16 @@ def test_tools_can_be_awaited() -> None:
     worked, failed = asyncio.run(scenario())
     assert worked == "worked"
     assert failed == ToolFailure(message=REASON, reason=ToolFailureReason.MCP_ERROR)
+
+
+def test_a_tool_of_the_framework_as_an_mcp_tool() -> None:
+    @crewai_tool("double")
+    def double(number: int) -> int:
+        """Double."""
+        return 2 * number
+
+    schema, handler = double.args_schema.model_json_schema(), lambda arguments: double.run(**arguments)
+    check_reverse(double.name, double.description, schema, handler)
 
 
 def test_example() -> None:

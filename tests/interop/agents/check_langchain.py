@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract import AsyncContract, Contract, Received, Run, Turn, example, own_command, weather
+from contract import AsyncContract, Contract, Received, Run, Turn, check_reverse, example, own_command, weather
 from langchain.agents import create_agent
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool as langchain_tool
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.tools import load_mcp_tools
 from workshop import Workshop
@@ -76,6 +77,16 @@ def test_a_failed_call_has_the_status_error() -> None:
             return await fail.ainvoke({"type": "tool_call", "name": "fail", "args": {}, "id": "1"})
 
     assert asyncio.run(scenario()).status == "error"
+
+
+def test_a_tool_of_the_framework_as_an_mcp_tool() -> None:
+    @langchain_tool
+    def double(number: int) -> int:
+        """Double."""
+        return 2 * number
+
+    schema, handler = double.get_input_jsonschema(), lambda arguments: double.ainvoke(arguments)
+    check_reverse(double.name, double.description, schema, handler)
 
 
 def test_example() -> None:

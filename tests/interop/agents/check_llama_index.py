@@ -5,10 +5,11 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from contract import AsyncContract, Received, Run, Turn, example, own_command, weather
+from contract import AsyncContract, Received, Run, Turn, check_reverse, example, own_command, weather
 from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.tools import FunctionTool
 from llama_index.core.tools.calling import call_tool
 from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
 from pydantic import Field
@@ -72,6 +73,16 @@ def test_tools_can_be_called_without_an_event_loop() -> None:
         assert call_tool(by_name["fail"], {}).is_error
         lost = call_tool(by_name["crash"], {"ledger": 5})  # one argument, which some callers pass by position
         assert "ledger" in lost.content
+
+
+def test_a_tool_of_the_framework_as_an_mcp_tool() -> None:
+    def double(number: int) -> int:
+        """Double."""
+        return 2 * number
+
+    tool = FunctionTool.from_defaults(double)
+    schema, handler = tool.metadata.get_parameters_dict(), lambda arguments: tool.call(**arguments).content
+    check_reverse(tool.metadata.name, tool.metadata.description, schema, handler)
 
 
 def test_example() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract import Contract, Received, Run, Turn, example, own_command, weather
+from contract import Contract, Received, Run, Turn, check_reverse, example, own_command, weather
 from mcp import StdioServerParameters
 from PIL import Image
 from smolagents import ActionStep, MCPClient, ToolCallingAgent
+from smolagents import tool as smolagents_tool
 from smolagents.models import get_tool_json_schema
 from workshop import PNG, Workshop
 
@@ -73,6 +74,20 @@ def test_values_of_tools() -> None:
         text, image = pair()
         assert text == "text"
         assert isinstance(image, Image.Image)
+
+
+def test_a_tool_of_the_framework_as_an_mcp_tool() -> None:
+    @smolagents_tool
+    def double(number: int) -> int:
+        """Double.
+
+        Args:
+            number: what to double
+        """
+        return 2 * number
+
+    schema = get_tool_json_schema(double)["function"]["parameters"]
+    check_reverse(double.name, double.description, schema, lambda arguments: double(**arguments))
 
 
 def test_example() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from workshop import PNG, REASON, Workshop
 
-from jackstay import connect, stdio
+from jackstay import Server, connect, stdio
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("workshop.py")
@@ -69,6 +69,22 @@ def own_command(*tools: str) -> dict[str, Any]:
     """Return the workshop, with these tools or all, as most configurations of other adapters have it."""
     environment = {"PYTHONPATH": os.environ["PYTHONPATH"], "PATH": os.environ["PATH"]}
     return {"command": sys.executable, "args": [str(PROGRAM), *tools], "env": environment}
+
+
+def check_reverse(name: str, description: str, schema: dict[str, Any], handler: Any) -> None:
+    """Serve a tool of a framework, which doubles `number`, and call it."""
+    server = Server("reverse")
+    server.add_tool(name, description=description, input_schema=schema, handler=handler, validate=False)
+
+    async def scenario() -> str:
+        async with connect(server) as client:
+            (tool,) = await client.tools.list()
+            assert tool.name == "double"
+            assert "Double." in tool.description
+            assert tool.input_schema["properties"]["number"]["type"] == "integer"
+            return (await client.tools.call("double", {"number": 21})).text
+
+    assert asyncio.run(scenario()) == "42"
 
 
 # One turn of the scripted model: a tool call, or the final answer.
