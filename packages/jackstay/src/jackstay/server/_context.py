@@ -262,7 +262,7 @@ class Context:
 
     async def _run_in_thread(self, function: Callable[..., R], **arguments: object) -> R:
         connection = self._connection
-        return await self._dispatch.pool.run(connection.owner or connection, function, **arguments)
+        return await self._dispatch.pool.run(connection.owner, function, **arguments)
 
     # --- notifications ------------------------------------------------------------------------------------------------
 

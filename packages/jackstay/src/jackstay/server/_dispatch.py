@@ -434,7 +434,7 @@ class Dispatch:
                 # Awaitable, because of `is_async`. An empty `**keywords` would cost a dict.
                 value = await (call(*args, **keywords) if keywords else call(*args))  # type: ignore[misc]
             else:
-                value = await self.pool.run(job.connection.owner or job.connection, call, *args, **keywords)
+                value = await self.pool.run(job.connection.owner, call, *args, **keywords)
                 if inspect.isawaitable(value):  # an async function behind a plain decorator
                     value = await value
             result = job.encode_result(value, job.request.version)

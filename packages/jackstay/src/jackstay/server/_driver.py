@@ -91,8 +91,7 @@ _cancelling: set["asyncio.Task[None]"] = set()
 class Driver:
     """One connection of a server on one event loop. `number` identifies it in logs and telemetry.
 
-    `caller` is the authenticated sender of the message that is being received (HTTP). `owner` identifies the queue of
-    its blocking functions in the thread pool; None means the connection itself.
+    `caller` is the authenticated sender of the message that is being received (HTTP).
 
     There may be thousands of idle connections, and HTTP without sessions creates one for every request. Therefore the
     class has slots and creates rarely used parts on first use.
@@ -123,7 +122,7 @@ class Driver:
             "server_config",
             "capabilities",
         ),
-        *("caller", "owner", "quota", "telemetry"),
+        *("caller", "quota", "telemetry"),
     )
 
     # Whether subscriptions outlive the request. False for a POST without a session.
@@ -141,7 +140,6 @@ class Driver:
         self.number = next(config.numbers)
         self.quota = config.quota
         self.caller = _NO_CALLER
-        self.owner: Hashable | None = None
         self.log_level = "info"
         self.dropped = 0
         self._store: dict[str, Any] | None = None
@@ -164,6 +162,11 @@ class Driver:
     def principal(self) -> str:
         """The authenticated user (HTTP), the same for all messages of a connection."""
         return self.caller.principal
+
+    @property
+    def owner(self) -> Hashable:
+        """Whose queue in the thread pool its blocking functions use: the principal's, or that of this connection."""
+        return ("principal", self.caller.principal) if self.caller.principal else self
 
     @property
     def store(self) -> dict[str, Any]:

@@ -1,14 +1,13 @@
-"""The principal of a request, and the keys that requests are counted and queued by."""
+"""The principal of a request, and the key that requests are counted by."""
 
 from jackstay.server.http import ANONYMOUS, Principal
-from jackstay.server.http._principal import caller_key, thread_queue_key
+from jackstay.server.http._principal import caller_key
 
 
 def test_anonymous_has_no_id_and_no_scopes() -> None:
     assert Principal("", frozenset(), {}) == ANONYMOUS
 
 
-def test_without_a_principal_the_address_counts_and_each_connection_has_its_own_queue() -> None:
-    assert caller_key("alice", "127.0.0.1") == ("principal", "alice") == thread_queue_key("alice")
+def test_without_a_principal_the_address_counts() -> None:
+    assert caller_key("alice", "127.0.0.1") == ("principal", "alice")
     assert caller_key("", "127.0.0.1") == ("peer", "127.0.0.1")
-    assert thread_queue_key("") is None

@@ -63,7 +63,7 @@ from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import Post, ResponseConfig
-from jackstay.server.http._principal import ANONYMOUS, Guard, caller_key, thread_queue_key
+from jackstay.server.http._principal import ANONYMOUS, Guard, caller_key
 from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, WORKER_GONE
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import MemorySessionStore, SessionRecord
@@ -390,7 +390,6 @@ class App:
         if session is None:
             return BUSY
         session.caller = caller
-        session.owner = thread_queue_key(caller.principal)
         session.caller_key = caller_key(caller.principal, caller.address)
         channel = session.receive(message, frame, route.accepts)
         more: HeaderLines = ()
@@ -414,9 +413,6 @@ class App:
             poller=self._current_poller(),
         )
         post.caller = caller
-        # All POSTs of one caller share one queue for threads; otherwise the caller with the most POSTs gets most of
-        # them.
-        post.owner = caller_key(caller.principal, caller.address)
         return post
 
     async def _serve_special(
@@ -550,7 +546,6 @@ class App:
             workers=self._workers,
         )
         if record is not None:
-            session.owner = thread_queue_key(record.principal)
             session.caller_key = caller_key(record.principal, "")
             self.server._add_connection(session)
         return session

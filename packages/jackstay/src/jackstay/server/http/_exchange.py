@@ -85,7 +85,6 @@ class Exchange:
         "_content_left",
         "_head",
         "_http_version",
-        "_is_body_complete",
         "_is_body_read",
         "_is_chunked",
         "_is_continue_expected",
@@ -94,7 +93,7 @@ class Exchange:
         "_scope",
         "_unread",
         "_url",
-        "_wakeup",
+        "is_body_complete",
         "is_complete",
         "is_disconnected",
         "is_started",
@@ -105,6 +104,7 @@ class Exchange:
         "peer",
         "query",
         "task",
+        "wakeup",
     )
 
     root_path = ""
@@ -131,11 +131,11 @@ class Exchange:
         self.task: asyncio.Task[object] | None = None
         self.is_disconnected = False
         # Made when the app waits.
-        self._wakeup: asyncio.Event | None = None
+        self.wakeup: asyncio.Event | None = None
         # The request.
         self._body: list[bytes] = []
         self._unread = 0
-        self._is_body_complete = self._is_body_read = False
+        self.is_body_complete = self._is_body_read = False
         self._is_continue_expected = is_continue_expected
         # The response. `_content_left` is None without a Content-Length.
         self._head = b""
@@ -221,24 +221,18 @@ class Exchange:
         self._unread += len(part)
         if self._unread > MAX_UNREAD_BYTES:
             self._connection.pause_reading()
-        if self._wakeup is not None:
-            self._wakeup.set()
-
-    def end_body(self) -> None:
-        """The body is complete."""
-        self._is_body_complete = True
-        if self._wakeup is not None:
-            self._wakeup.set()
+        if self.wakeup is not None:
+            self.wakeup.set()
 
     def disconnect(self) -> None:
         """The client cannot receive the response any more."""
         self.is_disconnected = True
-        if self._wakeup is not None:
-            self._wakeup.set()
+        if self.wakeup is not None:
+            self.wakeup.set()
 
     def take_body(self) -> bytes | None:
         """Return the body if it has arrived completely and was not read, else None."""
-        if not self._is_body_complete or self._is_body_read or self.is_disconnected:
+        if not self.is_body_complete or self._is_body_read or self.is_disconnected:
             return None
         self._is_body_read = True
         body, self._body = self._body, []
@@ -248,19 +242,19 @@ class Exchange:
         """Return the next part of the body, or that the client has disconnected: a callable of ASGI."""
         if self._is_continue_expected:
             self._is_continue_expected = False
-            if not (self.is_started or self._body or self._is_body_complete or self.is_disconnected):
+            if not (self.is_started or self._body or self.is_body_complete or self.is_disconnected):
                 self._connection.transport.write(_CONTINUE)
         while not (self.is_disconnected or self.is_complete):
-            if self._body or (self._is_body_complete and not self._is_body_read):
+            if self._body or (self.is_body_complete and not self._is_body_read):
                 body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
                 self._body, self._unread = [], 0
-                self._is_body_read = self._is_body_complete
-                return {"type": "http.request", "body": body, "more_body": not self._is_body_complete}
+                self._is_body_read = self.is_body_complete
+                return {"type": "http.request", "body": body, "more_body": not self.is_body_complete}
             self._connection.resume_reading()
-            if self._wakeup is None:
-                self._wakeup = asyncio.Event()
-            self._wakeup.clear()
-            await self._wakeup.wait()
+            if self.wakeup is None:
+                self.wakeup = asyncio.Event()
+            self.wakeup.clear()
+            await self.wakeup.wait()
         return {"type": "http.disconnect"}
 
     # --- the response -------------------------------------------------------------------------------------------------
@@ -294,8 +288,8 @@ class Exchange:
             connection.transport.write(data)
             connection.transport.write(body)
         self.is_complete = True
-        if self._wakeup is not None:
-            self._wakeup.set()
+        if self.wakeup is not None:
+            self.wakeup.set()
         connection.on_response_complete(self)
 
     def _log(self, status: int) -> None:
@@ -330,8 +324,8 @@ class Exchange:
             connection.transport.write(data)
         if is_last:
             self.is_complete = True
-            if self._wakeup is not None:
-                self._wakeup.set()
+            if self.wakeup is not None:
+                self.wakeup.set()
             connection.on_response_complete(self)
 
     def _start_response(self, status: int, headers: HeaderLines) -> None:

@@ -284,9 +284,11 @@ class Http1Connection(TimeoutMixin):
         if not self._is_declining:
             self._is_in_body = False
             self._has_parsed = True
-            if self._incoming is not None:
-                self._incoming.end_body()
-                self._incoming = None
+            exchange, self._incoming = self._incoming, None
+            if exchange is not None:
+                exchange.is_body_complete = True
+                if exchange.wakeup is not None:
+                    exchange.wakeup.set()
 
     # --- responding ---------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ messages precede it. A disconnect cancels a stateless request (2026-07-28 basic/
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Hashable, Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +29,7 @@ from jackstay.server.http._asgi import (
 )
 from jackstay.server.http._auth import BearerAuth, challenge_scopes
 from jackstay.server.http._disconnect_poller import DisconnectPoller
+from jackstay.server.http._principal import caller_key
 from jackstay.server.http._stream import EVENTS_LINES, MAX_STREAM_BYTES, STREAM_LINES, Stream
 
 logger = logging.getLogger("jackstay.server.http")
@@ -156,6 +157,11 @@ class Post(Driver):
         self._settled: asyncio.Future[None] | None = None
         # Independent flags: the client may disconnect while the handler is being stopped and the writer is busy.
         self._is_busy = self._is_gone = self._is_stopped = self._is_written = False
+
+    @property
+    def owner(self) -> Hashable:
+        """The caller: all their POSTs share one queue for threads. Else those with the most POSTs get most of them."""
+        return caller_key(self.caller.principal, self.caller.address)
 
     # --- serving ------------------------------------------------------------------------------------------------------
 

@@ -29,11 +29,6 @@ class Principal(msgspec.Struct, frozen=True):
 ANONYMOUS: Final = Principal("")
 
 
-def thread_queue_key(principal: str) -> tuple[str, str] | None:
-    """Return the key of a fair queue for threads, or None without authentication: then each connection has its own."""
-    return ("principal", principal) if principal else None
-
-
 def caller_key(principal: str, peer: str) -> tuple[str, str]:
     """Return whom a session or a POST is counted for: the principal, or the address without authentication."""
     return ("principal", principal) if principal else ("peer", peer)
@@ -57,4 +52,4 @@ class Guard(Protocol):
         """Return the principal, or the error response that refuses the request. Header names are in lower case."""
 
 
-__all__ = ["ANONYMOUS", "Guard", "Principal", "TokenVerifier", "caller_key", "thread_queue_key"]
+__all__ = ["ANONYMOUS", "Guard", "Principal", "TokenVerifier", "caller_key"]
