@@ -311,6 +311,7 @@ OMITTED = {
     "drain_at": "set by `stop(drain=)`, which no scenario has; calls are refused before they are made",
     "epoch": "included if the scenario counts epochs; else only comparisons matter",
     "is_http": "never changes",
+    "offered": "never changes",
     "is_strict": "never changes",
     "settings": "never changes",
     "default_deadlines": "never changes",
