@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import redis
 
 from jackstay.errors import TransportError
 from jackstay.redis import RedisBackend
@@ -129,7 +130,8 @@ async def test_a_promoted_replica_has_the_sessions() -> None:
         async with opened(f"unix://{current}") as backend:
             received = record_messages(backend)
             await backend.sessions.save("one", RECORD, LONG)
-            assert await asyncio.to_thread(primary.run, "WAIT", 1, 0) >= 1
+            while not await asyncio.to_thread(_has_sessions, replica):
+                await asyncio.sleep(0.01)
             replica.run("REPLICAOF", "NO", "ONE")
             current.unlink()
             os.symlink(replica.socket, current)
@@ -137,6 +139,13 @@ async def test_a_promoted_replica_has_the_sessions() -> None:
             await wait_for(received, GAP)
             assert await until_it_works(lambda: backend.sessions.load("one", LONG)) == RECORD
             await until_it_works(lambda: backend.sessions.save("two", RECORD, LONG))
+
+
+def _has_sessions(server: RedisServer) -> bool:
+    try:
+        return bool(server.run("KEYS", "jackstay:{failures}:s:*"))
+    except redis.exceptions.RedisError:
+        return False  # it is loading what the primary has sent
 
 
 def _free_port(server: RedisServer) -> int:
