@@ -128,6 +128,7 @@ def strands_tools(source: Source, *, only: Only = None, **options: Unpack[Client
     return tools
 
 
+@shows("jackstay.protocol.client:Settings")
 def crewai_tools(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "ToolList[CrewAITool]":
     """Return CrewAI tools: `with crewai_tools(URL) as tools:`, or with `async with`.
 
@@ -141,6 +142,7 @@ def crewai_tools(source: Source, *, only: Only = None, **options: Unpack[ClientK
     return ToolList(tools, lambda tool: adapter.CrewAITool(tools, tool))
 
 
+@shows("jackstay.protocol.client:Settings")
 def semantic_kernel_plugin(
     source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]
 ) -> "SemanticKernelPlugin":
@@ -154,6 +156,7 @@ def semantic_kernel_plugin(
     return plugin
 
 
+@shows("jackstay.protocol.client:Settings")
 def autogen_workbench(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "AutogenWorkbench":
     """Return a workbench for AutoGen: `async with autogen_workbench(URL) as workbench:`.
 

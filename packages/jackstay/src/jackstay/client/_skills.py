@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import msgspec
 
+from jackstay._signatures import shows
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.client._resources import Resources
 from jackstay.errors import CapabilityError, Json, ProtocolError
@@ -22,6 +23,7 @@ class Skills:
         self._requests = requests
         self._resources = resources
 
+    @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Skill]:
         """Return the entries of all skills, from all pages. No file is read. Raises: CapabilityError."""
         found: builtins.list[Skill] = []
@@ -36,16 +38,19 @@ class Skills:
                 return found
             params = {"cursor": cursor}
 
+    @shows("jackstay.client:CallOptions")
     async def get(self, uri: str, **options: Unpack[CallOptions]) -> Skill:
         """Return the entry of the skill whose `SKILL.md` has this URI. Raises: JsonRpcError for an unknown one."""
         result = await self._request("skills/get", {"uri": uri}, options)
         found: Skill = _decode(Skill, result.get("skill"))
         return found
 
+    @shows("jackstay.client:CallOptions")
     async def load(self, skill: Skill, **options: Unpack[CallOptions]) -> str:
         """Return the verified `SKILL.md` of a skill. Raises: ProtocolError, if it does not match the entry."""
         return (await self.read(skill, skill.uri, **options)).decode("utf-8", "replace")
 
+    @shows("jackstay.client:CallOptions")
     async def read(self, skill: Skill, uri: str, **options: Unpack[CallOptions]) -> bytes:
         """Return a verified file of a skill. Raises: ProtocolError, if it does not match the entry."""
         result = await self._resources.read(uri, **options)
