@@ -31,12 +31,12 @@ LONG_GUARD_SECONDS = 900.0  # searches over states
 REPEAT_SECONDS = 3.0  # until the next interrupt, should code swallow the first; reporting fits in
 FINAL_ITERATIONS = 100  # cancelled tasks need turns to end; nested generators of httpx need many on uvloop
 MAX_SHOWN = 20  # failed tests in the command at the end
-SOAK_FACTOR = 60  # a soak runs about fifty times the examples
+SOAK_FACTOR = 120  # a soak runs about a hundred times the examples
 
 # Health checks measure the machine, and ours are shared: a slow minute must not fail a sound test.
 _SLOW = (HealthCheck.too_slow,)
 settings.register_profile(
-    "quick", derandomize=True, deadline=None, max_examples=100, database=None, suppress_health_check=_SLOW
+    "quick", derandomize=True, deadline=None, max_examples=50, database=None, suppress_health_check=_SLOW
 )
 settings.register_profile(
     "soak",
