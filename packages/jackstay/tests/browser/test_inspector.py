@@ -106,8 +106,10 @@ def test_resources_templates_and_subscriptions(page: Page, url: str) -> None:
 
 def test_prompts_with_completion(page: Page, url: str) -> None:
     open_page(page, url, "Prompts", "test_prompt_with_arguments")
-    page.locator("#tool .widget input").first.fill("t")
-    expect(page.locator("#tool datalist").first.locator("option").first).to_be_attached()
+    page.locator("#tool .widget input").first.fill("ha")
+    options = page.locator("#tool datalist").first.locator("option")
+    expect(options).to_have_count(2)
+    assert [option.get_attribute("value") for option in options.all()] == ["hawser", "halyard"]
     fill(page, arg1="one", arg2="two")
     page.locator("#tool .main").click()
     expect(page.locator(".result .message").first).to_contain_text("one")
