@@ -169,7 +169,7 @@ async def test_sphinx_site_with_furo(sphinx: Path, tmp_path: Path) -> None:
             "## Tying up {#tying-up}\n\n**Note**\n\nUse two lines.\n\n"
             '```python\nfrom harbour import moor\n\nmoor("boat", lines=2)\n```\n\n'
             "| Name | Length |\n| --- | --- |\n| bow | 10 |\n\n"
-            f'See [`harbour.moor()`]({site.url}/api.html#harbour.moor "harbour.moor") and [API]({site.url}/api.html).'
+            f"See [`harbour.moor()`]({site.url}/api.html#harbour.moor) and [API]({site.url}/api.html)."
         )
         hits = await documents.search("harbour", "berths")
         assert hits[0].url == f"{site.url}/api.html"

@@ -436,3 +436,12 @@ def test_hostile_pages_take_linear_time(subtests: pytest.Subtests) -> None:
             started = time.process_time()
             html_to_markdown(f"<html><body>{html}", URL)
             assert time.process_time() - started < 10
+
+
+def test_links_without_titles_and_without_types_of_other_projects() -> None:
+    """They are more than a tenth of the tokens of a reference page."""
+    html = (
+        '<main><h1>T</h1><p><a href="/x" title="A long title">x</a> of <a href="https://docs.python.example/#int"'
+        ' title="(in Python v3.14)">int</a></p></main>'
+    )
+    assert html_to_markdown(html, "https://a.example/") == "# T\n\n[x](https://a.example/x) of int\n"

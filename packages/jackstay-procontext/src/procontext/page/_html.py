@@ -374,7 +374,12 @@ def _normalize_text(content: LexborNode, base: str, deadline: Deadline) -> None:
     spare = _SPARE_CHARACTERS
     for link in deadline.each(content.css("a")):
         href = link.attributes.get("href") or ""
-        is_link = bool(href) and spare > 0 and not href.startswith(("javascript:", "data:", "mailto:"))
+        shown = link.attributes.get("title") or ""
+        # Sphinx links each type of a signature to the documentation of its project, with the title "(in Python v3.14)".
+        is_link = bool(href) and spare > 0 and not shown.startswith("(in ")
+        is_link = is_link and not href.startswith(("javascript:", "data:", "mailto:"))
+        if shown:
+            del link.attrs["title"]
         absolute = _joined(base, href) if is_link else None
         spare -= max(0, len(absolute or "") - len(href))
         if absolute is None:
