@@ -155,8 +155,8 @@ def _free_port(server: RedisServer) -> int:
             port = int(probe.getsockname()[1])
         try:
             server.run("CONFIG", "SET", "port", port)
-        except Exception:  # noqa: BLE001  # another program took it meanwhile
-            continue
+        except redis.exceptions.RedisError:
+            continue  # another program took it meanwhile
         return port
 
 
