@@ -194,6 +194,13 @@ def check_installed(binaries: Path) -> None:
     run_checked([python, "-m", "pip", "check"])
 
 
+# The modules of agent frameworks, which adapters import and the extra `all` does not have.
+FRAMEWORKS = (
+    "PIL agents autogen_core crewai google langchain_core llama_index mcp pydantic pydantic_ai pydantic_core"
+    " semantic_kernel smolagents strands"
+)
+
+
 def check_import(binaries: Path, package: str) -> None:
     """Import every module from the new environment.
 
@@ -202,7 +209,7 @@ def check_import(binaries: Path, package: str) -> None:
     code = (
         f"import importlib, pkgutil, {package} as package\n"
         "from jackstay.extras import EXTRAS\n"
-        "libraries = {name for names in EXTRAS.values() for name in names}\n"
+        f"libraries = {{name for names in EXTRAS.values() for name in names}} | {set(FRAMEWORKS.split())}\n"
         "for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "    try:\n"
         "        importlib.import_module(module.name)\n"
