@@ -405,3 +405,9 @@ def test_tasks_belong_to_one_server() -> None:
     assert isinstance(tasks.store, MemoryTaskStore)
     with pytest.raises(UsageError, match="for one server"):
         working(tasks)
+
+
+def test_tasks_in_memory_are_refused_with_several_workers() -> None:
+    """Another worker would not know them. The port is not bound."""
+    with pytest.raises(UsageError, match="tasks are in the memory of one process"):
+        working(Tasks()).run(transport="http", port=0, workers=2)

@@ -38,6 +38,11 @@ class ServerExtension(Extension):
     def install(self, dispatch: "Dispatch") -> None:
         """Change the functions by which a dispatcher serves methods."""
 
+    @property
+    def needs_one_process(self) -> bool:
+        """True if it keeps state that another worker of the server does not see."""
+        return False
+
 
 class Extensions:
     """The extensions of one server."""
@@ -61,6 +66,11 @@ class Extensions:
                 params_type(row.methods[method])  # raises for a function with other parameters
             if isinstance(row, ServerExtension):
                 row.bind(self._server)
+
+    @property
+    def needs_one_process(self) -> bool:
+        """True if an extension keeps state that another worker of the server does not see."""
+        return any(isinstance(row, ServerExtension) and row.needs_one_process for row in self.rows)
 
     def declared(self, era: Era) -> dict[str, Json]:
         """Return the settings of the extensions that clients of this era see, by identifier."""

@@ -145,6 +145,11 @@ class Tasks(ServerExtension):
         lifetime.startup_hooks.append(self._worker.start)
         lifetime.final_hooks.insert(0, self._worker.stop)
 
+    @property
+    def needs_one_process(self) -> bool:
+        """True if the tasks are in the memory of this process."""
+        return isinstance(self.store, MemoryTaskStore)
+
     def install(self, dispatch: "Dispatch") -> None:
         """Serve tools as tasks."""
         before, capability = dispatch._methods["tools/call"]

@@ -152,7 +152,7 @@ def run_http(
     )
     endpoint_options = with_stores(server._backend, endpoint_options)
     endpoint = make_http_options(**endpoint_options)  # invalid options are reported before the port is bound
-    _check_workers(options, endpoint)
+    _check_workers(options, endpoint, server)
     worker = Worker.from_env()
     if worker is None:
         sockets = bind_sockets(options.host, options.port)
@@ -223,7 +223,7 @@ def _with_host(host: str, endpoint_options: dict[str, Any]) -> dict[str, Any]:
     return {**endpoint_options, "hosts": (*LOCAL_HOSTS, url_host(host))}
 
 
-def _check_workers(options: RunOptions, endpoint: HttpOptions) -> None:
+def _check_workers(options: RunOptions, endpoint: HttpOptions, server: "Server") -> None:
     if options.workers == 1:
         return
     if endpoint.needs_one_process:
@@ -235,6 +235,12 @@ def _check_workers(options: RunOptions, endpoint: HttpOptions) -> None:
     if endpoint.sse_path is not None:
         raise UsageError(
             "sse_path (HTTP+SSE) works with one worker only: requests must reach the process that has the stream",
+            path="workers",
+        )
+    if server._extensions is not None and server._extensions.needs_one_process:
+        raise UsageError(
+            "tasks are in the memory of one process, but any worker may get the next request: pass a shared store,"
+            " such as Tasks(SqliteTaskStore(path)), or use one worker",
             path="workers",
         )
 
