@@ -21,7 +21,7 @@ MANIFEST: Final = "SKILL.md"
 
 # The limits of SEP-2640 for the files of one skill.
 MAX_FILES: Final = 512
-MAX_TOTAL_BYTES: Final = 16_777_216
+MAX_TOTAL_BYTES: Final = 16 * 1024 * 1024
 
 _MAX_FRONTMATTER_BYTES: Final = 65_536
 _FRONTMATTER: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
