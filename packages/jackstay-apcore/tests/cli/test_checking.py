@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from apcore_mcp.cli import main
-from apcore_mcp.cli._checking import BadValueError, check, options_of, with_flag_name
+from apcore_mcp.cli._checking import BadValueError, check, openapi_of, options_of, with_flag_name
 from apcore_mcp.cli._flags import read
 
 # flags -> error
@@ -75,3 +75,51 @@ def test_errors_of_the_server_are_bad_values(
     address = ["--transport", "streamable-http", "--port", str(port)]
     assert main(["--extensions-dir", str(modules), *address, *flags]) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith(problem)
+
+
+def test_flags_of_apcore_mcp_are_options(tmp_path: Path) -> None:
+    flags = (
+        "--explorer-prefix /explorer --allow-execute --observability --strategy standard --output-format csv"
+        " --exempt-paths /health,/metrics --no-jwt-require-auth --approval always-deny --max-frame-bytes 9000"
+        " --page-size 1000"
+    )
+    options = options_of(read(["--extensions-dir", str(tmp_path), *flags.split()], {}))
+    assert (options.inspector_prefix, options.strategy, options.output_format) == ("/explorer", "standard", "csv")
+    assert (list(options.exempt_paths), options.require_auth, options.approval) == (
+        ["/health", "/metrics"],
+        False,
+        "deny",
+    )
+    assert (options.max_frame_bytes, options.page_size, options.allow_execute) == (9000, 1000, True)
+    assert options.usage_collector is not None
+    for text in ("0", "many"):
+        with pytest.raises(BadValueError, match="--page-size must be an int above 0"):
+            options_of(read(["--extensions-dir", str(tmp_path), "--page-size", text], {}))
+
+
+def test_flags_for_an_openapi_document() -> None:
+    flags = "--from-openapi a.json --openapi-prefix web --openapi-no-deprecated --openapi-include pet"
+    args = read([*flags.split(), "--openapi-header", "X-Key: k"], {})
+    assert check(args) == ([], [])
+    assert openapi_of(args) == {
+        "spec": "a.json",
+        "include_deprecated": False,
+        "prefix": "web",
+        "include": "pet",
+        "headers": {"X-Key": "k"},
+    }
+    assert openapi_of(read([], {})) is None
+    with pytest.raises(BadValueError, match="NAME:VALUE"):
+        openapi_of(read(["--from-openapi", "a.json", "--openapi-header", "x"], {}))
+
+
+def test_document_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    operation = '{"operationId": "ping", "responses": {"200": {"description": "ok"}}}'
+    (tmp_path / "api.json").write_text(
+        '{"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "servers": [{"url": "http://x.test"}],'
+        f' "paths": {{"/ping": {{"get": {operation}}}}}}}'
+    )
+    assert main(["--from-openapi", str(tmp_path / "api.json"), "--check"]) == 0
+    assert "ok       ping\n" in capsys.readouterr().out
+    assert main(["--from-openapi", str(tmp_path / "api.json"), "--extensions-dir", str(tmp_path), "--check"]) == 1
+    assert "--from-openapi: prefix" in capsys.readouterr().err

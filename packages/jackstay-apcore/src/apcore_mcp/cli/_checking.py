@@ -98,6 +98,12 @@ def options_of(args: Namespace) -> ServeOptions:
         given["hosts"] = (*LOCAL_HOSTS, *args.allow_host)
     if args.auth_key_env:
         given["auth"] = _keys(args.auth_key_env)
+    for name in ("max_frame_bytes", "page_size"):
+        text = getattr(args, name)
+        if text is not None:
+            if not text.isdecimal() or not int(text):
+                raise BadValueError(f"{args.sources[name]} must be an int above 0, not {text!r}")
+            given[name] = int(text)
     if args.exempt_paths:
         given["exempt_paths"] = [path.strip() for path in args.exempt_paths.split(",")]
     if args.no_jwt_require_auth:

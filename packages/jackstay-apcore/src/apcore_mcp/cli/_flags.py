@@ -107,8 +107,10 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
 
 FLAGS: Final = tuple(flag for _, flags in GROUPS for flag in flags)
 
-# Flags of apcore-mcp 0.23.3 that work but are not in the help, which is one screen; docs/apcore.md explains them.
+# Flags that are not in the help, which is one screen: those of apcore-mcp 0.23.3, and limits. docs/apcore.md has them.
 UNLISTED: Final = (
+    Flag("max-frame-bytes", "BYTES", "the largest message"),
+    Flag("page-size", "NUMBER", "the number of tools in a page of the list"),
     Flag("jwt-secret", "TEXT", "require tokens signed with this secret"),
     Flag("jwt-key-file", "FILE", "require tokens signed with the key of this PEM file"),
     Flag("jwt-algorithm", "NAME", "the algorithm of the tokens", "HS256"),

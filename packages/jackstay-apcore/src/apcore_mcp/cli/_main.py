@@ -177,7 +177,8 @@ def _print_check(loaded: "LoadedModules", options: ServeOptions) -> int:
             )
             if is_set
         ]
-        print(f"ok       {entry.name}" + (f"  ({', '.join(properties)})" if properties else ""))
+        id = "" if entry.name == entry.id else f"  [{entry.id}]"
+        print(f"ok       {entry.name}{id}" + (f"  ({', '.join(properties)})" if properties else ""))
     skipped = catalogue.skipped()
     for module_id, reason in sorted(skipped.items()):
         print(f"skipped  {module_id}: {reason}")
