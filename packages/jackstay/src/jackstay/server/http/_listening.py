@@ -95,6 +95,7 @@ class Http1Server:
         await self._shut_down()
         if self.parked is not None:
             self.parked.discard()
+            await asyncio.wait((self.parked.task,))  # otherwise it is a leftover of the event loop
         logger.debug("all connections are closed")
 
     def stop(self) -> None:
