@@ -7,7 +7,6 @@ startup hooks while others wait; the last one to leave runs the shutdown hooks. 
 import asyncio
 import inspect
 import logging
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import Future
@@ -59,9 +58,9 @@ class Lifetime:
 
     @property
     def has_shutdown(self) -> bool:
-        """True if there may be something to do at the end: hooks, a lifespan, a backend, dependencies."""
-        # The first of `final_hooks` closes dependencies. Servers without any never load the module.
-        return bool(self.shutdown_hooks) or len(self.final_hooks) > 1 or "jackstay.server._depends" in sys.modules
+        """True if there is something to do at the end: hooks, a lifespan or a backend."""
+        # The first of `final_hooks` closes dependencies, and does nothing for a server without any.
+        return bool(self.shutdown_hooks) or len(self.final_hooks) > 1
 
     def try_enter(self, user: Hashable) -> bool:
         """Enter if there is nothing to wait for: no startup hooks, or they have run. Returns whether it entered."""

@@ -602,9 +602,9 @@ class Server:
         return self._pool.busy + self._lifetime.pool.busy
 
     @property
-    def _hooks_timeout(self) -> float:
-        """How many seconds the shutdown hooks and the lifespan may take, except over stdio; 0 if there are none."""
-        return self.options.shutdown_timeout if self._lifetime.has_shutdown else 0.0
+    def _has_shutdown(self) -> bool:
+        """True if there is something to do at the end."""
+        return self._lifetime.has_shutdown
 
     @shows("jackstay.server.http:HttpOptions")
     def asgi(self, *, guard: Guard | None = None, **options: Unpack[HttpKeywords]) -> App:

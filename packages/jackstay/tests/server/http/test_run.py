@@ -576,7 +576,7 @@ def test_the_supervisor_gets_what_workers_need(
     assert server.run(transport="http", port=0, workers=3) == 7
     ((command, listening, count, more),) = made
     assert (command, listening, count) == (["again"], 1, 3)
-    assert more["end_timeout"] == pytest.approx(3 + _run.END_MARGIN)
+    assert more["end_timeout"] == pytest.approx(3 + server.options.shutdown_timeout + _run.END_MARGIN)
     assert [len(secret) for secret in more["request_state_secrets"]] == [32]
     assert not secrets or more["request_state_secrets"] == secrets
     assert "(3 workers)" in capsys.readouterr().err

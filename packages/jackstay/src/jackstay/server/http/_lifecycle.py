@@ -118,7 +118,7 @@ class Lifecycle:
         if self._loop_end is None:
             self._loop_end = self._end_with_loop()
             await anext(self._loop_end)
-            if self._server._hooks_timeout and not self._end_before_uvicorn():
+            if self._server._has_shutdown and not self._end_before_uvicorn():
                 logger.warning(
                     "received no ASGI lifespan events: shutdown hooks run when the event loop ends;"
                     " pass lifespan=app.lifespan to the application that mounts this one"

@@ -320,7 +320,7 @@ def _serve(
 
 def _end_timeout(server: "Server") -> float:
     """Return the maximum duration of a shutdown in seconds: handlers, shutdown hooks, and the rest."""
-    return server.options.drain_timeout + server._hooks_timeout + END_MARGIN
+    return server.options.drain_timeout + server.options.shutdown_timeout + END_MARGIN
 
 
 async def _serve_until_drained(context: ServeContext, http: "_HttpServer") -> None:
