@@ -18,6 +18,7 @@ import pytest
 import uvicorn
 
 from jackstay.server import Server
+from jackstay.server.http._run import END_MARGIN, _end_timeout
 from jackstay.testing import run_on_fake_clock
 from peers.http_process import Serving
 from scripted.asgi import http_client, stateless, tool
@@ -287,8 +288,8 @@ def test_the_budget_of_a_shutdown_includes_the_lifespan() -> None:
     async def lifespan(server: Server) -> AsyncIterator[None]:
         yield
 
-    assert Server("x", lifespan=lifespan)._hooks_timeout == 5.0
-    assert Server("x", lifespan=lifespan, shutdown_timeout=30)._hooks_timeout == 30.0
+    assert _end_timeout(Server("x", lifespan=lifespan, drain_timeout=1)) == 6 + END_MARGIN
+    assert _end_timeout(Server("x", drain_timeout=1, shutdown_timeout=30)) == 31 + END_MARGIN
 
 
 # --- event by event ---------------------------------------------------------------------------------------------------
