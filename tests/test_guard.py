@@ -128,7 +128,7 @@ def test_an_unknown_loop_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.guard(600)  # it starts four runs of pytest
-@pytest.mark.parametrize(("profile", "count", "is_same"), [("quick", 100, True), ("soak", 5_000, False)])
+@pytest.mark.parametrize(("profile", "count", "is_same"), [("quick", 50, True), ("soak", 5_000, False)])
 def test_quick_repeats_itself_and_soak_does_not(profile: str, count: int, is_same: bool, tmp_path: Path) -> None:
     runs = []
     for name in ("one", "two"):

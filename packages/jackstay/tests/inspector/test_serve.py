@@ -52,8 +52,8 @@ async def test_the_url_has_the_key() -> None:
 async def test_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     import jackstay.server.http as package
 
+    monkeypatch.delitem(vars(package), "Http1Server", raising=False)  # not delattr, which would load it
     monkeypatch.setitem(sys.modules, "jackstay.server.http._listening", None)
-    monkeypatch.delattr(package, "Http1Server", raising=False)
     session = Session([Choice("demo", "demo", as_target(make_server()))])
     with pytest.raises(UsageError, match=r"the inspector needs the extra `http`: pip install 'jackstay\[http\]'"):
         await serve_session(session, 0, print)
