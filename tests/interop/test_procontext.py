@@ -95,7 +95,7 @@ def check(seen: dict[str, Any], revision: str) -> None:
     assert answers[2] == {"matches": []}
     assert PAGE in answers[3]["content"]
     assert (answers[4]["content"], answers[4]["headings"]) == ("## Install", "1: # Guide\n3: ## Install")
-    assert answers[5]["hits"][0]["url"] == PAGE
+    assert answers[5]["hits"][0]["url"] == f"{PAGE}#install"
     codes = [answer["error"]["code"] for answer in answers[6:]]
     assert codes == ["INVALID_INPUT", "LIBRARY_NOT_FOUND", "URL_NOT_ALLOWED", "PAGE_NOT_FOUND"]
     if revision == "2026-07-28":
