@@ -73,7 +73,8 @@ def test_help_names_every_option(function: Any, expected: list[str]) -> None:
         assert text in signature
     for text in ("**", "ForwardRef", "jackstay.", "typing."):
         assert text not in signature
-    assert expected[0] in pydoc.render_doc(function, renderer=pydoc.plaintext)
+    shown = " ".join(pydoc.render_doc(function, renderer=pydoc.plaintext).split())  # Python 3.13 wraps the signature
+    assert expected[0] in shown.replace("( ", "(")
 
 
 def test_an_option_is_shown_once_and_hidden_ones_are_not() -> None:
