@@ -11,6 +11,7 @@ import pytest
 from jackstay.errors import JsonRpcError
 from jackstay.protocol.server import events as e
 from jackstay.server import Context
+from jackstay.server.http import _disconnect_poller as poller_file
 from jackstay.testing import run_on_fake_clock
 from scripted.asgi import http_client, initialize, request, stateless, tool
 from scripted.gate import Gate
@@ -176,6 +177,30 @@ async def test_a_batch_gets_one_batch_of_responses() -> None:
         assert [member["id"] for member in answer.json] == [1, 2, 3]
         only_notifications = [{"jsonrpc": "2.0", "method": "notifications/initialized"}] * 2
         assert (await http.post(only_notifications)).status == 202
+
+
+async def test_a_batch_that_ends_when_its_response_becomes_a_stream_is_responded_to(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """The last handler may end in the same turn of the loop as the timer of the keepalive, before it or after it."""
+    monkeypatch.setattr(poller_file, "POLL_INTERVAL", 1e-9)
+    server = serving()
+
+    @server.tool
+    async def turns(count: int) -> int:
+        for _ in range(count):
+            await asyncio.sleep(0)
+        return count
+
+    async with http_client(server.asgi(keepalive=1e-9), mcp_protocol_version="2025-03-26") as http:
+        kinds = set()
+        for count in range(15):
+            with subtests.test(count=count):
+                response = await http.post([tool("turns", 1, count=0), tool("turns", 2, count=count)])
+                kinds.add(response.kind)
+                found = response.json if response.kind == "application/json" else response.messages[-1]
+                assert [member["id"] for member in found] == [1, 2]
+        assert kinds == {"application/json", "text/event-stream"}
 
 
 async def test_a_notification_of_a_batch_member_opens_the_stream() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from jackstay.server import Context
 from jackstay.server.http import MemoryEventStore
+from jackstay.server.http import _session as session_file
 from scripted.asgi import http_client, initialize, tool
 from scripted.gate import Gate
 from scripted.sessions import ELICITATION, listening, only, progressing, serving
@@ -133,6 +134,40 @@ async def test_a_batch_gets_one_response() -> None:
         streamed = await http.post([progressing(id=3, count=1), progressing(id=4, count=1)])
         assert streamed.kind == "text/event-stream"
         assert [member["id"] for member in streamed.messages[-1]] == [3, 4]
+
+
+async def test_a_call_that_ends_when_its_response_becomes_a_stream_is_responded_to(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """The handler may end in the same turn of the loop as the timer, before it or after it."""
+    monkeypatch.setattr(session_file, "STREAM_AFTER", 1e-9)
+    server = serving()
+
+    @server.tool
+    async def turns(count: int) -> int:
+        for _ in range(count):
+            await asyncio.sleep(0)
+        return count
+
+    async with http_client(server.asgi(sessions=True, event_store=MemoryEventStore())) as http:
+        await http.handshake()
+        kinds = set()
+        for count in range(12):
+            with subtests.test(count=count):
+                response = await http.post(tool("turns", count, count=count))
+                kinds.add(response.kind)
+                found = response.json if response.kind == "application/json" else response.messages[-1]
+                assert found["result"]["content"][0]["text"] == str(count)
+        assert kinds == {"application/json", "text/event-stream"}
+
+
+async def test_streams_that_have_ended_are_forgotten() -> None:
+    app = serving().asgi(sessions=True, response_format="sse", event_store=MemoryEventStore())
+    async with http_client(app) as http:
+        await http.handshake()
+        for number in range(3):
+            assert (await http.post(tool("echo", number, text="a"))).kind == "text/event-stream"
+        assert only(http.app)._by_name == {}
 
 
 async def test_response_format_is_always_the_same(subtests: pytest.Subtests) -> None:

@@ -261,7 +261,7 @@ class Post(Driver):
         if self.core.state is ServerState.STATELESS:
             self._watcher = self._loop.create_task(self._watch_client())
         if self._accepts_stream and self._stream is None and self._response_config.keepalive:
-            self._timer = self._loop.call_later(self._response_config.keepalive, self._open_stream)
+            self._timer = self._loop.call_later(self._response_config.keepalive, self._open_late)
 
     async def _watch_client(self) -> None:
         await wait_for_disconnect(self._request.receive)
@@ -276,6 +276,10 @@ class Post(Driver):
             self.step(e.ClientDisconnected())
 
     # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _open_late(self) -> None:
+        if self.core.in_flight:  # else the response is complete, and about to be sent as JSON
+            self._open_stream()
 
     def _open_stream(self) -> Stream:
         stream = self._stream

@@ -216,7 +216,7 @@ class Session(Driver):
         after = self._response_config.keepalive
         if self._events is not None:
             after = min(after or STREAM_AFTER, STREAM_AFTER)
-        timer = self._loop.call_later(after, self._open, channel) if after and channel.accepts_stream else None
+        timer = self._loop.call_later(after, self._open_late, channel) if after and channel.accepts_stream else None
         try:
             while not channel.is_settled and channel.post_stream is None:
                 channel.waiter = self._loop.create_future()
@@ -226,12 +226,16 @@ class Session(Driver):
             if timer is not None:
                 timer.cancel()
 
+    def _open_late(self, channel: Channel) -> None:
+        if not channel.is_settled:  # else its response is about to be sent as JSON
+            self._open(channel)
+
     def _stream_responses(self, channel: Channel) -> None:
         """Send the responses as a stream that can be resumed: the client or the endpoint does not accept JSON."""
-        stream = self._open(channel)
+        self._open(channel)
         for response in channel.responses:
             self._emit_event(channel, response, is_response=True)
-        stream.end()
+        self._end(channel)
 
     def _whole_response(self, channel: Channel) -> tuple[int, HeaderLines, bytes]:
         responses = channel.responses
@@ -262,8 +266,7 @@ class Session(Driver):
         basic/transports, "Sending Messages to the Server"). Earlier revisions get none: their clients would fail to
         parse it.
         """
-        # The prefix keeps names unique when another worker serves the session, or this one restores it, and counts from
-        # one again.
+        # The prefix keeps names unique when a worker restores the session, and counts from one again.
         prefix, count = self._names or (f"{self._workers.name}_{secrets.token_hex(4)}", 0)
         self._names = prefix, count + 1
         channel.name = f"{prefix}{_STANDALONE if channel is self._standalone else f'.{count + 1}'}"
@@ -427,8 +430,7 @@ class Session(Driver):
                 return None
             missed += (encode_event(data, id=f"{channel.name}-{number}") for number, data in found)
             after = found[-1][0] if found else after
-            # More events may have been added meanwhile. If nothing was found although more was saved, the store lost
-            # it.
+            # More may have been added meanwhile. If nothing was found although more was saved, the store has lost it.
             if after >= channel.number or (not found and after < saved):
                 return missed
 
@@ -539,11 +541,14 @@ class Session(Driver):
         for id in channel.ids:
             if self._by_id.get(id) is channel:
                 del self._by_id[id]
+        self._end(channel)
+        channel.wake()
+
+    def _end(self, channel: Channel) -> None:
         if self._by_name.pop(channel.name, None) is not None and hasattr(self._events, "finish"):
             self._save(channel, b"", ENDED)
         if channel.current_stream is not None:
             channel.current_stream.end()
-        channel.wake()
 
     async def request(self, method: str, params: bytes, about: RequestId | None) -> msgspec.Raw:
         """Send a request to the client and return its result. Raises: McpError as described in `docs/errors.md`."""
