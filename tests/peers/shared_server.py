@@ -37,7 +37,7 @@ def make(hub: int | None = None, redis: str = "") -> Server:
 
     @server.tool
     async def confirm(subject: str, context: Context) -> str:
-        """Ask the user about one subject."""
+        """Confirm one subject."""
         answer = await context.elicit(subject, {"type": "object", "properties": {"subject": {"type": "string"}}})
         return f"{subject}: {(answer.content or {}).get('subject', answer.action)}"
 

@@ -80,7 +80,7 @@ def test_every_transition_to_backoff_counts_a_failure_unless_only_the_probe_was_
     for branch in every_branch():
         if branch.to is S.BACKOFF:
             counted = {a.start_backoff} & set(branch.actions)
-            assert len(counted) == (branch.guard is not a.has_only_probed)
+            assert len(counted) == (branch.guard is not a.may_have_exited_on_probe)
             assert a.record_cause in branch.actions
 
 

@@ -499,9 +499,9 @@ def has_elapsed(c: "Client", _: e.Event) -> bool:
     return e.BackoffElapsed not in c.calls.timers
 
 
-def has_only_probed(c: "Client", _: e.Event) -> bool:
-    """only the probe was sent, for the first time (not a failure, no delay)"""
-    return c.negotiation.has_only_probed and c.negotiation.probe_history is ProbeHistory.HARMLESS
+def may_have_exited_on_probe(c: "Client", _: e.Event) -> bool:
+    """the probe has no response, for the first time (not a failure, no delay)"""
+    return c.negotiation.is_probing and c.negotiation.probe_history is ProbeHistory.HARMLESS
 
 
 def has_repeated_exit(c: "Client", event: e.WentDown) -> bool:

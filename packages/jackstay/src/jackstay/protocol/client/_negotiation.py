@@ -119,10 +119,14 @@ class Negotiation(msgspec.Struct):
         return None if id in calls.pending or calls.refusal is None else NegotiationRefused(calls.refusal)
 
     @property
+    def is_probing(self) -> bool:
+        """True while the probe has no response, and the server may be of the handshake era."""
+        return self.probe_id is not None and supports_both_eras(self.calls.settings)
+
+    @property
     def has_only_probed(self) -> bool:
         """True while the probe has no response and `initialize` may still be sent."""
-        is_alone = self.probe_id is not None and self.handshake_id is None
-        return is_alone and supports_both_eras(self.calls.settings)
+        return self.is_probing and self.handshake_id is None
 
     def is_answered_by(self, id: int) -> bool:
         """Return True for the id of an open request of the negotiation."""
@@ -180,7 +184,7 @@ class Negotiation(msgspec.Struct):
 
     def record_failure(self, event: Event) -> None:
         """Record why it failed, for the next start."""
-        if isinstance(event, WentDown) and self.has_only_probed:
+        if isinstance(event, WentDown) and self.is_probing:
             self.probe_history = ProbeHistory.FATAL
         elif self.probe_history is ProbeHistory.FATAL:
             self.probe_history = ProbeHistory.SUSPECTED

@@ -106,7 +106,7 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.OversizeReceived: (_REPORT_AND_BACKOFF, _REPORT_AND_BACKOFF, _REPORT_AND_BACKOFF, _, _, _),
     e.WentDown: (
         _BACKOFF,
-        Cell((a.record_cause,), S.BACKOFF, a.has_only_probed,
+        Cell((a.record_cause,), S.BACKOFF, a.may_have_exited_on_probe,
              Cell((a.record_cause,), S.CLOSING, a.has_repeated_exit, _BACKOFF)),
         _BACKOFF,
         Cell((a.record_cause, a.close, a.drop_transport), None, a.is_kept, _),
