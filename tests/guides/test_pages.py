@@ -17,6 +17,7 @@ PAGES = {
     "notebook.md": "notebook.ipynb",
     "models.md": "assistant.py",
     "openapi.md": "openapi_server.py",
+    "typed-client.md": "typed_client.py",
 }
 # Pages whose blocks are complete programs and tests, which tests/test_docs.py runs.
 COMPLETE = ("dependency-injection.md", "extensions.md", "gateway.md", "skills.md", "tasks.md", "testing.md")
@@ -64,7 +65,7 @@ def test_every_guide_and_every_example_is_in_the_table() -> None:
     listed = re.findall(r"\]\(([\w-]+\.md)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
     assert sorted(listed) == sorted((*PAGES, *COMPLETE, AGENTS))
     examples = {path.name for path in GUIDES.iterdir() if path.suffix in (".py", ".ipynb")}
-    assert examples == {*PAGES.values(), "shop.py"}
+    assert examples == {*PAGES.values(), "shop.py", "weather_client.py"}
 
 
 @pytest.mark.parametrize("name", ["fastapi_app.py", "shop.py", "assistant.py"])

@@ -68,6 +68,7 @@ COMMANDS = (
         "jackstay.cli._gateway",
         has_server=False,
     ),
+    CommandRow("generate", "write a Python module with a typed client for a server", "jackstay.cli._generate"),
     CommandRow("install", "add a server to a host such as Claude Desktop or Cursor", "jackstay.cli._install"),
     CommandRow("uninstall", "remove a server from a host", "jackstay.cli._uninstall", has_server=False),
     CommandRow(
