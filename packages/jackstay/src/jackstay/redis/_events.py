@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jackstay.redis._engine import Engine
-from jackstay.redis._sessions import digest, milliseconds
+from jackstay.redis._sessions import milliseconds
+from jackstay.server.http import id_hash
 
 # Events that are kept of a stream, about.
 MAX_EVENTS = 1024
@@ -51,7 +52,7 @@ class RedisEventStore:
 
     async def append_many(self, session: str, events: Sequence[tuple[str, int, bytes]]) -> None:
         """Store events, in one pipeline with what other sessions store."""
-        name = digest(session)
+        name = id_hash(session)
         places = {stream: place for place, stream in enumerate(dict.fromkeys(stream for stream, _, _ in events), 2)}
         keys = (f"{self.prefix}en:{name}", *(f"{self.prefix}e:{name}:{stream}" for stream in places))
         rows: list[str | bytes | int] = []
@@ -61,14 +62,14 @@ class RedisEventStore:
 
     async def finish(self, session: str, streams: Sequence[str]) -> None:
         """Keep the events of these streams only for a while: all of their requests have ended."""
-        name = digest(session)
+        name = id_hash(session)
         await self._engine.run_all(
             [("PEXPIRE", f"{self.prefix}e:{name}:{stream}", milliseconds(ENDED_TTL)) for stream in streams]
         )
 
     async def replay(self, session: str, stream: str, after: int) -> list[tuple[int, bytes]] | None:
         """Return the events after a number, or None if some of them are not stored."""
-        key = f"{self.prefix}e:{digest(session)}:{stream}"
+        key = f"{self.prefix}e:{id_hash(session)}:{stream}"
         first, found = await self._engine.run_all(
             [("XRANGE", key, "-", "+", "COUNT", 1), ("XRANGE", key, f"{after + 2}-0", "+")]
         )
@@ -81,7 +82,7 @@ class RedisEventStore:
 
     async def forget(self, session: str) -> None:
         """Delete the events of a session."""
-        index = f"{self.prefix}en:{digest(session)}"
+        index = f"{self.prefix}en:{id_hash(session)}"
         await self._engine.run("UNLINK", index, *await self._engine.run("SMEMBERS", index))
 
 

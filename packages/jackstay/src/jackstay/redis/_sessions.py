@@ -5,13 +5,11 @@ the client and the principal, `l` the log level, `k` whether the handshake is co
 subscription with its place in their order, `n` the last place.
 """
 
-import hashlib
-
 import msgspec
 
 from jackstay.protocol.server import ClientParams
 from jackstay.redis._engine import Engine
-from jackstay.server.http import SessionChange, SessionRecord
+from jackstay.server.http import SessionChange, SessionRecord, id_hash
 
 # A full Redis refuses only the first write of a script, and never a deletion.
 _SAVE = """
@@ -40,11 +38,6 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[ClientParams, str]).decode
 
 
-def digest(id: str) -> str:
-    """Return the part of a key that stands for a session."""
-    return hashlib.sha256(id.encode()).hexdigest()[:32]
-
-
 def milliseconds(seconds: float) -> int:
     """Return a time to live as Redis expects it."""
     return max(1, round(seconds * 1000))
@@ -63,7 +56,7 @@ class RedisSessionStore:
         return f"<RedisSessionStore {self.prefix!r}>"
 
     def _key(self, id: str) -> str:
-        return f"{self.prefix}s:{digest(id)}"
+        return f"{self.prefix}s:{id_hash(id)}"
 
     async def save(self, id: str, record: SessionRecord, ttl: float) -> None:
         """Store or replace a record."""
@@ -97,4 +90,4 @@ class RedisSessionStore:
         await self._engine.run("DEL", self._key(id))
 
 
-__all__ = ["RedisSessionStore", "digest", "milliseconds"]
+__all__ = ["RedisSessionStore", "milliseconds"]

@@ -11,7 +11,7 @@ import pytest
 
 from jackstay.errors import TransportError
 from jackstay.server import GAP, ChangeBus, MemoryChanges
-from jackstay.server.http import App, MemoryEventStore, MemorySessionStore, SessionChange, SessionRecord
+from jackstay.server.http import App, MemoryEventStore, MemorySessionStore, SessionChange, SessionRecord, id_hash
 from jackstay.testing import run_on_fake_clock
 from scripted.asgi import Http, Response, http_client, initialize, request, tool
 from scripted.gate import Gate
@@ -374,6 +374,22 @@ async def test_only_a_server_that_runs_uses_the_bus() -> None:
         assert "BusLink" in repr(server._bus)
 
 
+async def test_the_bus_carries_no_session_ids() -> None:
+    bus = SharedChanges()
+    published: list[tuple[str, str]] = []
+    bus.listen(lambda *message: published.append(message))
+    async with workers(bus) as both:
+        await both.open_session(ELICITATION)
+        call = both.first.start("POST", tool("name", 1))
+        assert (await both.second.post(answer((await call.message())["id"], "ada"))).status == 202
+        await call.end()
+        id = both.first.headers["mcp-session-id"]
+        assert (await both.first.request("DELETE")).status in (200, 204)
+    kinds = {method for method, _ in published}
+    assert {"jackstay/session_changed", "jackstay/session_message", "jackstay/session_deleted"} <= kinds
+    assert not [text for _, text in published if id in text]
+
+
 async def test_a_message_for_an_unknown_session_is_ignored() -> None:
     bus = SharedChanges()
     async with workers(bus) as both:
@@ -489,11 +505,11 @@ async def test_a_change_that_arrives_while_the_record_is_being_changed_is_loaded
         session = only(both.apps[0])
         change = SessionChange(subscribed=("memo://1",))
         session.unsaved += 1
-        bus.publish("jackstay/session_changed", msgspec.json.encode(("other", id, change)).decode())
+        bus.publish("jackstay/session_changed", msgspec.json.encode(("other", id_hash(id), change)).decode())
         session.unsaved -= 1
         assert session.record.uris == ()
         assert session.checked_at == float("-inf")
-        bus.publish("jackstay/session_changed", msgspec.json.encode(("other", id, change)).decode())
+        bus.publish("jackstay/session_changed", msgspec.json.encode(("other", id_hash(id), change)).decode())
         assert session.record.uris == ("memo://1",)
 
 

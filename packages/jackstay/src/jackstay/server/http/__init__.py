@@ -19,7 +19,7 @@ __all__, __getattr__, __dir__ = attach(
         "._options": "HTTP_OPTIONS HttpOptions make_http_options",
         "._principal": "ANONYMOUS Guard Principal TokenVerifier",
         "._run": "RUN_OPTIONS RunOptions run_http",
-        "._session_store": "MemorySessionStore SessionChange SessionRecord SessionStore",
+        "._session_store": "MemorySessionStore SessionChange SessionRecord SessionStore id_hash",
         "._sockets": "bind_sockets",
     },
 )

@@ -10,7 +10,7 @@ from jackstay.server.http._listening import Http1Server
 from jackstay.server.http._options import HTTP_OPTIONS, HttpOptions, make_http_options
 from jackstay.server.http._principal import ANONYMOUS, Guard, Principal, TokenVerifier
 from jackstay.server.http._run import RUN_OPTIONS, RunOptions, run_http
-from jackstay.server.http._session_store import MemorySessionStore, SessionChange, SessionRecord, SessionStore
+from jackstay.server.http._session_store import MemorySessionStore, SessionChange, SessionRecord, SessionStore, id_hash
 from jackstay.server.http._sockets import bind_sockets
 
-__all__ = ["ANONYMOUS", "App", "Asgi", "AuthLike", "BearerAuth", "EventStore", "Guard", "HTTP_OPTIONS", "Http1Server", "HttpKeywords", "HttpOptions", "JwksLike", "JwtVerifier", "Keys", "MemoryEventStore", "MemorySessionStore", "Principal", "RUN_OPTIONS", "Receive", "RunHttpKeywords", "RunOptions", "Scope", "Send", "SessionChange", "SessionRecord", "SessionStore", "TokenVerifier", "bind_sockets", "keys", "make_http_options", "run_http"]
+__all__ = ["ANONYMOUS", "App", "Asgi", "AuthLike", "BearerAuth", "EventStore", "Guard", "HTTP_OPTIONS", "Http1Server", "HttpKeywords", "HttpOptions", "JwksLike", "JwtVerifier", "Keys", "MemoryEventStore", "MemorySessionStore", "Principal", "RUN_OPTIONS", "Receive", "RunHttpKeywords", "RunOptions", "Scope", "Send", "SessionChange", "SessionRecord", "SessionStore", "TokenVerifier", "bind_sockets", "id_hash", "keys", "make_http_options", "run_http"]

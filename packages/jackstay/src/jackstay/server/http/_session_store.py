@@ -5,6 +5,7 @@ worker needs to serve the next request. Workers change it by what a request chan
 at the same time. `jackstay.testing.SessionStoreSuite` tests an implementation.
 """
 
+import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,6 +14,11 @@ from typing import Protocol
 import msgspec
 
 from jackstay.protocol.server import ClientParams
+
+
+def id_hash(id: str) -> str:
+    """Return what stands for a session id in messages to other workers and in keys of stores."""
+    return hashlib.sha256(id.encode()).hexdigest()[:32]
 
 
 class SessionRecord(msgspec.Struct, frozen=True):
@@ -134,4 +140,4 @@ class MemorySessionStore:
         self._rows.pop(id, None)
 
 
-__all__ = ["NO_CHANGE", "MemorySessionStore", "SessionChange", "SessionRecord", "SessionStore"]
+__all__ = ["NO_CHANGE", "MemorySessionStore", "SessionChange", "SessionRecord", "SessionStore", "id_hash"]

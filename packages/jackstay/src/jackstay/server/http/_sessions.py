@@ -36,7 +36,7 @@ from jackstay.server.http._event_store import EventStore
 from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._refusals import UNAVAILABLE
 from jackstay.server.http._session import Session
-from jackstay.server.http._session_store import NO_CHANGE, SessionChange, SessionRecord, SessionStore
+from jackstay.server.http._session_store import NO_CHANGE, SessionChange, SessionRecord, SessionStore, id_hash
 from jackstay.types import DECODE_ERRORS
 
 logger = logging.getLogger("jackstay.server.http")
@@ -107,6 +107,7 @@ class Sessions:
         self._sweep_interval = min(SWEEP_INTERVAL, ttl / 4)
         self._store_ttl = ttl + 2 * self._sweep_interval
         self._limit = limit
+        # By the hashes of their ids, which are what the bus has: whoever can read it cannot use a session.
         self._open: dict[str, Session] = {}
         # The next sessions to evict, in reverse order, and when they were last used.
         self._eviction_candidates: list[tuple[float, Session]] = []
@@ -139,39 +140,40 @@ class Sessions:
         session.id = secrets.token_urlsafe(ID_BYTES)
         await self._store.save(session.id, session.record, self._store_ttl)
         session.checked_at = asyncio.get_running_loop().time()
-        self._open[session.id] = session
+        self._open[id_hash(session.id)] = session
         self._schedule_sweep()
 
     async def find(self, id: str, principal: str) -> Session | None:
         """Return the session with that id if it belongs to this principal, and mark it as used."""
         loop = asyncio.get_running_loop()
-        session = self._open.get(id)
+        key = id_hash(id)
+        session = self._open.get(key)
         record: SessionRecord | None = None
         if session is None or session.loop is not loop or not self._is_current(session):
             try:
                 record = await self._refresh(id)
             except TransportError:
                 # What runs here is served: nobody can have ended it while the store is down.
-                session = self._open.get(id)
+                session = self._open.get(key)
                 if session is None or session.loop is not loop:
                     raise
             else:
                 if record is None:
                     return None
-                session = self._open.get(id)
+                session = self._open.get(key)
         owner = session.principal if record is None and session is not None else record.principal if record else ""
         if not secrets.compare_digest(owner.encode(), principal.encode()):
             return None
         if session is None or session.loop is not loop:
             if session is not None:
-                self._open.pop(id, None)  # it belongs to another loop: only its record can be used
+                self._open.pop(key, None)  # it belongs to another loop: only its record can be used
                 session.call(session.stop)
             elif len(self._open) >= self._limit and not self._evict_idle():
                 raise TooManySessionsError
             session = self._make(record)
             session.id = id
             session.checked_at = loop.time()
-            self._open[id] = session
+            self._open[key] = session
             self._schedule_sweep()
         session.last_used = loop.time()
         session.is_used = True
@@ -198,7 +200,7 @@ class Sessions:
             change = SessionChange.between(before, session.record, is_confirmed=_confirms(members))
             if change != NO_CHANGE:
                 await _log_failure(self._store.change(session.id, change, self._store_ttl))
-                changed = msgspec.json.encode((self._workers.name, session.id, change))
+                changed = msgspec.json.encode((self._workers.name, id_hash(session.id), change))
                 await self._notify_workers(CHANGED, changed.decode())
         finally:
             session.unsaved -= 1
@@ -216,15 +218,17 @@ class Sessions:
             raise
         except Exception as error:  # noqa: BLE001  # a user's store may raise anything
             log_store_failure(error)
-        self._open.pop(session.id, None)
+        key = id_hash(session.id)
+        self._open.pop(key, None)
         session.stop()
-        await self._notify_workers(DELETED, session.id)
+        await self._notify_workers(DELETED, key)
 
     # --- other workers ------------------------------------------------------------------------------------------------
 
     async def _refresh(self, id: str) -> SessionRecord | None:
         """Load a record. The session that runs here adopts it, and stops if it is gone: another worker has ended it."""
-        session = self._open.get(id)
+        key = id_hash(id)
+        session = self._open.get(key)
         revision = 0 if session is None else session.revision
         if session is not None:
             session.checked_at = session.loop.time()  # not after it was loaded: a change may arrive meanwhile
@@ -235,7 +239,7 @@ class Sessions:
                 session.checked_at = float("-inf")
             raise
         if record is None:
-            session = self._open.get(id)
+            session = self._open.get(key)
             if session is not None:
                 session.call(session.stop)
         elif session is not None and self._store.is_shared:
@@ -272,7 +276,7 @@ class Sessions:
             return
         if is_local or worker == self._workers.name:
             return
-        text = msgspec.json.encode((session.id, _encode(message).decode())).decode()
+        text = msgspec.json.encode((id_hash(session.id), _encode(message).decode())).decode()
         if worker is None or self._mailboxes is None:
             self._publish(FORWARDED, text)
         elif not await self._mailboxes.send(worker, FORWARDED, text):
@@ -286,13 +290,13 @@ class Sessions:
             return
         try:
             if method == FORWARDED:
-                id, frame = _read_forwarded(text)
-                session = self._open.get(id)
+                key, frame = _read_forwarded(text)
+                session = self._open.get(key)
                 if session is not None:
                     session.call(session.receive_forwarded, frame.encode())
             elif method == CHANGED:
-                worker, id, change = _read_changed(text)
-                session = self._open.get(id)
+                worker, key, change = _read_changed(text)
+                session = self._open.get(key)
                 if session is not None and worker != self._workers.name:
                     session.call(session.adopt_change, change)
             elif method == DELETED:
@@ -309,8 +313,9 @@ class Sessions:
 
         It stays in a shared store: another worker may serve it, and the store expires it otherwise.
         """
-        if self._open.get(session.id) is session:
-            del self._open[session.id]
+        key = id_hash(session.id)
+        if self._open.get(key) is session:
+            del self._open[key]
             if not self._store.is_shared:
                 self._ended.append(session.id)
                 self._clear_soon()
@@ -348,7 +353,7 @@ class Sessions:
         return True
 
     def _is_idle_since(self, last_used: float, session: Session) -> bool:
-        is_open = self._open.get(session.id) is session
+        is_open = self._open.get(id_hash(session.id)) is session
         return is_open and session.is_idle and session.last_used == last_used
 
     def _schedule_sweep(self) -> None:
