@@ -60,6 +60,7 @@ ROWS = (
     Row("jackstay.errors", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.extras", (), ("pydantic", "threading", *HTTP_STACKS, *CLOCKS_AND_DOORS), 45),
     Row("jackstay.types", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
+    Row("jackstay.apps", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
     Row("jackstay.skills", ("msgspec",), ("pydantic", "yaml", *HTTP_STACKS, *CLOCKS_AND_DOORS), 100),
     Row("jackstay.extensions", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),
     Row("jackstay.protocol", ("msgspec",), ("pydantic", *HTTP_STACKS, *CLOCKS_AND_DOORS), 90),

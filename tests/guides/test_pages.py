@@ -20,7 +20,7 @@ PAGES = {
     "typed-client.md": "typed_client.py",
 }
 # Pages whose blocks are complete programs and tests, which tests/test_docs.py runs.
-COMPLETE = ("dependency-injection.md", "extensions.md", "gateway.md", "skills.md", "tasks.md", "testing.md")
+COMPLETE = ("apps.md", "dependency-injection.md", "extensions.md", "gateway.md", "skills.md", "tasks.md", "testing.md")
 # A page about several examples, which tests/interop/test_agents.py runs.
 AGENTS = "agents.md"
 FOLDER = ROOT / "docs" / "guides"

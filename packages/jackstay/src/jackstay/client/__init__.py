@@ -9,6 +9,7 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
+        "._apps": "Apps",
         "._call": "Call",
         "._client": "Client Notification NotificationHandler",
         "._config": "Config read_config",

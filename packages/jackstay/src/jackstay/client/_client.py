@@ -17,6 +17,7 @@ from typing import Any, Self, TypeAlias, Unpack
 import msgspec
 
 from jackstay._signatures import shows
+from jackstay.client._apps import Apps
 from jackstay.client._call import Call
 from jackstay.client._connect import Connectable, as_target, prepare
 from jackstay.client._connection import Connection
@@ -107,6 +108,7 @@ class Client:
         self.tools = Tools(self._requests, self.cache, self.tasks)
         self.resources = Resources(self._requests, self.cache, self._subscriptions)
         self.skills = Skills(self._requests, self.resources)
+        self.apps = Apps(self.tools, self.resources)
         self.prompts = Prompts(self._requests, self.cache)
         self.sampling = Sampling(self._request_handlers, self._requests)
         self.roots = Roots(self._request_handlers, self._requests)

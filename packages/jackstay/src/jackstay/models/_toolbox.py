@@ -13,6 +13,7 @@ from typing import Unpack
 import msgspec
 
 from jackstay._signatures import shows
+from jackstay.apps import is_for_model
 from jackstay.client import CallOptions, Client, Fleet, ToolOptions
 from jackstay.errors import Json, McpError, UsageError
 from jackstay.models._calls import ModelCall, read_arguments, read_calls
@@ -36,6 +37,7 @@ class Toolbox:
 
     `shape` is `openai` (chat completions), `openai-responses`, `anthropic` or `gemini`. `strict` enables the strict
     mode of the API, which enforces the schemas. `only(tool)` selects the tools that the model may use; default: all.
+    Tools that are for apps only are never among them (SEP-1865).
 
     Raises: UsageError for an unknown shape, a wrong source, or an `only` that is not a plain function.
     """
@@ -95,7 +97,7 @@ class Toolbox:
         definitions: dict[str, Definition] = {}
         ambiguous: set[str] = set()
         for tool in listed:
-            if self._only is not None and not self._only(tool):
+            if not is_for_model(tool) or (self._only is not None and not self._only(tool)):
                 continue
             name = model_name(tool.name)
             if name in table:

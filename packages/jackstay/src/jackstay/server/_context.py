@@ -209,6 +209,13 @@ class Context:
         except ProtocolError:
             return types.ClientCapabilities()
 
+    @property
+    def shows_apps(self) -> bool:
+        """True if the client shows apps. Without them, a tool should return what its app would show as text."""
+        from jackstay.apps import shows_apps  # noqa: PLC0415  # few tools need it
+
+        return shows_apps(self.client_capabilities.extensions)
+
     def _declared(self) -> bytes:
         client = self._connection.core.client
         return self._capabilities or (b"{}" if client is None else client.capabilities)

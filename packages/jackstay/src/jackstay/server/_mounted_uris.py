@@ -55,6 +55,15 @@ def translate_uris(method: str, result: bytes, add: Callable[[str], str]) -> byt
     return msgspec.json.encode(members)
 
 
+def translate_app(members: dict[str, msgspec.Raw], add: Callable[[str], str]) -> None:
+    """Replace the URI of the app (SEP-1865) in the list item of a tool."""
+    meta: Any = msgspec.json.decode(members.get("_meta", b"{}"))
+    ui = meta.get("ui") if isinstance(meta, dict) else None
+    if isinstance(ui, dict) and isinstance(ui.get("resourceUri"), str):
+        ui["resourceUri"] = add(ui["resourceUri"])
+        members["_meta"] = msgspec.Raw(msgspec.json.encode(meta))
+
+
 # The member of a result that has the blocks.
 _BLOCKS = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
 

@@ -31,7 +31,7 @@ from jackstay.server._mounted_entries import (
     read_key,
     read_members,
 )
-from jackstay.server._mounted_uris import UriPrefix, translate_uris
+from jackstay.server._mounted_uris import UriPrefix, translate_app, translate_uris
 from jackstay.server._transforms import Plan, Table, Transforms, transform_item
 from jackstay.types import DECODE_ERRORS, SubscriptionsListenRequestParams, decode
 
@@ -178,6 +178,7 @@ class Mount:
         is_named = kind in (Kind.TOOLS, Kind.PROMPTS)
         key = self.name_of(name) if is_named else self.uris.add(original)
         if kind is Kind.TOOLS:
+            translate_app(members, self.uris.add)
             self.plans.pop(key, None)
             if plan is not None:
                 self.plans[key] = plan

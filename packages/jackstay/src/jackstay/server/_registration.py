@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from jackstay.apps import App
     from jackstay.errors import Json
     from jackstay.server._completions import CompletionEntry
     from jackstay.server._entries import IconLike
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
         annotations: ToolAnnotations | Mapping[str, Json]
         enabled: bool
         task: bool | Literal["optional", "required", "deferred"]
+        app: App
+        app_only: bool
 
     class ToolKeywords(AddedToolKeywords, total=False):
         """The options of a tool; see `ToolOptions`."""

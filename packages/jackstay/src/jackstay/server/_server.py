@@ -240,7 +240,7 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_tools(self._with_tasks(make_tool(call, options)))
+            self.catalogue.add_tools(self._extend_for(make_tool(call, options)))
             return call
 
         refuse_name(function, "tool")
@@ -266,7 +266,7 @@ class Server:
         Raises: UsageError for an invalid schema, a duplicate name, or a missing extra.
         """
         schemas = (input_schema, output_schema)
-        entry = self._with_tasks(make_tool_from_schema(handler, name, schemas, options, validate=validate))
+        entry = self._extend_for(make_tool_from_schema(handler, name, schemas, options, validate=validate))
         self.catalogue.add_tools(entry, replace=replace)
 
     @shows("jackstay.server._tools:ToolOptions", without="structured")
@@ -287,7 +287,7 @@ class Server:
         Raises: as `add_tool`.
         """
         schemas = (input_schema, output_schema)
-        return self._with_tasks(make_tool_from_schema(handler, name, schemas, options, validate=validate))
+        return self._extend_for(make_tool_from_schema(handler, name, schemas, options, validate=validate))
 
     @shows("jackstay.server._resources:ResourceOptions")
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
@@ -354,12 +354,16 @@ class Server:
 
         return register
 
-    def _with_tasks(self, entry: ToolEntry) -> ToolEntry:
-        """Enable tasks, in memory unless it was done before, if this tool may run as a task. Returns the tool."""
+    def _extend_for(self, entry: ToolEntry) -> ToolEntry:
+        """Add the extensions that a tool needs: tasks (in memory, unless it was done before) and apps. Returns it."""
         if entry.task is not None:
             from jackstay.server._tasks import enable_tasks  # noqa: PLC0415  # few servers need it
 
             enable_tasks(self)
+        if entry.app is not None:
+            from jackstay.server._apps import enable_app  # noqa: PLC0415  # few servers need it
+
+            enable_app(self, entry.app)
         return entry
 
     def _extend(self, extensions: Sequence[Extension]) -> None:

@@ -52,7 +52,7 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     is called on the event loop. `scopes` are required of callers over HTTP; other transports have no scopes. `timeout`
     is in seconds, from the arrival of the call. `output_schema` replaces the one of the return annotation. `tags` are
     for the server itself: clients do not see them. A tool that is not `enabled` is neither listed nor called. `task`:
-    see `_tasks`.
+    see `_tasks`. `app` is the page that shows the results; a tool that is `app_only` is for that page, not for models.
     """
 
     name: str | None = None
@@ -73,6 +73,9 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: Mapping[str, Json] | None = None
     enabled: bool = True
     task: bool | TaskSupport | None = None
+    # An `App`; its class is loaded only by programs that have one.
+    app: Any = None
+    app_only: bool = False
 
 
 class ToolSchemas(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +101,7 @@ class ToolEntry(Entry, frozen=True, kw_only=True):
     scopes: frozenset[str] = frozenset()
     timeout: float | None = None
     task: TaskSupport | None = None
+    app: Any = None
 
     @property
     def is_repeatable(self) -> bool:
@@ -226,7 +230,7 @@ def _make(function: Function | _Handler, schema: Schema, output: Output, bind: B
         output_schema=output.schema,
         annotations=_hints(options, name),
         icons=read_icons(options.icons),
-        meta=check_meta(options.meta),
+        meta=_read_meta(options, name),
     )
     listed = encode_listed(body, name)
     plain = listed if output.schema is None else encode_listed(_without_output(body), name)
@@ -247,7 +251,16 @@ def _make(function: Function | _Handler, schema: Schema, output: Output, bind: B
         enabled=check_enabled(options.enabled),
         timeout=_check_timeout(options.timeout, name, can_wait=function.is_async or is_blocking),
         task=_check_task(options.task, name, takes_context=function.takes_context),
+        app=options.app,
     )
+
+
+def _read_meta(options: ToolOptions, name: str) -> Mapping[str, Json] | None:
+    if options.app is None and not options.app_only:
+        return check_meta(options.meta)
+    from jackstay.server._apps import tool_meta  # noqa: PLC0415  # few servers need it
+
+    return {**(options.meta or {}), **tool_meta(options.app, app_only=options.app_only, name=name)}
 
 
 def _check_task(task: object, name: str, *, takes_context: bool) -> TaskSupport | None:

@@ -9,7 +9,7 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._client": "Call Client Completions Elicitation Fleet Logging Prompts Resources Roots Sampling Skills"
+        "._client": "Apps Call Client Completions Elicitation Fleet Logging Prompts Resources Roots Sampling Skills"
         " TaskHandle Tasks Toolbox Tools connect",
         "._portal": "portal",
         "jackstay.transport": "stdio",

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Generic, Self, Unpack
 
+from jackstay.apps import App
 from jackstay.client import (
     Cache,
     CallOptions,
@@ -48,6 +49,7 @@ from jackstay.types import (
 )
 
 __all__ = [
+    "Apps",
     "Call",
     "Client",
     "Completions",
@@ -68,6 +70,19 @@ __all__ = [
     "stdio",
     "http",
 ]
+
+class Apps:
+    """The apps of a server. Declare that you show them with `connect(..., extensions=[Apps()])`."""
+
+    def __repr__(self) -> str: ...
+    def find(self, tool: str, **options: Unpack[CallOptions]) -> App | None:
+        """Return the app that shows the results of a tool, or None if it has none. Raises: as `read()`."""
+
+    def read(self, uri: str, **options: Unpack[CallOptions]) -> App:
+        """Return the app with this URI. Show it in a sandboxed iframe under its `policy`: its page is not trusted.
+
+        Raises: ProtocolError, if it is not an app, or declares something that is no origin.
+        """
 
 class Call(Generic[R]):
     """One request in flight: wait for it with `result()`, or call `cancel()`."""
@@ -102,6 +117,7 @@ class Client:
     Ctrl-C while a method waits cancels the request at the server. Handlers run on the event loop thread.
     """
 
+    apps: Apps
     cache: Cache
     completion: Completions
     elicitation: Elicitation
@@ -459,6 +475,7 @@ class Toolbox:
 
     `shape` is `openai` (chat completions), `openai-responses`, `anthropic` or `gemini`. `strict` enables the strict
     mode of the API, which enforces the schemas. `only(tool)` selects the tools that the model may use; default: all.
+    Tools that are for apps only are never among them (SEP-1865).
 
     Raises: UsageError for an unknown shape, a wrong source, or an `only` that is not a plain function.
     """
