@@ -79,17 +79,6 @@ def test_server_json_names_the_version_and_the_distribution(distribution: str) -
 
 
 @pytest.mark.parametrize("distribution", SERVERS)
-def test_server_json_keeps_the_limits_of_its_schema(distribution: str) -> None:
-    """The schema 2025-12-11: https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"""
-    server = json.loads((ROOT / "packages" / distribution / "server.json").read_text(encoding="utf-8"))
-    assert server["$schema"].endswith("/2025-12-11/server.schema.json")
-    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", server["name"])
-    assert 3 <= len(server["name"]) <= 200
-    assert 1 <= len(server["description"]) <= 100
-    assert 1 <= len(server["title"]) <= 100
-
-
-@pytest.mark.parametrize("distribution", SERVERS)
 def test_the_readme_proves_to_the_registry_who_owns_the_package(distribution: str) -> None:
     folder = ROOT / "packages" / distribution
     server = json.loads((folder / "server.json").read_text(encoding="utf-8"))

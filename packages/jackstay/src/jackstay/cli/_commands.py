@@ -69,6 +69,7 @@ COMMANDS = (
         has_server=False,
     ),
     CommandRow("generate", "write a Python module with a typed client for a server", "jackstay.cli._generate"),
+    CommandRow("pack", "write a bundle (.mcpb) and a registry entry", "jackstay.cli._pack", has_server=False),
     CommandRow("install", "add a server to a host such as Claude Desktop or Cursor", "jackstay.cli._install"),
     CommandRow("uninstall", "remove a server from a host", "jackstay.cli._uninstall", has_server=False),
     CommandRow(
