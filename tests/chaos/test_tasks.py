@@ -15,6 +15,7 @@ import pytest
 from jackstay.client import Client, FileTaskLog, connect
 from jackstay.errors import OutcomeUnknownError
 from jackstay.transport import stdio
+from peers.redis_server import RedisServer
 
 SERVER = Path(__file__).parent / "servers_own" / "task_server.py"
 # Generous: the machine may be busy. The tests wait for events, not for this.
@@ -28,7 +29,7 @@ from jackstay.transport import stdio
 async def main():
     log = FileTaskLog(sys.argv[2] + "/tasks.log")
     target, versions = stdio(sys.executable, sys.argv[1], sys.argv[2]), ("2026-07-28",)
-    async with connect(target, name="durable", task_log=log, versions=versions, init_timeout=60) as client:
+    async with connect(target, name="durable", task_log=log, versions=versions, init_timeout=180) as client:
         await client.tools.call("again", timeout=1000)
 
 asyncio.run(main())
@@ -50,24 +51,25 @@ async def started(folder: Path, tool: str, count: int = 1) -> int:
 
 
 @asynccontextmanager
-async def connected(folder: Path, *arguments: str, **options: Any) -> AsyncIterator[Client]:
-    target = stdio(sys.executable, str(SERVER), str(folder), *arguments)
+async def connected(folder: Path, *arguments: str, redis_url: str = "", **options: Any) -> AsyncIterator[Client]:
+    target = stdio(sys.executable, str(SERVER), str(folder), *arguments, env={"REDIS_URL": redis_url})
     async with asyncio.timeout(GUARD):
         # One revision: a server that starts slowly would be offered a handshake too, and that era has no tasks.
-        fixed: Any = {"name": "durable", "versions": ("2026-07-28",), "backoff_min": 0.05, "init_timeout": 60.0}
+        fixed: Any = {"name": "durable", "versions": ("2026-07-28",), "backoff_min": 0.05, "init_timeout": GUARD}
         async with connect(target, **fixed, **options) as client:
             yield client
 
 
 @contextmanager
-def worker(folder: Path) -> Iterator["Popen[bytes]"]:
+def worker(folder: Path, redis_url: str = "") -> Iterator["Popen[bytes]"]:
     """A process that only runs tasks."""
     command = [sys.executable, "-m", "jackstay", "serve", str(SERVER), "--tasks-only"]
-    environment = {**os.environ, "TASK_FOLDER": str(folder)}
+    environment = {**os.environ, "TASK_FOLDER": str(folder), "REDIS_URL": redis_url}
     with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env=environment) as process:
         try:
             assert process.stderr is not None
-            assert process.stderr.readline() == b"durable runs tasks\n"
+            while (line := process.stderr.readline()) != b"durable runs tasks\n":
+                assert line, "it ended"  # else a warning about Redis
             yield process
         finally:
             process.terminate()
@@ -110,6 +112,27 @@ async def test_workers_are_killed_and_started_apart_from_the_server(tmp_path: Pa
             assert (await handle).text == f"again by {second.pid}"
             second.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(second.wait, GUARD) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="`make test` installs Redis on Debian")
+async def test_redis_and_a_worker_are_killed_while_a_task_runs(tmp_path: Path) -> None:
+    """G22, G24: a new worker finds the task in the Redis that was restarted, and its result reaches the client."""
+    with RedisServer(appendonly="yes", appendfsync="everysec") as redis:
+        async with connected(tmp_path, "0", redis_url=redis.url) as client:
+            again, once = await client.tools.start("again"), await client.tools.start("once")
+            with worker(tmp_path, redis.url) as first:
+                await started(tmp_path, "again")
+                await started(tmp_path, "once")
+                await asyncio.to_thread(redis.kill)
+                first.kill()
+            await asyncio.to_thread(redis.start)
+            with worker(tmp_path, redis.url) as second:
+                assert await started(tmp_path, "again", 2) == second.pid
+                (tmp_path / "release").touch()
+                assert (await again).text == f"again by {second.pid}"
+                with pytest.raises(OutcomeUnknownError, match="worker that ran the task was lost"):
+                    await once
+    assert len(starts(tmp_path, "once")) == 1
 
 
 async def test_a_client_that_was_killed_finds_its_task_again(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
 """A real `redis-server` in a child process, on a Unix socket in a directory of its own."""
 
+import asyncio
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import redis
+
+from jackstay.errors import TransportError
 
 GUARD = 200.0
 
@@ -78,3 +83,24 @@ class RedisServer:
             return client.execute_command(*command)
         finally:
             client.close()
+
+
+def free_port(server: RedisServer) -> int:
+    """Make a server listen on a free port."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = int(probe.getsockname()[1])
+        try:
+            server.run("CONFIG", "SET", "port", port)
+        except redis.exceptions.RedisError:
+            continue  # another program took it meanwhile
+        return port
+
+
+async def until_it_works(function: Callable[[], Awaitable[object]]) -> object:
+    """Call a function until it raises no TransportError."""
+    while True:
+        try:
+            return await function()
+        except TransportError:
+            await asyncio.sleep(0.01)

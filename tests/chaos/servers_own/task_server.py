@@ -1,5 +1,5 @@
 """A server with durable tasks: `python task_server.py FOLDER [SLOTS]` over stdio, or for `jackstay serve`, which reads
-the folder from the environment.
+the folder from the environment. The store is Redis if REDIS_URL is set, else a file.
 
 Each run appends a line to FOLDER/ledger, and ends when FOLDER/release exists.
 """
@@ -8,6 +8,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from jackstay import Server
 from jackstay.server import SqliteTaskStore, Tasks
@@ -15,8 +16,14 @@ from jackstay.server import SqliteTaskStore, Tasks
 FOLDER = Path(sys.argv[1] if __name__ == "__main__" else os.environ["TASK_FOLDER"])
 SLOTS = int(sys.argv[2]) if __name__ == "__main__" and len(sys.argv) > 2 else 10
 
-tasks = Tasks(SqliteTaskStore(FOLDER / "tasks.db"), lease=1.0, poll_interval=0.1, slots=SLOTS)
-server = Server("durable", extensions=[tasks])
+options: Any = {"lease": 1.0, "poll_interval": 0.1, "slots": SLOTS}
+if os.environ.get("REDIS_URL"):
+    from jackstay.redis import RedisBackend  # the other servers start sooner without it
+
+    backend = RedisBackend(os.environ["REDIS_URL"], timeout=20.0)
+    server = Server("durable", backend=backend, extensions=[Tasks(**options)])
+else:
+    server = Server("durable", extensions=[Tasks(SqliteTaskStore(FOLDER / "tasks.db"), **options)])
 
 
 def note(act: str, tool: str) -> None:

@@ -13,6 +13,7 @@ from jackstay.redis import RedisBackend
 from jackstay.redis import _backend as module
 from jackstay.server import Backend
 from jackstay.testing.backend_suite import BackendSuite
+from jackstay.testing.task_store_suite import RECORD as TASK
 from peers.redis_server import RedisServer
 
 
@@ -65,12 +66,15 @@ async def test_wrong_credentials_are_refused() -> None:
 
 
 async def test_an_acl_user_needs_only_the_documented_rights(redis_server: RedisServer) -> None:
-    rights = "+@read +@write +@stream +@scripting +@connection +info"
+    rights = "+@read +@write +@stream +@scripting +@connection +info +time +wait"
     redis_server.run("ACL", "SETUSER", "worker", "on", ">secret", "~jackstay:{acl}:*", *rights.split())
     backend = RedisBackend(f"unix://worker:secret@{redis_server.socket}", timeout=100.0)
     await backend.open("acl")
     assert (await backend.limits.increment("a", 60.0))[0] == 1
     assert not await backend.changes.send("nobody", "a", "b")
+    await backend.tasks.now()
+    assert await backend.tasks.create(TASK, 1) == TASK
+    assert await backend.tasks.delete(TASK)
     await backend.close()
 
 

@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,7 +14,7 @@ from jackstay.redis import RedisBackend
 from jackstay.redis import _bus as bus_module
 from jackstay.server import GAP
 from jackstay.testing.store_suites import LONG, RECORD
-from peers.redis_server import RedisServer
+from peers.redis_server import RedisServer, free_port, until_it_works
 
 
 @asynccontextmanager
@@ -40,14 +39,6 @@ async def wait_for(received: asyncio.Queue[tuple[str, str]], method: str) -> lis
     while method not in methods:
         methods.append((await received.get())[0])
     return methods
-
-
-async def until_it_works(function: Callable[[], Awaitable[object]]) -> object:
-    while True:
-        try:
-            return await function()
-        except TransportError:
-            await asyncio.sleep(0.01)
 
 
 async def test_after_a_crash_with_a_file_nothing_is_lost() -> None:
@@ -123,7 +114,7 @@ async def test_a_full_redis_refuses_writes_and_serves_reads() -> None:
 async def test_a_promoted_replica_has_the_sessions() -> None:
     with RedisServer(repl_diskless_sync_delay="0") as primary, RedisServer() as replica:
         # A replica connects over TCP.
-        port = _free_port(primary)
+        port = free_port(primary)
         replica.run("REPLICAOF", "127.0.0.1", port)
         current = primary.directory / "current"
         os.symlink(primary.socket, current)
@@ -146,18 +137,6 @@ def _has_sessions(server: RedisServer) -> bool:
         return bool(server.run("KEYS", "jackstay:{failures}:s:*"))
     except redis.exceptions.RedisError:
         return False  # it is loading what the primary has sent
-
-
-def _free_port(server: RedisServer) -> int:
-    """Make a server listen on a free port."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = int(probe.getsockname()[1])
-        try:
-            server.run("CONFIG", "SET", "port", port)
-        except redis.exceptions.RedisError:
-            continue  # another program took it meanwhile
-        return port
 
 
 async def test_a_server_begins_without_redis_and_uses_it_later(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
-from jackstay import Context, Server
+from jackstay import Context, Server, connect
 from jackstay.errors import JsonRpcError
-from jackstay.server import TaskRecord, Tasks
+from jackstay.server import MemoryBackend, MemoryChanges, TaskRecord, Tasks
 from jackstay.server import _task_store as rules
 from jackstay.server import _task_worker as worker
 from jackstay.testing import on_fake_clock
@@ -239,6 +240,99 @@ async def test_a_server_that_stops_gives_its_tasks_back_or_reports_them() -> Non
     assert (failed.state, queued.state) == ("failed", "queued")
     assert b"the server stopped" in failed.error
     assert first.store.calls[-1] == "close"
+
+
+class ForgetfulStore(SharedStore):
+    """Stores one change, but its response is lost."""
+
+    is_forgetful = True
+
+    async def replace(self, record: TaskRecord) -> bool:
+        stored = await self.records.replace(record)
+        if self.is_forgetful:
+            self.is_forgetful = False
+            raise ConnectionError("the response was lost")
+        return stored
+
+
+@on_fake_clock
+async def test_a_claim_that_was_stored_although_it_failed_is_run() -> None:
+    """G24: by the worker that claimed it, once."""
+    records = rules.MemoryTaskStore()
+    await records.create(record("a", 10), 10)
+    first = Worker(records)
+    first.tasks.worker.store = first.store = ForgetfulStore(records)
+    async with first, Worker(records) as second:
+        done = await wait_for(records, "a", "completed", "failed")
+        assert (done.state, done.attempt) == ("completed", 1)
+        assert (first.starts, second.starts) == (["10.0"], [])
+
+
+@on_fake_clock
+async def test_a_claim_that_was_stored_while_the_worker_stops_is_released() -> None:
+    records = rules.MemoryTaskStore()
+    await records.create(record("a", 10), 10)
+    claiming, released = asyncio.Event(), asyncio.Event()
+
+    class SlowStore(SharedStore):
+        async def replace(self, record: TaskRecord) -> bool:
+            claiming.set()
+            await released.wait()
+            return await self.records.replace(record)
+
+    first = Worker(records)
+    first.tasks.worker.store = first.store = SlowStore(records)
+    async with first:
+        await claiming.wait()
+        asyncio.get_running_loop().call_later(1.0, released.set)
+    found = await records.load("a")
+    assert found is not None
+    assert (found.state, first.starts) == ("queued", [])
+
+
+@on_fake_clock
+async def test_all_expired_tasks_are_deleted_in_one_sweep() -> None:
+    records = rules.MemoryTaskStore()
+    for number in range(2 * worker.SWEEP_SIZE + 1):
+        row = record(f"{number}", 1, now=900_000.0)
+        await records.create(msgspec.structs.replace(row, state="completed", due_at=row.expires_at), 1000)
+    async with Worker(records):
+        await asyncio.sleep(LEASE / 6)
+        assert repr(records) == "<MemoryTaskStore of 0 tasks>"
+
+
+@on_fake_clock
+async def test_other_workers_are_notified_of_tasks_and_cancellations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a bus they would find them with the next look for work, and with the next renewal."""
+    monkeypatch.setattr(worker, "IDLE_SECONDS", 10_000.0)
+    changes = MemoryChanges()
+    backends = []
+    for _ in range(2):
+        backend = MemoryBackend()
+        backend.changes = changes
+        backends.append(backend)
+    backends[1].tasks = backends[0].tasks
+    started, stopped = asyncio.Event(), asyncio.Event()
+    front = Server("shared", backend=backends[0], extensions=[Tasks(slots=0, lease=30_000.0)])
+    back = Server("shared", backend=backends[1], extensions=[Tasks(lease=30_000.0)])
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    for server in (front, back):
+        server.tool(task=True, name="work")(work)
+    await back.startup("test")
+    async with connect(front, versions=("2026-07-28",)) as client:
+        handle = await client.tools.start("work")
+        async with asyncio.timeout(100.0):
+            await started.wait()
+            await handle.cancel()
+            await stopped.wait()
+    await back.shutdown("test")
 
 
 @on_fake_clock

@@ -10,6 +10,7 @@ from jackstay.redis._engine import REFUSED, UNREACHABLE, Engine, make_client
 from jackstay.redis._events import RedisEventStore
 from jackstay.redis._limits import RedisMiddlewareStore
 from jackstay.redis._sessions import RedisSessionStore
+from jackstay.redis._tasks import RedisTaskStore
 
 logger = logging.getLogger("jackstay.redis")
 
@@ -49,6 +50,7 @@ class RedisBackend:
         self.events = RedisEventStore(self._engine)
         self.changes = RedisBus(self._engine, self._reader, block)
         self.limits = RedisMiddlewareStore(self._engine)
+        self.tasks = RedisTaskStore(self._engine)
 
     def __repr__(self) -> str:
         return f"<RedisBackend {self.changes.prefix!r}>"
@@ -64,7 +66,7 @@ class RedisBackend:
         Raises: UsageError if Redis refuses the credentials, or is too old.
         """
         prefix = f"jackstay:{{{name}}}:"
-        for part in (self.sessions, self.events, self.changes, self.limits):
+        for part in (self.sessions, self.events, self.changes, self.limits, self.tasks):
             part.prefix = prefix
         self._engine.open()
         run = last = ""
@@ -78,7 +80,7 @@ class RedisBackend:
     async def _connect(self, stream: str) -> tuple[str, str]:
         while True:
             try:
-                _check(await self._client.info())
+                self.tasks.settings = _check(await self._client.info())
                 run, _, last = await position(self._reader, stream)
             except UNREACHABLE as error:
                 if isinstance(error, REFUSED) or "password" in str(error):
@@ -96,8 +98,8 @@ class RedisBackend:
             await self._reader.aclose()
 
 
-def _check(info: dict[str, Any]) -> None:
-    """Check the version and the settings of Redis. Raises: UsageError if it is too old."""
+def _check(info: dict[str, Any]) -> dict[str, Any]:
+    """Check the version and the settings of Redis, and return them. Raises: UsageError if it is too old."""
     if "redis_version" not in info:  # a cluster responds with the information of each node
         info = next(iter(info.values()))
     version = str(info["redis_version"])
@@ -108,6 +110,7 @@ def _check(info: dict[str, Any]) -> None:
         logger.warning("Redis has maxmemory-policy %s: it may evict sessions; use noeviction", policy)
     if not info.get("aof_enabled"):
         logger.warning("Redis has no append-only file: sessions do not survive its restart; use appendonly yes")
+    return info
 
 
 def _socket_timeout(client: Any) -> float:

@@ -1,4 +1,4 @@
-"""Backends: the state that the workers of a server share, in one object: sessions, events, the bus and limits.
+"""Backends: the state that the workers of a server share, in one object: sessions, events, the bus, limits and tasks.
 
 `jackstay.testing.backend_suite` has tests for implementations. The default is the memory of one process.
 """
@@ -13,6 +13,7 @@ from jackstay.server._lifetime import Lifetime
 
 if TYPE_CHECKING:
     from jackstay.server._middleware import MiddlewareStore
+    from jackstay.server._task_store import TaskStore
     from jackstay.server.http import EventStore, SessionStore
 
 
@@ -35,6 +36,10 @@ class Backend(Protocol):
     def limits(self) -> "MiddlewareStore":
         """The counters of rate limits and the results of caches, unless they have a `store` of their own."""
 
+    @property
+    def tasks(self) -> "TaskStore":
+        """The tasks, unless `Tasks` has a `store` of its own. A server with tasks opens it after the backend."""
+
     async def open(self, name: str) -> None:
         """Connect. Servers with the same name share their state. Raises: UsageError if it can never work."""
 
@@ -47,6 +52,7 @@ class MemoryBackend:
 
     def __init__(self) -> None:
         from jackstay.server._middleware import MemoryMiddlewareStore  # noqa: PLC0415  # few servers have both
+        from jackstay.server._task_store import MemoryTaskStore  # noqa: PLC0415  # as above
         from jackstay.server.http import (  # noqa: PLC0415  # a server over stdio does not load them
             MemoryEventStore,
             MemorySessionStore,
@@ -56,6 +62,7 @@ class MemoryBackend:
         self.events = MemoryEventStore()
         self.changes = MemoryChanges()
         self.limits = MemoryMiddlewareStore()
+        self.tasks = MemoryTaskStore()
 
     def __repr__(self) -> str:
         return f"<MemoryBackend {self.sessions!r} {self.events!r} {self.changes!r}>"

@@ -33,9 +33,9 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tasks of a store unless it is empty; `digest` identifies what was called.
 
     `revision` increases by one with every change. `attempt` increases with every run and identifies the worker that
-    owns the run. `due_at` is when the record needs attention: a queued task now, a running one when its lease ends,
-    any other when it expires. `input_requests` are those without a response; `input_responses` and `request_state`
-    are for the next run.
+    owns the run; `worker` is its name. `due_at` is when the record needs attention: a queued task now, a running one
+    when its lease ends, any other when it expires. `input_requests` are those without a response; `input_responses` and
+    `request_state` are for the next run.
     """
 
     id: str
@@ -48,6 +48,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: TaskState = "queued"
     revision: int = 1
     attempt: int = 0
+    worker: str = ""
     losses: int = 0
     principal: str = ""
     scopes: tuple[str, ...] | None = None
@@ -216,11 +217,17 @@ def lease_end(record: TaskRecord, now: float, lease: float) -> float:
     return min(now + (lease if record.is_repeatable else lease * ONCE_LEASES), record.expires_at)
 
 
-def claim(record: TaskRecord, now: float, lease: float) -> TaskRecord | None:
+def claim(record: TaskRecord, now: float, lease: float, worker: str = "") -> TaskRecord | None:
     """Begin a run of a queued task."""
     if record.state != "queued" or now >= record.expires_at:
         return None
-    return _change(record, state="running", attempt=record.attempt + 1, due_at=lease_end(record, now, lease))
+    due_at = lease_end(record, now, lease)
+    return _change(record, state="running", attempt=record.attempt + 1, worker=worker, due_at=due_at)
+
+
+def release(record: TaskRecord, now: float) -> TaskRecord:
+    """Return a claimed task to the queue: its run has not begun."""
+    return _change(record, state="queued", due_at=now)
 
 
 def _is_own(record: TaskRecord, attempt: int) -> bool:

@@ -6,6 +6,7 @@ A run is a call of the tool without a connection. If it requires input, the run 
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -15,6 +16,7 @@ import msgspec
 from jackstay.errors import JsonRpcError, McpError, ShutdownError
 from jackstay.protocol.server import events as e
 from jackstay.server import _task_store as rules
+from jackstay.server._changes import WORKER_METHOD
 from jackstay.server._driver import Caller, ConnectionConfig, perform_table
 from jackstay.server._in_process import InProcessRequest
 from jackstay.server._task_store import TaskRecord, TaskStore
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("jackstay.server")
 
+# Published to the other workers: tasks are queued and this worker has no time; the task with this id was cancelled.
+QUEUED: Final = f"{WORKER_METHOD}task_queued"
+CANCELLED: Final = f"{WORKER_METHOD}task_cancelled"
+
 # Signs the `requestState` of runs, which never leaves the store; any worker must be able to continue.
 STATE_KEYS: Final = (b"jackstay task state",)
-# Seconds between two looks for work, unless this process created it.
+# Seconds between two looks for work, unless the worker is notified of it.
 IDLE_SECONDS: Final = 1.0
 # Seconds before a failed operation of the store is tried again.
 RETRY_SECONDS: Final = 0.5
@@ -92,19 +98,24 @@ class _Running:
 class TaskWorker:
     """Runs the tasks of one server in one process."""
 
-    def __init__(self, server: "Server", store: TaskStore, slots: int, lease: float, *, opens_store: bool) -> None:
+    def __init__(self, server: "Server", store: TaskStore, slots: int, lease: float) -> None:
         self.store = store
         self.slots = slots
         self.lease = lease
-        self._opens_store = opens_store
         self._server = server
+        # Not before a start: the server may have been created before a fork.
+        self._name = ""
         self._dispatch: Dispatch | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event | None = None
         self._main: asyncio.Task[None] | None = None
         self._running: dict[str, _Running] = {}
         self._jobs: set[asyncio.Task[None]] = set()
+        # Claims of which it is not known whether they were stored.
+        self._uncertain: list[TaskRecord] = []
         self._swept_at: float | None = None
+        if server._bus is not None:
+            server._bus.workers.add(self)
 
     def __repr__(self) -> str:
         return f"<TaskWorker {len(self._running)} of {self.slots} slots used>"
@@ -113,10 +124,11 @@ class TaskWorker:
 
     async def start(self) -> None:
         """Open the store, and look for work until `stop()`."""
-        if self._opens_store:
-            await self.store.open(self._server.name)
+        await self.store.open(self._server.name)
+        self._name = secrets.token_hex(8)
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
+        self._uncertain.clear()
         self._swept_at = None
         self._main = self._loop.create_task(self._work())
 
@@ -126,22 +138,40 @@ class TaskWorker:
         if main is None:
             return
         try:
-            main.cancel()
+            # Not cancelled: a claim in the middle would be a task that nobody runs.
+            self.wake()
             await asyncio.wait([main])
             for running in list(self._running.values()):
                 running.must_stop.set()
             if self._jobs:
                 await asyncio.wait(self._jobs)
         finally:
-            if self._opens_store:
-                await self.store.close()
+            await self.store.close()
 
     def wake(self) -> None:
         """Look for work now. Thread-safe."""
         self._call(lambda: None if self._wake is None else self._wake.set())
 
-    def cancel(self, id: str) -> None:
-        """Stop a run of this process, if its task was cancelled. Thread-safe."""
+    def notify_queued(self) -> None:
+        """Run a task that was queued here, or notify the other workers if this one has no time. Thread-safe."""
+        self.wake()
+        if len(self._running) >= self.slots and self._server._bus is not None:
+            self._server._bus.publish(QUEUED, "")
+
+    def notify_cancelled(self, id: str) -> None:
+        """Stop the run of a task that was cancelled, in this or another process. Thread-safe."""
+        self._cancel(id)
+        if self._server._bus is not None:
+            self._server._bus.publish(CANCELLED, id)
+
+    def receive_published(self, method: str, text: str) -> None:
+        """Receive a message of another worker. Thread-safe."""
+        if method == QUEUED:
+            self.wake()
+        elif method == CANCELLED:
+            self._cancel(text)
+
+    def _cancel(self, id: str) -> None:
 
         def stop() -> None:
             running = self._running.get(id)
@@ -161,7 +191,7 @@ class TaskWorker:
         assert self._wake is not None
         loop = asyncio.get_running_loop()
         was_failing = False
-        while True:
+        while self._main is not None:
             self._wake.clear()
             pause = IDLE_SECONDS
             try:
@@ -184,13 +214,26 @@ class TaskWorker:
     async def _claim(self) -> bool:
         """Begin runs of queued tasks. Returns whether there were any."""
         now = await self.store.now()
+        while self._uncertain:
+            stored = await self.store.load(self._uncertain[-1].id)
+            claimed = self._uncertain.pop()
+            if stored == claimed and now < claimed.due_at:
+                self._begin(claimed)
         rows = await self.store.due(now, self.slots - len(self._running), queued=True)
         for row in rows:
-            claimed = rules.claim(row, now, self.lease)
-            if claimed is None:
+            run = rules.claim(row, now, self.lease, self._name)
+            if run is None:
                 await self.store.delete(row)  # it expired before a worker had time for it
-            elif await self.store.replace(claimed):
-                self._begin(claimed)
+                continue
+            self._uncertain.append(run)
+            was_claimed = await self.store.replace(run)
+            self._uncertain.pop()
+            if self._main is None:  # this worker stops
+                if was_claimed:
+                    await self.store.replace(rules.release(run, now))
+                break
+            if was_claimed:
+                self._begin(run)
         return bool(rows)
 
     async def _sweep(self) -> None:
@@ -202,13 +245,17 @@ class TaskWorker:
         loop = asyncio.get_running_loop()
         is_late = self._swept_at is None or loop.time() - self._swept_at > self.lease
         now = await self.store.now()
-        for row in await self.store.due(now, SWEEP_SIZE, queued=False):
-            if now >= row.expires_at:
-                await self.store.delete(row)
-                continue
-            changed = rules.postpone(row, now, self.lease) if is_late else rules.lose(row, now)
-            if changed is not None and await self.store.replace(changed) and changed.state == "failed":
-                logger.warning("task %s of tool %s: its worker was lost; the outcome is unknown", row.id, row.tool)
+        is_complete = False
+        while not is_complete:
+            rows = await self.store.due(now, SWEEP_SIZE, queued=False)
+            is_complete = len(rows) < SWEEP_SIZE
+            for row in rows:
+                if now >= row.expires_at:
+                    await self.store.delete(row)
+                    continue
+                changed = rules.postpone(row, now, self.lease) if is_late else rules.lose(row, now)
+                if changed is not None and await self.store.replace(changed) and changed.state == "failed":
+                    logger.warning("task %s of tool %s: its worker was lost; the outcome is unknown", row.id, row.tool)
         self._swept_at = loop.time()
 
     # --- one run ------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ _read_call = msgspec.json.Decoder(_Call).decode
 class Tasks(ServerExtension):
     """Runs calls of tools with `task=` in the background: `Server(extensions=[Tasks(SqliteTaskStore("tasks.db"))])`.
 
-    Without a `store`, the tasks are those of the server's backend, if it keeps tasks, else in memory. A task and its
+    Without a `store`, the tasks are those of the server's backend, if it has one, else in memory. A task and its
     result are kept for `ttl` seconds. Clients should poll every `poll_interval` seconds. A process runs `slots`
     tasks at a time; with 0 it only creates them. A worker that does not renew its `lease` counts as dead. A principal
     may have `max_tasks` tasks, including those that have ended, until they expire.
@@ -134,13 +134,12 @@ class Tasks(ServerExtension):
         if self._server is not None:
             raise UsageError("Tasks are for one server: create another one", path="extensions")
         self._server = server
-        store, is_own = self._given_store, True
+        store = self._given_store
         if store is None:
-            store = getattr(server._backend, "tasks", None)
-            is_own = store is None
+            store = MemoryTaskStore() if server._backend is None else server._backend.tasks
         assert server._extensions is not None  # this is one of them
         server._extensions.rows = (*server._extensions.rows, Extension(IDEMPOTENCY, since=self.since))
-        self._worker = TaskWorker(server, store or MemoryTaskStore(), self.slots, self.lease, opens_store=is_own)
+        self._worker = TaskWorker(server, store, self.slots, self.lease)
         lifetime = server._lifetime
         lifetime.startup_hooks.append(self._worker.start)
         lifetime.final_hooks.insert(0, self._worker.stop)
@@ -226,7 +225,7 @@ class Tasks(ServerExtension):
             raise JsonRpcError(-32603, f"too many tasks: the limit is {self.max_tasks}", data)
         if created.digest != record.digest or created.principal != record.principal:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, "the idempotency key belongs to another call")
-        self.worker.wake()
+        self.worker.notify_queued()
         members = {"resultType": "task", **self._members(created)}
         return connection.server_config.finalize(encode_json(members))
 
@@ -295,13 +294,13 @@ class Tasks(ServerExtension):
         responses = {key: bytes(value) for key, value in params.input_responses.items()}
         await self._find(params.task_id, ctx)
         await self._change(params.task_id, lambda record, now: rules.answer(record, now, responses))
-        self.worker.wake()
+        self.worker.notify_queued()
         return {}
 
     async def _cancel(self, ctx: Context, params: TaskParams) -> Members:
         await self._find(params.task_id, ctx)
         await self._change(params.task_id, rules.cancel)
-        self.worker.cancel(params.task_id)
+        self.worker.notify_cancelled(params.task_id)
         return {}
 
     async def _change(self, id: str, change: Any) -> None:
