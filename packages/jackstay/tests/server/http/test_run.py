@@ -335,7 +335,7 @@ def test_a_new_request_on_an_old_connection_is_refused_while_draining(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """503 with Retry-After, and an error that is marked as retryable."""
-    server = Server("x", drain_timeout=5)
+    server = Server("x", drain_timeout=60)
     gate: list[asyncio.Event] = []
     begun = threading.Event()
 

@@ -31,7 +31,7 @@ def test_a_signal_drains_and_ends_the_process(number: signal.Signals, code: int)
 
 
 def test_a_drain_waits_for_running_calls_and_closes_the_port() -> None:
-    with Serving(drain_timeout=5) as serving:
+    with Serving(drain_timeout=60) as serving:
         answers: list[HttpReply] = []
         calling = threading.Thread(target=lambda: answers.append(serving.call("slow", seconds=0.6)))
         calling.start()
@@ -49,7 +49,7 @@ def test_a_drain_waits_for_running_calls_and_closes_the_port() -> None:
 
 def test_a_drain_ends_streams_properly() -> None:
     """A client gets the response to its request, or the regular end of its stream, and knows that nothing was lost."""
-    with Serving(sessions=True, drain_timeout=5) as serving:
+    with Serving(sessions=True, drain_timeout=60) as serving:
         listening, session = serving.connection(), serving.connection()
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": 5, "method": "subscriptions/listen"}

@@ -421,7 +421,7 @@ def test_two_workers_serve_one_port_and_end_together() -> None:
 
 
 def test_a_call_is_answered_while_all_workers_drain() -> None:
-    with Serving(workers=2, drain_timeout=5) as serving:
+    with Serving(workers=2, drain_timeout=60) as serving:
         results: list[str] = []
         calling = threading.Thread(target=lambda: results.append(serving.call("slow", seconds=0.5).text))
         calling.start()
@@ -481,7 +481,7 @@ def test_killing_a_worker_under_load_leaves_no_call_hanging() -> None:
 
 def test_a_terminated_worker_is_replaced_without_a_lost_call() -> None:
     """A rolling restart by hand: SIGTERM to each worker in turn, under load."""
-    with Serving(workers=2, drain_timeout=5) as serving:
+    with Serving(workers=2, drain_timeout=60) as serving:
         serving.wait_for_line("serves")
         first = workers_of(serving)
         outcomes: list[str] = []
