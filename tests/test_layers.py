@@ -242,6 +242,7 @@ TESTED_ELSEWHERE = {
         )
     },
     # Rows without behaviour: tested with the code that uses them.
+    "procontext/page/_document_errors.py": "packages/jackstay-procontext/tests/page/test_documents_errors.py",
     "procontext/cache/_rows.py": "packages/jackstay-procontext/tests/cache/test_store.py",
     "procontext/fetch/_failures.py": "packages/jackstay-procontext/tests/fetch/test_urls.py",
 }

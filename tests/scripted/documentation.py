@@ -228,7 +228,7 @@ class Rows:
         self.generation = 1
 
     def get(self, library_id: str) -> Library | None:
-        return next((row for row in self.rows if row.id == library_id), None)
+        return next((row for row in self.rows if row.id == library_id.partition("@")[0]), None)
 
     def __iter__(self) -> Iterator[Library]:
         return iter(self.rows)

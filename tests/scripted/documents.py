@@ -16,6 +16,7 @@ class ScriptedDocuments:
         self.pages: dict[str, Page | ProContextError] = {}
         self.hits: dict[str, list[Hit]] = {}
         self.requested: list[Any] = []
+        self.selected: list[str | None] = []
         self.is_closed = False
 
     def put_page(self, url: str, text: str) -> None:
@@ -27,6 +28,10 @@ class ScriptedDocuments:
     async def index(self, library: Library) -> IndexText:
         self.requested.append(library.id)
         return _raise_or_return(self.indexes[library.id])
+
+    async def select(self, library: Library, wanted: str | None) -> Library:
+        self.selected.append(wanted)
+        return library
 
     async def page(self, url: str, library: Library | None = None) -> Page:
         self.requested.append(url)

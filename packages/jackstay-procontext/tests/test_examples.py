@@ -127,6 +127,7 @@ async def replay(client: Client, site: Site) -> None:
                 "docs_url": site.url,
                 "matched_via": "package_name",
                 "relevance": 1.0,
+                "version": ">=0.3",
             }
         ]
     }

@@ -36,6 +36,9 @@ class Documents(Protocol):
         Raises: LLMS_TXT_NOT_FOUND, LLMS_TXT_FETCH_FAILED, TOO_MANY_REDIRECTS.
         """
 
+    async def select(self, library: Library, wanted: str | None) -> Library:
+        """Return the library with the site of a version, or the library itself if there is no such site."""
+
     async def page(self, url: str, library: Library | None = None) -> Page:
         """Return a page as Markdown. `library` is the library it belongs to, if known.
 

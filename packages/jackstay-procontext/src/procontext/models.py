@@ -3,6 +3,7 @@
 Field names are those of the tool results, so that a struct can be encoded as it is. Times are `datetime` in UTC.
 """
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -19,18 +20,29 @@ IndexSource: TypeAlias = Literal["llms.txt", "objects.inv", "search_index.json",
 
 
 class Packages(msgspec.Struct, frozen=True, gc=False):
-    """The package names of a library."""
+    """The package names of a library, by package index."""
 
     pypi: tuple[str, ...] = ()
     npm: tuple[str, ...] = ()
+    crates: tuple[str, ...] = ()
+    go: tuple[str, ...] = ()
+    maven: tuple[str, ...] = ()
+    rubygems: tuple[str, ...] = ()
+    nuget: tuple[str, ...] = ()
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Iterate over the index and the name of each package."""
+        for index, names in msgspec.structs.asdict(self).items():
+            for name in names:
+                yield index, name
 
 
 class Library(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A library of the registry, or a private source.
 
     `path` and `headers` are set for private sources only: a folder of Markdown or HTML, and request headers that are
-    sent to the hosts of `docs_url` and `llms_txt_url` and to no other. A package of the project's environment has a
-    `path` and a `version`.
+    sent to the hosts of `docs_url` and `llms_txt_url` and to no other. `version` is that of the files in `path`, or the
+    one whose site is read.
     """
 
     id: str
@@ -48,7 +60,7 @@ class Library(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Match(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A library that matches a query. `version` is the one that the project has installed."""
+    """A library that matches a query. `version` is the one in the query, or the one that the project uses."""
 
     library_id: str
     name: str
@@ -112,6 +124,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
     headings: tuple[Heading, ...]
     final_url: str | None = None
+    version: str | None = None
     cached: bool = False
     cached_at: datetime | None = None
     stale: bool = False

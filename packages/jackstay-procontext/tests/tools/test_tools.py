@@ -1,6 +1,7 @@
 """The tools as functions: windows, sections, budgets and errors."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from procontext.errors import Code, ProContextError, failure
 from procontext.models import Coverage, Hit
 from procontext.page import text_lines
-from procontext.registry import Registry
+from procontext.registry import Installed, Registry
 from procontext.tools import Tools
 from procontext.tools._tools import MANY_HEADINGS, _fitting, next_step, search_state
 from scripted.documents import ScriptedDocuments
@@ -248,3 +249,29 @@ def test_empty_results_are_distinguished(coverage: Coverage, state: str, has_hit
     step = next_step(coverage, search_state(coverage), has_hits)
     assert step.startswith(start)
     assert coverage.problem in step
+
+
+async def test_version_of_the_project_is_selected(tmp_path: Path) -> None:
+    """The version in the lock file, unless the call has one."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("django==4.2.11\n")
+    registry = Registry(installed=Installed(tmp_path, tmp_path / "pages"))
+    registry.load()
+    documents = ScriptedDocuments()
+    documents.put_index("django", "# Django\n", version="4.2")
+
+    async def open_documents() -> ScriptedDocuments:
+        return documents
+
+    tools = Tools(registry, open_documents, 40_000)
+    (match, *_) = (await tools.resolve_library("django")).matches
+    assert match.version == "4.2.11"
+    (match, *_) = (await tools.resolve_library("Django>=5,<6")).matches
+    assert match.version == ">=5,<6"
+    found = await tools.get_library_docs("django")
+    assert (found.library_id, found.version, found.requested_version) == ("django", "4.2", "4.2.11")
+    hits = await tools.search_docs("django", "models", version="5.1")
+    assert (hits.version, hits.requested_version) == ("unknown", "5.1")
+    assert documents.selected == ["4.2.11", "5.1"]
+    with pytest.raises(ProContextError, match="version: expected a version such as"):
+        await tools.get_library_docs("django", version="newest")

@@ -8,11 +8,12 @@ from procontext.cli._application import add_common_options, find_library, run_wi
 from procontext.cli._main import DONE
 from procontext.cli._numbers import positive
 from procontext.cli._screen import print_json, printable, styled
+from procontext.resolve import requested_version
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("library", help="the identifier or any name of a library")
+    parser.add_argument("library", help="the identifier or any name of a library; django@4.2 for a version")
     parser.add_argument("--filter", help="only the lines that have all these words")
     parser.add_argument("--offset", type=positive, default=1, help="the first line (default 1)")
     parser.add_argument("--limit", type=positive, help="the maximum number of lines (default: as many as fit)")
@@ -25,7 +26,7 @@ def run(arguments: Namespace) -> int:
     async def work(application: Application) -> int:
         library = find_library(application, arguments.library)
         found = await application.tools.get_library_docs(
-            library.id, arguments.offset, arguments.limit, arguments.filter
+            library.id, arguments.offset, arguments.limit, arguments.filter, requested_version(arguments.library)
         )
         if arguments.json:
             print_json(found)

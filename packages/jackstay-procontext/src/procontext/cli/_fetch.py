@@ -10,6 +10,7 @@ from procontext.cli._main import DONE, FAILED
 from procontext.cli._screen import ProgressBar, print_error, print_json, styled
 from procontext.errors import ProContextError
 from procontext.models import FetchReport
+from procontext.resolve import requested_version
 from procontext.tools import envelope
 
 MISSING_PAGES_ADVICE: Final = (
@@ -42,16 +43,15 @@ def run(arguments: Namespace) -> int:
     """Fetch the libraries in sequence. A failure does not stop the others."""
 
     async def work(application: Application) -> int:
-        libraries = [
-            find_library(application, name) for name in arguments.libraries
-        ]  # fail on a wrong name before fetching
+        # Fail on a wrong name before fetching.
+        libraries = [(find_library(application, name), requested_version(name)) for name in arguments.libraries]
         documents = await application.documents()
         results: dict[str, object] = {}
         code = DONE
-        for library in libraries:
+        for library, version in libraries:
             bar = ProgressBar(library.id)
             try:
-                report = await documents.prefetch(library, bar)
+                report = await documents.prefetch(await documents.select(library, version), bar)
             except ProContextError as error:
                 bar.close()
                 results[library.id], code = envelope(error), FAILED

@@ -7,11 +7,12 @@ from procontext.cli._application import add_common_options, find_library, run_wi
 from procontext.cli._main import DONE, FAILED
 from procontext.cli._numbers import positive
 from procontext.cli._screen import print_error, print_json, printable, styled
+from procontext.resolve import requested_version
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("library", help="the identifier or any name of a library")
+    parser.add_argument("library", help="the identifier or any name of a library; django@4.2 for a version")
     parser.add_argument("query", nargs="+", help="the words to search for")
     parser.add_argument("--limit", type=positive, default=5, help="the maximum number of hits (default 5)")
     add_common_options(parser)
@@ -22,7 +23,8 @@ def run(arguments: Namespace) -> int:
 
     async def work(application: Application) -> int:
         library = find_library(application, arguments.library)
-        found = await application.tools.search_docs(library.id, " ".join(arguments.query), arguments.limit)
+        version = requested_version(arguments.library)
+        found = await application.tools.search_docs(library.id, " ".join(arguments.query), arguments.limit, version)
         if arguments.json:
             print_json(found)
         elif not found.hits:

@@ -5,8 +5,8 @@ would be cached for a day. Otherwise the front page is read first, and its final
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Final
 from urllib.parse import urljoin
 
 import msgspec
@@ -24,8 +24,7 @@ from procontext.page._indexes import (
     links_of,
     read_sitemap,
 )
-
-Fetch: TypeAlias = Callable[[str], Awaitable[Fetched]]
+from procontext.page._version_sites import Fetch, find_version, front_page, stated_version
 
 # Sitemaps that are read from a sitemap index; each is one request.
 MAX_SITEMAPS: Final = 8
@@ -46,17 +45,23 @@ class FoundIndex(msgspec.Struct, frozen=True, kw_only=True):
 async def find_index(library: Library, fetch: Fetch) -> FoundIndex:
     """Return the best table of contents of a library's site.
 
+    With `library.version`, that of the site of this version.
+
     Raises: FetchError: `not_found` if there is none, or the first other failure.
     """
+    if library.version is not None and library.docs_url:
+        site = await find_version(library.docs_url, library.version, fetch)
+        found = await _Search(library, fetch).find(site.url)
+        return msgspec.structs.replace(found, version=found.version or site.version)
     if library.llms_txt_url:
         try:
-            found = await asyncio.to_thread(_from_llms, await fetch(library.llms_txt_url))
+            llms = await asyncio.to_thread(_from_llms, await fetch(library.llms_txt_url))
         except FetchError as error:
             if error.reason != "not_found":
                 raise
         else:
-            if found is not None:
-                return found
+            if llms is not None:
+                return llms
     if not library.docs_url:
         raise FetchError("not_found", library.llms_txt_url or library.id, "no llms.txt")
     return await _Search(library, fetch).find(library.docs_url)
@@ -95,7 +100,19 @@ class _Search:
         self._failure: FetchError | None = None
 
     async def find(self, docs_url: str) -> FoundIndex:
-        home = await self._get(docs_url)
+        home = await self._home(docs_url)
+        found = await self._find(docs_url, home)
+        stated = None if home is None else stated_version(home)
+        return msgspec.structs.replace(found, version=found.version or stated)
+
+    async def _home(self, url: str) -> Fetched | None:
+        try:
+            return await front_page(self._fetch, url)
+        except FetchError as error:
+            self._note(error)
+            return None
+
+    async def _find(self, docs_url: str, home: Fetched | None) -> FoundIndex:
         base = folder_of(docs_url if home is None else home.final_url)
         llms = await self._get(urljoin(base, "llms.txt"))
         if llms is not None and (found := await asyncio.to_thread(_from_llms, llms)) is not None:
@@ -123,9 +140,12 @@ class _Search:
         try:
             return await self._fetch(url)
         except FetchError as error:
-            if error.reason != "not_found" and self._failure is None:
-                self._failure = error
+            self._note(error)
             return None
+
+    def _note(self, error: FetchError) -> None:
+        if error.reason != "not_found" and self._failure is None:
+            self._failure = error
 
     async def _sitemap(self, address: str, base: str) -> list[str]:
         fetched = await self._get(address)

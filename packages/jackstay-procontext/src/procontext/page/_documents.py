@@ -17,7 +17,7 @@ import msgspec
 
 from procontext.cache import Cache, CacheStatus, Document
 from procontext.config import Config
-from procontext.errors import Code, ProContextError, failure
+from procontext.errors import ProContextError, failure
 from procontext.fetch import (
     Access,
     Cancelled,
@@ -28,7 +28,6 @@ from procontext.fetch import (
     SingleFlight,
     Sites,
     Target,
-    display_host,
     display_url,
     parse_url,
 )
@@ -42,6 +41,7 @@ from procontext.page._conversion import (
     too_large_error,
 )
 from procontext.page._discovery import FoundIndex, find_index
+from procontext.page._document_errors import index_failure, page_failure, undocumented
 from procontext.page._folders import (
     FOLDER_HOST,
     file_in,
@@ -55,6 +55,8 @@ from procontext.page._folders import (
 from procontext.page._limits import PageTooLargeError, check_lines
 from procontext.page._lru_cache import CachedPage, LruCache
 from procontext.page._prefetch import WAIT_SECONDS, Prefetcher
+from procontext.page._version_sites import version_of_url
+from procontext.resolve import allows
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -66,23 +68,6 @@ KEEP_SECONDS: Final = 30 * 24 * 3600.0
 CLEAN_SECONDS: Final = 6 * 3600.0
 # Pages that are converted concurrently.
 MAX_CONVERSIONS: Final = 2
-
-_PAGE_CODES: Final[dict[str, Code]] = {
-    "not_allowed": "URL_NOT_ALLOWED",
-    "not_found": "PAGE_NOT_FOUND",
-    "too_many_redirects": "TOO_MANY_REDIRECTS",
-    "failed": "PAGE_FETCH_FAILED",
-    "offline": "PAGE_FETCH_FAILED",
-}
-# The URL of a table of contents is not chosen by the agent, so a wrong one is not the agent's error.
-_INDEX_CODES: Final[dict[str, Code]] = {
-    "invalid": "LLMS_TXT_FETCH_FAILED",
-    "not_allowed": "LLMS_TXT_FETCH_FAILED",
-    "not_found": "LLMS_TXT_NOT_FOUND",
-    "too_many_redirects": "TOO_MANY_REDIRECTS",
-    "failed": "LLMS_TXT_FETCH_FAILED",
-    "offline": "LLMS_TXT_FETCH_FAILED",
-}
 
 
 class LibraryDocuments:
@@ -109,6 +94,9 @@ class LibraryDocuments:
         # By key: the time from which a page that is stale in memory is read from the cache again.
         self._recheck_after: dict[str, float] = {}
         self._joined: set[tuple[str, str]] = set()
+        # By the id of a library with a version: whether there is a site of this version.
+        self._selected: dict[str, bool] = {}
+        self._page_versions: dict[str, str | None] = {}
         self._sites: tuple[int, Sites] | None = None
         self._cleaning: asyncio.Task[None] | None = None
         pages = 0 if config.fetcher.offline else config.fetcher.background_pages
@@ -159,8 +147,8 @@ class LibraryDocuments:
         """
         address = library.path or library.llms_txt_url or library.docs_url
         if address is None:
-            raise _undocumented(library)
-        key = f"index {library.id} {address}"
+            raise undocumented(library)
+        key = _index_key(library, address)
         # A folder is read each time, because its files may be edited at any time.
         cached = None if library.path else await self._cache.get(key)
         must_fetch = is_fresh and not self._config.fetcher.offline
@@ -168,10 +156,10 @@ class LibraryDocuments:
             try:
                 found = await self._index_loads.join(key, lambda: self._find(key, library, cached))
             except FetchError as error:
-                code = _INDEX_CODES[error.reason]
-                raise failure(code, library.id, error.detail, remedy=error.remedy) from error
+                raise index_failure(library, error) from error
             except Cancelled:
                 raise failure("LLMS_TXT_FETCH_FAILED", library.id, "the server is closing") from None
+            self._page_versions.clear()
             return IndexText(text=found.text, source=_source(found), url=found.url, version=_version(found))
         is_stale = self._is_stale(cached.checked_at)
         if is_stale:
@@ -185,6 +173,30 @@ class LibraryDocuments:
             stale=is_stale,
             version=_version(cached),
         )
+
+    async def select(self, library: Library, wanted: str | None) -> Library:
+        """Return the library with the site of a version, or the library itself if there is no such site.
+
+        Failures are those of the library itself: `index` raises them.
+        """
+        if wanted is None or library.path is not None or library.docs_url is None:
+            return library
+        choice = msgspec.structs.replace(library, id=f"{library.id}@{wanted}", version=wanted, llms_txt_url=None)
+        if choice.id in self._selected:
+            return choice if self._selected[choice.id] else library
+        with contextlib.suppress(ProContextError):
+            stated = (await self.index(library)).version
+            if stated is not None and allows(wanted, stated):
+                self._selected[choice.id] = False
+                return library
+        try:
+            await self.index(choice)
+        except ProContextError as error:
+            if error.code == "LLMS_TXT_NOT_FOUND":
+                self._selected[choice.id] = False
+            return library
+        self._selected[choice.id] = True
+        return choice
 
     async def _find(self, key: str, library: Library, cached: Document | None) -> Document:
         async def fetch(url: str) -> Fetched:
@@ -251,12 +263,24 @@ class LibraryDocuments:
                 raise FetchError("not_allowed", url, access.reason)
             cached, is_new = await self._page(target, library)
         except FetchError as error:
-            raise _page_failure(url, error) from error
+            raise page_failure(url, error) from error
         except Cancelled:
             raise failure("PAGE_FETCH_FAILED", display_url(url), "the server is closing") from None
-        if is_new:
-            return msgspec.structs.replace(cached.page, url=url)
-        return self._from_cache(url, cached)
+        page = msgspec.structs.replace(cached.page, url=url) if is_new else self._from_cache(url, cached)
+        return msgspec.structs.replace(page, version=await self._page_version(target))
+
+    async def _page_version(self, target: Target) -> str | None:
+        """Return the version that a page is about: from its URL, or that of the library whose page it is."""
+        key = target.url
+        if key not in self._page_versions:
+            found = version_of_url(key)
+            for library_id in () if found is not None else await self._cache.libraries_linking(key):
+                library = self._registry.get(library_id)
+                address = None if library is None else library.llms_txt_url or library.docs_url
+                index = None if address is None else await self._cache.get(f"index {library_id} {address}")
+                found = found or (None if index is None else _version(index))
+            self._page_versions[key] = found
+        return self._page_versions[key]
 
     def _from_cache(self, url: str, cached: CachedPage) -> Page:
         return msgspec.structs.replace(
@@ -444,8 +468,9 @@ class LibraryDocuments:
     async def _owners(self, target: Target, library: Library | None) -> tuple[str, ...]:
         """Return the libraries that a page belongs to, for search."""
         found = set(await self._cache.libraries_linking(target.url))
-        owner = (await self._current_sites()).owner(target)
-        found |= {owner} if owner is not None else set()
+        if not found:  # else the pages of another version would be those of the newest, too
+            owner = (await self._current_sites()).owner(target)
+            found = {owner} if owner is not None else set()
         found |= {library.id} if library is not None else set()
         return tuple(sorted(found))
 
@@ -489,6 +514,8 @@ class LibraryDocuments:
             for key in [key for key, until in times.items() if until <= now]:
                 del times[key]
         self._joined.clear()
+        self._page_versions.clear()
+        self._selected.clear()
 
 
 def _cache_directory(config: Config) -> Path:
@@ -517,6 +544,10 @@ def _to_datetime(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=0)
 
 
+def _index_key(library: Library, address: str) -> str:
+    return f"index {library.id} {address}"
+
+
 def _source(document: Document) -> IndexSource:
     source: IndexSource = msgspec.convert(document.source.partition(" ")[0], IndexSource)
     return source
@@ -525,36 +556,6 @@ def _source(document: Document) -> IndexSource:
 def _version(document: Document) -> str | None:
     """Return the version that the site states; it is stored behind the source of the table of contents."""
     return document.source.partition(" ")[2] or None
-
-
-def _undocumented(library: Library) -> ProContextError:
-    """Return the error for a library without a known documentation site."""
-    where = f", only its repository, {library.repo_url}" if library.repo_url else ""
-    return failure(
-        "LLMS_TXT_NOT_FOUND",
-        library.id,
-        f"the registry has no documentation site for it{where}",
-        suggestion="Answer without this library's docs, and inform the user.",
-    )
-
-
-def _page_failure(url: str, error: FetchError) -> ProContextError:
-    if error.reason == "invalid":
-        return failure("INVALID_INPUT", f"url: {error.detail}")
-    # The requested URL is the subject; if another hop failed, its host is added to the detail.
-    detail = error.detail
-    if detail and error.url.partition("#")[0] != url.partition("#")[0]:
-        # Only the host: the URL of a redirect may be signed.
-        detail = f"{detail} ({display_host(error.url)})"
-    elif detail == "HTTP 404":
-        detail = ""  # the message of the catalogue contains it
-    elif detail == "HTTP 410":
-        found = failure("PAGE_NOT_FOUND", display_url(url))
-        message = found.message.replace("HTTP 404", "HTTP 410")
-        return ProContextError(found.code, message, found.suggestion, found.recoverable)
-    elif error.reason == "too_many_redirects":
-        detail = ""  # the same
-    return failure(_PAGE_CODES[error.reason], display_url(url), detail, remedy=error.remedy)
 
 
 def _split(text: str) -> tuple[str, ...]:

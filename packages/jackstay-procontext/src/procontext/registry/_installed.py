@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from procontext.models import Library, Packages
+from procontext.registry._locks import locked_versions, package_key
 
 MAX_FILE_BYTES: Final = 1_000_000
 # Changes with the pages that are written, so that those of an older release are not used.
@@ -31,6 +32,7 @@ class Installed:
         self._project = project
         self._folder = folder
         self._distributions: dict[str, Path] | None = None
+        self._locked: dict[tuple[str, str], str] = {}
 
     def find(self, name: str) -> Library | None:
         """Return the installed package with this name, or None. Writes its pages at the first call."""
@@ -45,9 +47,13 @@ class Installed:
         return self._distributions is not None
 
     def version(self, library: Library) -> str | None:
-        """Return the version of a library that the project has installed, or None."""
+        """Return the version of a library that the project's lock files or its environment have, or None."""
+        installed = self._by_name()
+        for index, name in library.packages.names() if self._locked else ():
+            if (version := self._locked.get((index, package_key(index, name)))) is not None:
+                return version
         for name in library.packages.pypi:
-            found = self._by_name().get(_canonical(name))
+            found = installed.get(_canonical(name))
             if found is not None:
                 return _version(found)
         for name in library.packages.npm if (self._project / "node_modules").is_dir() else ():
@@ -59,12 +65,13 @@ class Installed:
     # --- Python -------------------------------------------------------------------------------------------------------
 
     def _by_name(self) -> dict[str, Path]:
-        """Return the metadata folder of each package. Their names have name and version, so no file is read."""
+        """Return the metadata folder of each package, and read the lock files. The folders' names have the versions."""
         if self._distributions is None:
             found: dict[str, Path] = {}
             for folder in site_packages(self._project):
                 for path in sorted(folder.glob("*.dist-info")):
                     found.setdefault(_canonical(path.name.partition("-")[0]), path)
+            self._locked = locked_versions(self._project)
             self._distributions = found
         return self._distributions
 

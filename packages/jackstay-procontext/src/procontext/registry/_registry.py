@@ -19,7 +19,7 @@ from procontext.models import Library, Match, MatchedVia
 from procontext.registry._document import Document, read_document
 from procontext.registry._installed import Installed
 from procontext.registry._store import BUNDLED, Store
-from procontext.resolve import Index, normalise
+from procontext.resolve import Index, normalise, requested_version
 
 logger = logging.getLogger("procontext.registry")
 
@@ -69,7 +69,8 @@ class Registry:
 
     def get(self, library_id: str) -> Library | None:
         """Return the library with this identifier, or None."""
-        return self._index.get(library_id) or self._learned.get(library_id)
+        name = library_id.partition("@")[0]  # an id may have a version: `django@4.2`
+        return self._index.get(name) or self._learned.get(name)
 
     async def lookup(self, library_id: str) -> Library | None:
         """Return the library with this identifier, also if it is only installed in the project's environment."""
@@ -87,18 +88,26 @@ class Registry:
     def resolve(self, query: str) -> list[Match]:
         """Return the libraries that match a query, best first. May block at first; use `find` in asyncio code."""
         found = self._index.resolve(query)
-        if self._installed is None:
-            return found
-        if not _is_exact(found):
+        if self._installed is not None and not _is_exact(found):
             library = self._learn(normalise(query))
             if library is not None and self._index.get(library.id) is None:
                 via: MatchedVia = "installed"
                 return [Match(library.id, library.name, library.languages, library.docs_url, via, 1.0, library.version)]
-        rows = [(match, self.get(match.library_id)) for match in found]
+        requested = requested_version(query)
         return [
-            match if row is None else msgspec.structs.replace(match, version=self._installed.version(row))
-            for match, row in rows
+            msgspec.structs.replace(match, version=requested or self.used_version(match.library_id)) for match in found
         ]
+
+    def used_version(self, library_id: str) -> str | None:
+        """Return the version of a library that the project uses, or None. May block at first."""
+        library = self.get(library_id)
+        return None if library is None or self._installed is None else self._installed.version(library)
+
+    async def version_in_use(self, library_id: str) -> str | None:
+        """Return the version of a library that the project uses, without blocking the event loop."""
+        if self._installed is not None and not self._installed.is_listed:
+            return await asyncio.to_thread(self.used_version, library_id)
+        return self.used_version(library_id)
 
     async def find(self, query: str) -> list[Match]:
         """Resolve without blocking the event loop: on a thread until everything that is needed is in memory."""
@@ -220,8 +229,7 @@ def is_older(version: str, other: str) -> bool:
 def _conflict(source: Library, known: Index) -> str | None:
     """Return the first name of a source that belongs to a known library, as `KEY: 'name' is a name of ...`, or None."""
     names = [("id", source.id), ("name", source.name), *(("aliases", name) for name in source.aliases)]
-    names += [("packages.pypi", name) for name in source.packages.pypi]
-    names += [("packages.npm", name) for name in source.packages.npm]
+    names += [(f"packages.{index}", name) for index, name in source.packages.names()]
     for key, name in names:
         owner = known.get(name) or known.owner(name)
         if owner is not None:

@@ -135,13 +135,13 @@ class Index:
         alone = (library,)
         self._ids[library.id] = library
         packages, aliases = self._packages, self._aliases
-        for name in library.packages.pypi:
-            _put(packages, name.lower(), alone)
-            _put(packages, canonical(name.lower()), alone)
-        for name in library.packages.npm:
-            _put(packages, name.lower(), alone)
-            if name.startswith("@"):
-                _put(self._scopes, name.lower().partition("/")[0], alone)
+        for index, package in library.packages.names():
+            name = package.lower()
+            _put(packages, name, alone)
+            if index in ("pypi", "crates"):
+                _put(packages, canonical(name), alone)
+            elif index == "npm" and name.startswith("@"):
+                _put(self._scopes, name.partition("/")[0], alone)
         for name in library.aliases:
             _put(aliases, name.lower(), alone)
         _put(aliases, library.name.lower(), alone)
@@ -325,10 +325,8 @@ def _is_extension(candidate: str, name: str) -> bool:
 
 def _names_of(library: Library) -> set[str]:
     """Return all names of a library in lower case."""
-    packages = library.packages
-    return {
-        name.lower() for name in (library.id, library.name, *packages.pypi, *packages.npm, *library.aliases) if name
-    }
+    packages = (name for _, name in library.packages.names())
+    return {name.lower() for name in (library.id, library.name, *packages, *library.aliases) if name}
 
 
 def _put(into: dict[str, tuple[Library, ...]], name: str, alone: tuple[Library, ...]) -> None:

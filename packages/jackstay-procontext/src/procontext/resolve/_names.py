@@ -86,15 +86,16 @@ def spoken_names(name: str) -> Iterator[str]:
         yield name[1:].partition("/")[0]  # the scope of an npm package
 
 
-def normalise(query: str) -> str:
-    """Return the name in a query: lower case, trimmed, without extras, versions and markers. May be empty."""
+def subject(query: str) -> str:
+    """Return the part of a query that names a package, with its version: of a line of code, a command or a URL."""
     text = unicodedata.normalize("NFKC", query).strip().lower()
     text = text if _JSON_LINE.match(text) else text.strip(_QUOTES)
-    for line in _LINES:
-        match = line.match(text)
-        if match is not None:
-            text = match[1]
-            break
+    return next((match[1] for line in _LINES if (match := line.match(text)) is not None), text)
+
+
+def normalise(query: str) -> str:
+    """Return the name in a query: lower case, trimmed, without extras, versions and markers. May be empty."""
+    text = subject(query)
     found = _END.search(text)
     if found is not None:
         text = text[: found.start()]
@@ -143,4 +144,4 @@ def parent_packages(name: str) -> Iterator[str]:
         yield name
 
 
-__all__ = ["canonical", "normalise", "parent_packages", "spoken_names", "strip_separators"]
+__all__ = ["canonical", "normalise", "parent_packages", "spoken_names", "strip_separators", "subject"]

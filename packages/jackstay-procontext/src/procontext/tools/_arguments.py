@@ -16,6 +16,7 @@ from procontext.models import LIBRARY_ID_PATTERN
 
 LibraryId: TypeAlias = Annotated[str, Meta(pattern=LIBRARY_ID_PATTERN[:-1] + r"\Z", max_length=200)]
 Query: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500)]
+Version: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
 # The upper bound is larger than any page, and exact in every JSON decoder.
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 
@@ -33,6 +34,7 @@ class IndexArguments(msgspec.Struct, frozen=True):
     offset: Count = 1
     limit: Count | None = None
     filter: Query | None = None
+    version: Version | None = None
 
 
 class PageArguments(msgspec.Struct, frozen=True):
@@ -50,6 +52,7 @@ class SearchArguments(msgspec.Struct, frozen=True):
     library_id: LibraryId
     query: Query
     limit: Annotated[int, Meta(ge=1, le=50)] = 5
+    version: Version | None = None
 
 
 A = TypeVar("A", bound=msgspec.Struct)

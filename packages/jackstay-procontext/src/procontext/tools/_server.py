@@ -79,15 +79,15 @@ def make_server(tools: Tools, count: Count | None = None) -> Server:
 
     async def index(given: dict[str, Json], _: Context) -> msgspec.Struct:
         arguments = read_arguments(IndexArguments, given)
-        return await tools.get_library_docs(arguments.library_id, arguments.offset, arguments.limit, arguments.filter)
+        return await tools.get_library_docs(**msgspec.structs.asdict(arguments))
 
     async def page(given: dict[str, Json], _: Context) -> msgspec.Struct:
         arguments = read_arguments(PageArguments, given)
-        return await tools.read_page(arguments.url, arguments.offset, arguments.limit, arguments.heading)
+        return await tools.read_page(**msgspec.structs.asdict(arguments))
 
     async def search(given: dict[str, Json], _: Context) -> msgspec.Struct:
         arguments = read_arguments(SearchArguments, given)
-        return await tools.search_docs(arguments.library_id, arguments.query, arguments.limit)
+        return await tools.search_docs(**msgspec.structs.asdict(arguments))
 
     # resolve_library uses local data only; the others may send requests to documentation sites.
     _add(server, RESOLVE_LIBRARY, resolve, count, open_world=False)

@@ -16,6 +16,7 @@ from procontext.interfaces import Documents
 from procontext.models import Coverage, Hit, IndexSource, Library, Match, Page, Window
 from procontext.page import fitting_part, section, text_lines, window
 from procontext.registry import Registry
+from procontext.resolve import numbers
 
 # Opens the documents on first use, on the event loop of the server.
 # What a search covers: all pages, those fetched so far, some pages, or none.
@@ -53,6 +54,7 @@ class LibraryDocs(msgspec.Struct, frozen=True, kw_only=True):
     source: IndexSource
     url: str
     version: str
+    requested_version: str | None
     total_lines: int
     offset: int
     next_offset: int | None
@@ -73,6 +75,7 @@ class PageWindow(msgspec.Struct, frozen=True, kw_only=True):
     next_offset: int | None
     headings_truncated: bool
     final_url: str | None
+    version: str
 
 
 class SearchHit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,6 +95,7 @@ class Hits(msgspec.Struct, frozen=True):
     library_id: str
     hits: tuple[SearchHit, ...]
     version: str
+    requested_version: str | None
     pages_searched: int
     pages_total: int | None
     state: SearchState
@@ -112,16 +116,23 @@ class Tools:
         return Matches(tuple(await self._registry.find(query)))
 
     async def get_library_docs(
-        self, library_id: str, offset: int = 1, limit: int | None = None, filter: str | None = None
+        self,
+        library_id: str,
+        offset: int = 1,
+        limit: int | None = None,
+        filter: str | None = None,
+        version: str | None = None,
     ) -> LibraryDocs:
         """Return the table of contents of a library from line `offset`, within the budget.
 
-        With `filter`, only the lines that have all its words, and the headings above them.
+        With `filter`, only the lines that have all its words, and the headings above them. `version` selects the
+        site of a version; by default, the one that the project uses.
 
         Raises: LIBRARY_NOT_FOUND, LLMS_TXT_NOT_FOUND, LLMS_TXT_FETCH_FAILED, TOO_MANY_REDIRECTS.
         """
-        library = await self._library(library_id)
+        library, wanted = await self._library(library_id, version)
         documents = await self._documents()
+        library = await documents.select(library, wanted)
         index = await documents.index(library)
         if library.path is None:
             await documents.cover(library, 0.0)  # the next call may be a search
@@ -132,7 +143,7 @@ class Tools:
         last = _fitting(lines, first, len(lines) if limit is None else first + limit, budget)
         is_complete = filter is None and first == 0 and last == len(lines) and len(index.text) <= budget
         return LibraryDocs(
-            library_id=library.id,
+            library_id=library_id,
             name=library.name,
             # A complete file is returned unchanged, with its final newline.
             content=index.text if is_complete else "\n".join(lines[first:last]),
@@ -141,7 +152,8 @@ class Tools:
             stale=index.stale,
             source=index.source,
             url=index.url,
-            version=library.version or index.version or UNKNOWN_VERSION,
+            version=(library.version if library.path else index.version) or UNKNOWN_VERSION,
+            requested_version=wanted,
             total_lines=len(lines),
             offset=offset,
             next_offset=last + 1 if first < last < len(lines) else None,
@@ -176,34 +188,42 @@ class Tools:
             next_offset=found.next_offset,
             headings_truncated=found.headings_truncated,
             final_url=page.final_url,
+            version=page.version or UNKNOWN_VERSION,
         )
 
-    async def search_docs(self, library_id: str, query: str, limit: int = 5) -> Hits:
+    async def search_docs(self, library_id: str, query: str, limit: int = 5, version: str | None = None) -> Hits:
         """Return the sections of a library that match a query. Its pages are fetched in the background if necessary.
+
+        `version` selects the site of a version; by default, the one that the project uses.
 
         Raises: LIBRARY_NOT_FOUND.
         """
-        library = await self._library(library_id)
+        library, wanted = await self._library(library_id, version)
         documents = await self._documents()
+        library = await documents.select(library, wanted)
         coverage = await documents.cover(library)
         hits = _within_budget(await documents.search(library.id, query, limit), self._budget)
         state = search_state(coverage)
         return Hits(
-            library_id=library.id,
+            library_id=library_id,
             hits=hits,
-            version=library.version or coverage.version or UNKNOWN_VERSION,
+            version=(library.version if library.path else coverage.version) or UNKNOWN_VERSION,
+            requested_version=wanted,
             pages_searched=coverage.pages,
             pages_total=coverage.total,
             state=state,
             next_step=next_step(coverage, state, bool(hits)),
         )
 
-    async def _library(self, library_id: str) -> Library:
+    async def _library(self, library_id: str, version: str | None) -> tuple[Library, str | None]:
+        """Return a library, and the version that is requested or that the project uses."""
         await self._registry.ready()
         library = await self._registry.lookup(library_id)
         if library is None:
             raise failure("LIBRARY_NOT_FOUND", library_id)
-        return library
+        if version is not None and not numbers(version.lstrip("<>=!~^ ")):
+            raise failure("INVALID_INPUT", f"version: expected a version such as '4.2' or '>=4.2,<5', got {version!r}")
+        return library, version or library.version or await self._registry.version_in_use(library.id)
 
     def _window(self, page: Page, heading: str | None, offset: int, limit: int) -> Window:
         if heading is None:
