@@ -288,11 +288,11 @@ class Catalogue:
 
     def find_tool(self, name: str) -> ToolEntry | None:
         """Return the tool of this name, or the one that `listed_name` maps it to; None if there is none."""
-        rows = self._tools.rows
-        row = rows.get(name)
-        if row is None and self.listed_name is not None:
-            listed = self.listed_name(name)
-            row = None if listed is None else rows.get(listed)
+        row = self._tools.rows.get(name)
+        if row is not None:
+            return row[1]
+        listed = None if self.listed_name is None else self.listed_name(name)
+        row = None if listed is None else self._tools.rows.get(listed)
         return None if row is None else row[1]
 
     def version(self, kind: Kind) -> int:

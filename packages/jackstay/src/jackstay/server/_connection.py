@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jackstay.errors import FrameTooLargeError, McpError, RequestId
 from jackstay.protocol.server import ServerConnection
 from jackstay.protocol.server import events as e
+from jackstay.protocol.server.events import Serve
 from jackstay.server._driver import ConnectionConfig, Driver, perform_table
 from jackstay.server._parked_task import NOT_STARTED, ParkedTask, Step
 
@@ -116,15 +117,13 @@ class Connection(Driver):
         transport = self._transport
         if transport is None or self._pull is not None:
             return
-        core, next_frame = self.core, transport.next_frame
-        accept = core.accept
+        core, next_frame, backlog = self.core, transport.next_frame, self._backlog
+        accept, serve = core.accept, self._serve
         for _ in range(FRAMES_PER_ITERATION):
-            if self._backlog and not self._is_gone:
+            if backlog and not self._is_gone:
                 return  # resumed by `room_made`
-            if pulled is None:
-                frame = next_frame()
-            else:
-                frame, pulled = pulled, None
+            frame = next_frame() if pulled is None else pulled
+            pulled = None
             if not isinstance(frame, bytes):
                 if frame is not None:
                     self._receive_error(frame)
@@ -136,8 +135,8 @@ class Connection(Driver):
                 self._is_stepping = True
                 try:
                     accepted = accept(frame)
-                    if isinstance(accepted, e.Serve):
-                        self._serve(accepted)
+                    if isinstance(accepted, Serve):
+                        serve(accepted)
                     else:
                         self._perform(core.process(accepted, len(frame)))
                 finally:
@@ -204,6 +203,12 @@ class Connection(Driver):
             if not step:  # the request stays open
                 return
             outcome = step
+        # As `finish`, without two calls: a response that follows no event, and ends nothing else, is sent at once.
+        if not (self._queued_events or self._stop_hooks or self._started):
+            frame = self.core.respond(request.id, request.serial, outcome)
+            if frame is not None:
+                self._send_frame(frame)
+                return
         self.finish(request, outcome)
 
     def _continue(self, request: e.Serve, work: Coroutine[Any, Any, bytes], step: Step) -> None:
@@ -221,15 +226,6 @@ class Connection(Driver):
             self._tasks[request.serial] = parked.task, rest
             parked.assign(self._run(request, rest))
 
-    def finish(self, request: e.Serve, result: bytes) -> None:
-        """As `Driver.finish`. A response that follows no event, and ends nothing else, is sent at once."""
-        if not (self._queued_events or self._stop_hooks or self._started):
-            frame = self.core.respond(request.id, request.serial, result)
-            if frame is not None:
-                self._send_frame(frame)
-                return
-        super().finish(request, result)
-
     # --- effects ------------------------------------------------------------------------------------------------------
 
     def _send(self, effect: e.Send) -> None:
@@ -243,7 +239,8 @@ class Connection(Driver):
         if transport is None:
             return
         number = self._number + 1
-        if self._backlog or not transport.send(frame, number):
+        send = transport.send  # an attribute of most transports, and not a method: its call is slow in Python 3.11
+        if self._backlog or not send(frame, number):
             self._backlog.append(frame)
         else:
             self._number = number

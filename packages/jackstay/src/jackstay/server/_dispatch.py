@@ -281,14 +281,16 @@ class Dispatch:
         if entry.takes_context:
             responses = _InputResponses(params.request_state, params.input_responses)
             context = self._make_input_context(connection, request, caller, name, given, responses=responses)
+        bind = entry.bind  # the call of an attribute that is not a method is slow in Python 3.11
         try:
-            call = entry.bind(given, context)
+            call = bind(given, context)
             if type(call) is not tuple and bytes(given) == b"null":
-                call = entry.bind(None, context)  # some clients send null for missing arguments
+                call = bind(None, context)  # some clients send null for missing arguments
         except Exception as error:  # noqa: BLE001  # validators of the application may raise anything
             job = Job(connection, request, entry, ((), {}), entry.encode_result, context, "tool", entry.key)
             return _finalize(connection, request, self._failed(job, error))
-        if isinstance(call, InvalidArguments):
+        if type(call) is not tuple:
+            assert isinstance(call, InvalidArguments)
             return _finalize(connection, request, self._refuse_arguments(entry.key, call, request.version))
         if entry.is_async and context is None and entry.timeout is None:
             return self._await_tool(connection, request, entry, call)
@@ -300,10 +302,11 @@ class Dispatch:
     async def _await_tool(self, connection: Driver, request: e.Serve, entry: ToolEntry, call: Call) -> bytes:
         """As `_run`, for an async function without a context: most calls of most servers."""
         args, keywords = call
+        encode_result = entry.encode_result
         try:
             # Awaitable, because of `is_async`. An empty `**keywords` would cost a dict.
             value = await (entry.call(*args, **keywords) if keywords else entry.call(*args))  # type: ignore[misc]
-            result = entry.encode_result(value, request.version)
+            result = encode_result(value, request.version)
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit

@@ -206,16 +206,19 @@ class WriteQueue(FrameQueue):
 
         Raises: FrameTooLargeError; the frame was not accepted.
         """
-        waiting = self._waiting
-        state = self._state
-        # In the common case, far from full, this is the only check.
-        is_near = len(waiting) >= _NEARLY_FULL or self.size + len(frame) > MAX_QUEUED_BYTES
-        if state is _CLOSED or (is_near and self.is_busy(len(frame))):
+        numbers = self._numbers
+        size = self.size
+        # In the common case, far from full, the first two are the only checks of the size.
+        if (len(numbers) >= _NEARLY_FULL or size + len(frame) > MAX_QUEUED_BYTES) and self.is_busy(len(frame)):
             return False
-        framed = self._frame(frame, self._limit)
-        waiting.append(framed)
-        self._numbers.append(number)
-        self.size += len(framed)
+        state = self._state
+        if state is _CLOSED:
+            return False
+        write_frame = self._frame  # the call of an attribute that is not a method is slow in Python 3.11
+        framed = write_frame(frame, self._limit)
+        self._waiting.append(framed)
+        numbers.append(number)
+        self.size = size + len(framed)
         if state is _IDLE:
             self._change(QueueEvent.SENT)
         return True

@@ -7,6 +7,8 @@ clock, task, stream or handler and calls nothing back.
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from jackstay.errors import InvalidEventError, RequestId, UsageError
 from jackstay.protocol._machine import readable_name
 from jackstay.protocol.server import events as e
@@ -25,7 +27,6 @@ from jackstay.protocol.wire._jsonrpc import (
     Message,
     Request,
     decode,
-    encode_result,
     read_plain_request,
 )
 from jackstay.types import DECODE_ERRORS
@@ -33,6 +34,7 @@ from jackstay.types import DECODE_ERRORS
 # Used for every request.
 _STATELESS, _DRAINING = ServerState.STATELESS, ServerState.DRAINING
 _CAPITAL_V, _BACKSLASH = b"V\\"
+_encode = msgspec.json.Encoder().encode  # writes an integer faster than `%d`
 
 
 class ServerConnection:
@@ -200,10 +202,8 @@ class ServerConnection:
             and id not in requests.progress
             and not requests.batches.responses
         ):
-            if type(id) is int:  # as `encode_result`, without a call: the id was decoded, so it can be encoded
-                frame = b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (id, result)
-            else:
-                frame = encode_result(id, result)
+            # As `encode_result`, without a call: the id was decoded, so it can be encoded.
+            frame = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), result)
             if len(frame) <= self.max_frame_bytes:
                 del in_flight[id]
                 return frame
