@@ -31,6 +31,14 @@ def test_a_call_gets_an_id_a_deadline_and_is_written():
     assert exchange.number == 1
 
 
+def test_responses_and_notifications_are_counted_as_frames():
+    harness = CallsHarness()
+    first = harness.sent("first")
+    harness.calls.send_message(b"{}", None)
+    second = harness.sent("second")
+    assert (first.number, second.number, harness.calls.number) == (1, 3, 3)
+
+
 def test_ids_increase_and_are_never_reused():
     harness = CallsHarness()
     ids = []

@@ -86,7 +86,7 @@ def test_each_cell():
 def test_the_table_is_complete():
     assert set(ROWS) == set(ExchangeEvent)
     assert set(CELLS) == {(event, state) for event in ExchangeEvent for state in ExchangeState}
-    assert set(EXCHANGE.rows) == {event.value for event in ExchangeEvent}
+    assert set(EXCHANGE.rows) == set(EXCHANGE.events) == {event.value for event in ExchangeEvent}
     for event in ExchangeEvent:
         for column, state in enumerate(ExchangeState):
             assert CELLS[event, state] is ROWS[event][column] is EXCHANGE.cell(event.value, state)

@@ -27,6 +27,7 @@ from jackstay.protocol.wire._jsonrpc import decode
 from model.server import (
     DEFAULT_CONFIG,
     INITIALIZED,
+    META,
     VERSION_KEY,
     SlowConnection,
     array,
@@ -569,3 +570,22 @@ def test_a_stop_closes_immediately(subtests: pytest.Subtests) -> None:
 def test_an_event_of_another_machine_is_refused() -> None:
     with pytest.raises(UsageError):
         connect(S.FRESH).step(e.Event(), NOW)
+
+
+# --- requests that are served without the table -----------------------------------------------------------------------
+
+
+def test_what_must_be_checked_is_not_served_without_the_table():
+    deep = b'{"a":' * 200 + b"{}" + b"}" * 200
+    another_version = {**META, VERSION_KEY: "2025-11-25"}
+    for kind, request in itertools.product(
+        (ServerConnection, SlowConnection),
+        (
+            stateless(1, meta=another_version),
+            stateless(1).replace(b'"echo"', b'"echo","arguments":' + deep),
+            b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\xff"}}',
+        ),
+    ):
+        core = connect(S.STATELESS, kind=kind)
+        assert responses(core.receive(request))[0]["error"]["code"] < 0, request
+        assert core.in_flight == {}

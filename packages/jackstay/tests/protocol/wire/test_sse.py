@@ -136,6 +136,8 @@ STREAMS = [
     ),
     Row("leading zeros are digits", b"retry: 000250\n\n", [Event(b"", retry=250)], "", 250, 0),
     Row("zero is valid", b"retry: 0\n\n", [Event(b"", retry=0)], "", 0, 0),
+    Row("31 years", b"retry: 999999999999\n\n", [Event(b"", retry=999_999_999_999)], "", 999_999_999_999, 0),
+    Row("more is clamped", b"retry: 1000000000000\n\n", [Event(b"", retry=999_999_999_999)], "", 999_999_999_999, 0),
     Row(
         "a retry too long for int() is clamped",
         b"retry: " + b"9" * 5_000 + b"\n\n",

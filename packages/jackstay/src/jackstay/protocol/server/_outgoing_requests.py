@@ -66,7 +66,7 @@ class OutgoingRequests:
 
     def is_pending(self, id: object) -> bool:
         """Return True if a request with this id is pending."""
-        return isinstance(id, int) and id in self.pending
+        return id in self.pending
 
     def classify_stray(self, id: object) -> str:
         """Classify a response to no pending request: `late` if the id was used, else `unknown`."""
