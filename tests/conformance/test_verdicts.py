@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.legs import LEGS, SUITE, Leg
-from conformance.verdicts import FINISHED, Outcome, Verdict, judge, read_outcomes, read_unsupported
-from interop.peers import ROOT
+from conformance.verdicts import FINISHED, Outcome, Verdict, judge, read_outcomes
 
 TIME = "-2026-11-15T13-45-02-123Z"
 PASSED = {"id": "a", "status": "SUCCESS", "description": "it does"}
@@ -67,27 +66,19 @@ BAD = Outcome("bad", Verdict.FAILED, 1, ("FAILURE b: it did not",))
 EMPTY = Outcome("empty", Verdict.SKIPPED, 0)
 
 
-@pytest.mark.parametrize(("row", "outcomes", "unsupported", "wrong"), [
+@pytest.mark.parametrize(("row", "outcomes", "skipped", "wrong"), [
     (leg(1), [GOOD], (), []),
     (leg(1), [BAD], (), ["bad: FAILURE b: it did not"]),
     (leg(1), [EMPTY], (), ["empty checked nothing"]),
     (leg(2), [GOOD], (), ["1 scenarios ran, expected 2"]),
     (leg(0), [], (), []),
     (leg(1), [GOOD, GOOD], (), ["good ran more than once"]),
-    (leg(3, has_extensions=True), [GOOD, BAD, EMPTY], ("bad", "empty"), []),
-    (leg(1, has_extensions=True), [GOOD], ("good",),
-     ["good passes: remove it from the extensions in docs/unsupported.md"]),
-    (leg(1), [BAD], ("bad",), ["bad: FAILURE b: it did not"]),
+    (leg(2), [GOOD, EMPTY], ("empty",), []),
+    (leg(2), [GOOD, BAD], ("good", "bad"),
+     ["good is checked: remove it from SKIPPED in legs.py", "bad is checked: remove it from SKIPPED in legs.py"]),
 ])  # fmt: skip
-def test_problems_of_a_leg(row: Leg, outcomes: list[Outcome], unsupported: tuple[str, ...], wrong: list[str]) -> None:
-    assert judge(row, outcomes, frozenset(unsupported)) == wrong
-
-
-def test_the_page_names_only_scenarios_of_extensions() -> None:
-    page = (ROOT / "docs" / "unsupported.md").read_text(encoding="utf-8")
-    names = read_unsupported(page)
-    assert names == {"tasks-status-notifications"}
-    assert read_unsupported("# another page") == frozenset()
+def test_problems_of_a_leg(row: Leg, outcomes: list[Outcome], skipped: tuple[str, ...], wrong: list[str]) -> None:
+    assert judge(row, outcomes, frozenset(skipped)) == wrong
 
 
 def test_every_revision_has_a_leg_for_each_side_and_the_suite_is_locked() -> None:

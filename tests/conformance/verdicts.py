@@ -1,7 +1,7 @@
 """Check the results of a leg.
 
 Stricter than the exit code of the suite: warnings, scenarios without checks, and clients that failed are failures.
-Scenarios named in docs/unsupported.md must fail; if one passes, its line must be removed.
+Scenarios that the suite skips (`SKIPPED` in legs.py) must be skipped; if one is checked, its line must be removed.
 """
 
 import json
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from conformance.legs import Leg
+from conformance.legs import SKIPPED, Leg
 
 # The last line of a client that succeeded; see client.py.
 FINISHED = "finished"
@@ -18,7 +18,6 @@ FINISHED = "finished"
 # Checks that every scenario has in addition to its own.
 _WIRE = "wire-schema-"
 _STAMP = re.compile(r"-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d+Z$")
-_SECTION = re.compile(r"^## Extensions$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 class Verdict(Enum):
@@ -66,23 +65,15 @@ def read_outcomes(side: str, home: Path) -> list[Outcome]:
     return [read_outcome(side, directory, home) for directory in found]
 
 
-def read_unsupported(page: str) -> frozenset[str]:
-    """Return the scenarios in the section "Extensions" of docs/unsupported.md."""
-    section = _SECTION.search(page)
-    rows = section[1].splitlines() if section else []
-    return frozenset(name for row in rows if row.startswith("| ") for name in re.findall(r"`([^`]+)`", row))
-
-
-def judge(leg: Leg, outcomes: list[Outcome], unsupported: frozenset[str]) -> list[str]:
+def judge(leg: Leg, outcomes: list[Outcome], skipped: frozenset[str] = SKIPPED) -> list[str]:
     """Return the problems of a leg."""
     wrong = []
-    allowed = unsupported if leg.has_extensions else frozenset()
     for outcome in outcomes:
-        if outcome.scenario in allowed:
-            if outcome.verdict is Verdict.PASSED:
-                wrong.append(f"{outcome.scenario} passes: remove it from the extensions in docs/unsupported.md")
-        elif outcome.verdict is Verdict.SKIPPED:
-            wrong.append(f"{outcome.scenario} checked nothing")
+        if outcome.verdict is Verdict.SKIPPED:
+            if outcome.scenario not in skipped:
+                wrong.append(f"{outcome.scenario} checked nothing")
+        elif outcome.scenario in skipped:
+            wrong.append(f"{outcome.scenario} is checked: remove it from SKIPPED in legs.py")
         elif outcome.verdict is Verdict.FAILED:
             wrong.extend(f"{outcome.scenario}: {problem}" for problem in outcome.problems)
     names = [outcome.scenario for outcome in outcomes]

@@ -14,7 +14,7 @@ from jackstay.extensions import Extension
 from jackstay.server import MemoryTaskStore, Tasks, ToolError
 from jackstay.server import _task_store as rules
 from jackstay.testing import on_fake_clock
-from jackstay.types import ElicitResult
+from jackstay.types import ElicitResult, GetTaskResult
 
 
 class LoopStore(MemoryTaskStore):
@@ -396,3 +396,24 @@ async def test_an_extension_completes_results() -> None:
             await client.tools.call("broken")
     async with connect(server) as client:
         assert (await client.tools.call("split")).text == "whole"
+
+
+@on_fake_clock
+async def test_a_handle_reports_every_state_of_its_task() -> None:
+    working = Working()
+    async with working.connect() as client:
+        handle = await client.tools.start("meet", {})
+        seen: list[str] = []
+
+        async def note(task: GetTaskResult) -> None:
+            seen.append(task.status)
+
+        assert (await handle.result(on_status=note)).text == "Ada meets Bob"
+        assert seen[-1] == "completed"
+        assert seen.count("input_required") == 2
+        assert not client.tasks._listeners
+        slow = await client.tools.start("sleep", {"seconds": 100})
+        began_at = asyncio.get_running_loop().time()
+        slept = await slow.result(on_status=lambda task: seen.append(task.status))
+        assert slept.text == "slept 100 s"
+        assert asyncio.get_running_loop().time() - began_at < 101  # by a notification, not by the next poll

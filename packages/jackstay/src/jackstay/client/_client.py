@@ -309,16 +309,19 @@ class Client:
     def _on_arrival(self, method: str, params: msgspec.Raw | None, call: Call[Any] | None) -> bool:
         """Process what must not wait behind a slow handler; return True if the notification is consumed.
 
-        These are list changes, acknowledged subscriptions, and everything if `client.wire` receives notifications.
+        These are list changes, acknowledged subscriptions, tasks, and everything if `client.wire` gets notifications.
         """
         self.cache.invalidate(method)
-        if method != "notifications/subscriptions/acknowledged":
-            return self.wire.deliver(method, params, call)
-        try:
-            self._subscriptions.acknowledged(b"{}" if params is None else params)
-        except McpError as error:
-            logger.warning("%s: invalid %s: %s", self.settings.name, method, error)
-        return True
+        is_task = method == "notifications/tasks"
+        if is_task or method == "notifications/subscriptions/acknowledged":
+            process = self.tasks._notified if is_task else self._subscriptions.acknowledged
+            try:
+                process(b"{}" if params is None else params)
+            except McpError as error:
+                logger.warning("%s: invalid %s: %s", self.settings.name, method, error)
+            if not is_task:
+                return True
+        return self.wire.deliver(method, params, call)
 
     async def _on_notice(self, notice: QueuedNotification) -> None:
         try:

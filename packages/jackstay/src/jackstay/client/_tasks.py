@@ -6,11 +6,15 @@ its idempotency key, if the server declares that it knows such keys.
 """
 
 import asyncio
+import builtins
+import inspect
 import logging
 import random
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from secrets import token_urlsafe
 from typing import Any, Final, TypeVar, Unpack
+
+import msgspec
 
 from jackstay._signatures import shows
 from jackstay.client._deadline import Deadline
@@ -29,6 +33,7 @@ from jackstay.errors import (
     ToolCallError,
     TransportError,
 )
+from jackstay.protocol.client import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.types import (
     CallToolResult,
@@ -54,6 +59,8 @@ META_RESENT: Final = "jackstay/isResent"
 FIRST_POLL: Final = 0.02
 MAX_POLL: Final = 60.0
 POLL_JITTER: Final = 0.1
+# How much longer the time between two polls is while notifications arrive.
+LISTENING_FACTOR: Final = 10
 # Errors after which a request about a task is sent again: none of them concerns the task.
 _TRANSIENT: Final = (OutcomeUnknownError, TransportError, SessionLostError, BackpressureError, TimeoutError)
 
@@ -76,18 +83,25 @@ class TaskHandle:
     def __await__(self) -> Generator[Any, None, CallToolResult]:
         return self.result().__await__()
 
-    async def result(self, *, timeout: float | None = None, raise_on_error: bool = True) -> CallToolResult:
+    async def result(
+        self,
+        *,
+        timeout: float | None = None,
+        raise_on_error: bool = True,
+        on_status: Callable[[GetTaskResult], object] | None = None,
+    ) -> CallToolResult:
         """Wait until the task has ended, and return its result.
 
         Loss of the connection and restarts of the server do not end the wait. After `timeout` seconds it ends with
-        TimeoutError, and the task goes on; cancelling the wait does not cancel the task either.
+        TimeoutError, and the task goes on; cancelling the wait does not cancel the task either. `on_status(task)`, sync
+        or async, is called for every state of the task; for that, the client listens to notifications of its status.
 
         Raises: ToolCallError if the tool failed, unless `raise_on_error=False`; JsonRpcError if the task failed;
         OutcomeUnknownError if it was cancelled, or if the server lost it.
         """
         if self._result is None:
             deadline = Deadline(self._tasks._requests.connection.time(), None, timeout)
-            result = await self._tasks._wait(self, deadline)
+            result = await self._tasks._wait(self, deadline, on_status)
             describe = self._tasks._describe
             if describe is not None and self.tool and result.structured_content is not None:
                 result = await describe(self.tool, result)
@@ -122,6 +136,7 @@ class Tasks:
         self._describe: Callable[[str, CallToolResult], Awaitable[CallToolResult]] | None = None
         self._log = log
         self._server = server
+        self._listeners: list[_Listener] = []
 
     def attach(self, id: str, tool: str = "") -> TaskHandle:
         """Return the task with this id, which this or an earlier process has begun. Nothing is sent."""
@@ -213,12 +228,52 @@ class Tasks:
             return
         call.future.add_done_callback(lambda _: call.retrieve_exception())
 
-    async def _wait(self, handle: TaskHandle, deadline: Deadline) -> CallToolResult:
-        """Poll a task until it has ended. Raises: as `TaskHandle.result()`."""
+    def _notified(self, params: msgspec.Raw | bytes) -> None:
+        """Process `notifications/tasks`, which has a task as `tasks/get` returns it. Raises: ProtocolError."""
+        task = decode(GetTaskResult, params)
+        for listener in self._listeners:
+            if listener.id == task.task_id:
+                listener.task = task
+                listener.has_arrived.set()
+
+    async def _wait(
+        self, handle: TaskHandle, deadline: Deadline, on_status: Callable[[GetTaskResult], object] | None = None
+    ) -> CallToolResult:
+        """Wait until a task has ended. Raises: as `TaskHandle.result()`."""
+        if on_status is None:
+            return await self._poll(handle, deadline, None, None)
+        connection = self._requests.connection
+        listener = _Listener(handle.id)
+        key = f"task {handle.id} {id(listener)}"
+        listen = {"notifications": {"taskIds": [handle.id]}}
+        self._listeners.append(listener)
+        connection.step(e.Subscribed(key, None, ("subscriptions/listen", encode_json(listen))))
+        try:
+            return await self._poll(handle, deadline, on_status, listener)
+        finally:
+            self._listeners.remove(listener)
+            connection.step(e.Unsubscribed(key))
+
+    async def _poll(
+        self,
+        handle: TaskHandle,
+        deadline: Deadline,
+        on_status: Callable[[GetTaskResult], object] | None,
+        listener: "_Listener | None",
+    ) -> CallToolResult:
+        """Poll a task until it has ended, less often while notifications of its status arrive."""
         answered: dict[str, Any] = {}
         updated_at, delay = "", FIRST_POLL
+        task: GetTaskResult | None = None
+        reported: GetTaskResult | None = None
         while True:
-            task = await self._request("tasks/get", {"taskId": handle.id}, GetTaskResult, deadline)
+            if task is None:
+                task = await self._request("tasks/get", {"taskId": handle.id}, GetTaskResult, deadline)
+            if on_status is not None and not _is_same(task, reported):
+                reported = task
+                called = on_status(task)
+                if inspect.isawaitable(called):
+                    await called
             if task.status in ("completed", "failed", "cancelled"):
                 await self._write(handle, has_ended=True)
                 return _outcome(handle, task)
@@ -233,8 +288,13 @@ class Tasks:
                 await self._request("tasks/update", params, UpdateTaskResult, deadline)
                 delay = FIRST_POLL
             interval = 1.0 if task.poll_interval_ms is None else task.poll_interval_ms / 1000
+            if listener is not None and listener.task is not None:
+                interval *= LISTENING_FACTOR
+            pause = delay * (1 + POLL_JITTER * random.random())  # noqa: S311  # jitter
             async with deadline.bound(sent=True):
-                await asyncio.sleep(delay * (1 + POLL_JITTER * random.random()))  # noqa: S311  # jitter
+                if listener is None:
+                    await asyncio.sleep(pause)
+                task = None if listener is None else await listener.wait(pause)
             delay = min(delay * 2, max(FIRST_POLL, min(interval, MAX_POLL)))
 
     async def _request(self, method: str, params: Mapping[str, Any], result: type[R], deadline: Deadline) -> R:
@@ -276,6 +336,32 @@ class Tasks:
         if self._log is not None:
             row = LoggedTask(handle.id, self._server, handle.tool)
             await asyncio.to_thread(self._log.ended if has_ended else self._log.began, row)
+
+
+class _Listener:
+    """Receives the notifications of the status of one task."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.task: GetTaskResult | None = None
+        self.has_arrived = asyncio.Event()
+
+    async def wait(self, seconds: float) -> GetTaskResult | None:
+        """Wait for the next notification, and return its task; None after so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.has_arrived.wait()
+        except builtins.TimeoutError:
+            return None
+        self.has_arrived.clear()
+        return self.task
+
+
+def _is_same(task: GetTaskResult, other: GetTaskResult | None) -> bool:
+    """Return whether two states are the same: those of a notification and of `tasks/get` differ in `_meta`."""
+    if other is None or (task.status, task.last_updated_at) != (other.status, other.last_updated_at):
+        return False
+    return (task.status_message, task.input_requests) == (other.status_message, other.input_requests)
 
 
 def _outcome(handle: TaskHandle, task: GetTaskResult) -> CallToolResult:

@@ -89,6 +89,7 @@ class Subscription(msgspec.Struct, frozen=True):
     accepted: "SubscriptionFilter"
     uris: frozenset[str]
     size: int = 0
+    on_close: Callable[[], None] | None = None
 
     @property
     def meta(self) -> bytes:
@@ -194,8 +195,9 @@ class Subscriptions:
 
     def close(self) -> None:
         """Remove all subscriptions and release their quota."""
+        for serial in list(self._open):
+            self.forget(serial)
         self.uris.clear()
-        self._open.clear()
         self._release(self._size)
 
     def _reserve(self, size: int) -> bool:
@@ -209,9 +211,18 @@ class Subscriptions:
         self._quota.release(size)
 
     def listen(
-        self, request: e.Serve, wanted: "SubscriptionFilter", exists: Callable[[str], bool] = lambda _: True
+        self,
+        request: e.Serve,
+        wanted: "SubscriptionFilter",
+        exists: Callable[[str], bool] = lambda _: True,
+        *,
+        task_ids: list[str] | None = None,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
-        """Open a subscription and acknowledge the accepted part of its filter. `exists` is called for each URI."""
+        """Open a subscription and acknowledge the accepted part of its filter. `exists` is called for each URI.
+
+        `task_ids` are the accepted tasks; `on_close` is called when the subscription has ended.
+        """
         capabilities = self._connection.capabilities
         flags = {
             member: True
@@ -228,11 +239,11 @@ class Subscriptions:
                 if not self._reserve(_size(uri)):
                     break
                 uris.append(uri)
-        accepted = types.SubscriptionFilter(**flags, resource_subscriptions=uris)  # type: ignore[arg-type]  # all bool
+        accepted = types.SubscriptionFilter(**flags, resource_subscriptions=uris, task_ids=task_ids)  # type: ignore[arg-type]  # all bool
         # Without params: they are a view of the frame, which would be kept in memory with the subscription.
         bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
         size = sum(map(_size, uris or ()))
-        subscription = Subscription(bare, accepted, frozenset(uris or ()), size)
+        subscription = Subscription(bare, accepted, frozenset(uris or ()), size, on_close)
         self._open[request.serial] = subscription
         params = b'{"notifications":%b,"_meta":%b}' % (encode_json(accepted), subscription.meta)
         self._connection.step(e.Notified("notifications/subscriptions/acknowledged", params, request.id))
@@ -242,6 +253,8 @@ class Subscriptions:
         cancelled = self._open.pop(serial, None)
         if cancelled is not None:
             self._release(cancelled.size)
+            if cancelled.on_close is not None:
+                cancelled.on_close()
 
     def end(self) -> None:
         """End every subscription with a notification and a result, because the specification has both.

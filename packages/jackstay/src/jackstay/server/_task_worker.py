@@ -114,6 +114,8 @@ class TaskWorker:
         # Claims of which it is not known whether they were stored.
         self._uncertain: list[TaskRecord] = []
         self._swept_at: float | None = None
+        # Called with the id of a task that this process has changed.
+        self.on_change: Callable[[str], None] = lambda _: None
         if server._bus is not None:
             server._bus.workers.add(self)
 
@@ -311,7 +313,10 @@ class TaskWorker:
     async def _update(self, id: str, change: Change) -> bool:
         """Change a task now. Returns whether the change applied."""
         now = await self.store.now()
-        return (await update(self.store, id, lambda row: change(row, now=now)))[1]
+        was_changed = (await update(self.store, id, lambda row: change(row, now=now)))[1]
+        if was_changed:
+            self.on_change(id)
+        return was_changed
 
     async def _renew(self, running: _Running) -> None:
         """Renew the lease until the run ends; stop the run if it is cancelled, or if its task has another worker."""

@@ -25,9 +25,10 @@ from jackstay.server._extensions import Serve, ServerExtension, is_declared, und
 from jackstay.server._failures import InsufficientScopeError
 from jackstay.server._in_process import InProcessRequest
 from jackstay.server._input_required import KeyRing, resign
+from jackstay.server._task_listeners import TaskListeners, wanted_tasks
 from jackstay.server._task_store import MemoryTaskStore, TaskRecord, TaskStore
 from jackstay.server._task_worker import STATE_KEYS, TaskWorker, update
-from jackstay.types import DECODE_ERRORS, TASKS_EXTENSION, encode_json
+from jackstay.types import DECODE_ERRORS, TASKS_EXTENSION, SubscriptionsListenRequestParams, decode, encode_json
 
 if TYPE_CHECKING:
     from jackstay.server._dispatch import Dispatch
@@ -114,6 +115,7 @@ class Tasks(ServerExtension):
         self.methods.update({"tasks/get": self._get, "tasks/update": self._update, "tasks/cancel": self._cancel})
         self._given_store = store
         self._deferrable: set[tuple[int, int]] = set()
+        self._listeners = TaskListeners(lambda record: encode_json(self._details(record)), poll_interval)
         self._server: Server | None = None
         self._worker: TaskWorker | None = None
 
@@ -140,6 +142,7 @@ class Tasks(ServerExtension):
         assert server._extensions is not None  # this is one of them
         server._extensions.rows = (*server._extensions.rows, Extension(IDEMPOTENCY, since=self.since))
         self._worker = TaskWorker(server, store, self.slots, self.lease)
+        self._worker.on_change = self._listeners.changed
         lifetime = server._lifetime
         lifetime.startup_hooks.append(self._worker.start)
         lifetime.final_hooks.insert(0, self._worker.stop)
@@ -154,6 +157,8 @@ class Tasks(ServerExtension):
         before, capability = dispatch._methods["tools/call"]
         dispatch.deferrable = self._deferrable
         dispatch._methods["tools/call"] = partial(self._call_tool, dispatch, before), capability
+        before, capability = dispatch._methods["subscriptions/listen"]
+        dispatch._methods["subscriptions/listen"] = partial(self._listen, dispatch, before), capability
 
     # --- creation -----------------------------------------------------------------------------------------------------
 
@@ -280,8 +285,31 @@ class Tasks(ServerExtension):
     # --- the methods of the extension ---------------------------------------------------------------------------------
 
     async def _get(self, ctx: Context, params: TaskParams) -> Members:
-        record = await self._find(params.task_id, ctx)
-        members = {"resultType": "complete", **self._members(record)}
+        return {"resultType": "complete", **self._details(await self._find(params.task_id, ctx.principal))}
+
+    def _listen(
+        self, dispatch: "Dispatch", before: Serve, connection: Driver, request: e.Serve, caller: Caller
+    ) -> Outcome:
+        try:
+            ids = wanted_tasks(request)
+        except DECODE_ERRORS:
+            ids = None  # `before` reports what is invalid
+        if ids is None or connection.handlers is not dispatch:
+            return before(connection, request, caller)
+        if not is_declared(TASKS_EXTENSION, connection, request):
+            raise undeclared(TASKS_EXTENSION, "subscriptions/listen")
+        # Decoded now: the params are a view of the frame.
+        wanted = decode(SubscriptionsListenRequestParams, request.params or b"{}").notifications
+
+        async def load(id: str) -> TaskRecord | None:
+            record = await self.store.load(id)
+            return record if record is not None and record.principal == caller.principal else None
+
+        return self._listeners.listen(connection, request, wanted, ids, load=load, has_resource=dispatch._has_resource)
+
+    def _details(self, record: TaskRecord) -> Members:
+        """Return all of a task, as `tasks/get` and notifications have it."""
+        members = self._members(record)
         if record.state == "parked":
             members["inputRequests"] = {key: msgspec.Raw(value) for key, value in record.input_requests.items()}
         elif record.state == "completed":
@@ -292,13 +320,13 @@ class Tasks(ServerExtension):
 
     async def _update(self, ctx: Context, params: UpdateParams) -> Members:
         responses = {key: bytes(value) for key, value in params.input_responses.items()}
-        await self._find(params.task_id, ctx)
+        await self._find(params.task_id, ctx.principal)
         await self._change(params.task_id, lambda record, now: rules.answer(record, now, responses))
         self.worker.notify_queued()
         return {}
 
     async def _cancel(self, ctx: Context, params: TaskParams) -> Members:
-        await self._find(params.task_id, ctx)
+        await self._find(params.task_id, ctx.principal)
         await self._change(params.task_id, rules.cancel)
         self.worker.notify_cancelled(params.task_id)
         return {}
@@ -307,16 +335,17 @@ class Tasks(ServerExtension):
         now = await self._now()
         try:
             await update(self.store, id, lambda record: change(record, now))
+            self._listeners.changed(id)
         except Exception as error:
             raise _unavailable() from error
 
-    async def _find(self, id: str, ctx: Context) -> TaskRecord:
+    async def _find(self, id: str, principal: str) -> TaskRecord:
         """Return a task of this caller. Raises: JsonRpcError (-32602), also for the tasks of others."""
         try:
             record = await self.store.load(id)
         except Exception as error:
             raise _unavailable() from error
-        if record is None or record.principal != ctx.principal:
+        if record is None or record.principal != principal:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"unknown task: {id[:128]}")
         return record
 

@@ -34,6 +34,7 @@ from jackstay.types import (
     CreateMessageRequestParams,
     CreateMessageResult,
     GetPromptResult,
+    GetTaskResult,
     Implementation,
     LoggingLevel,
     Prompt,
@@ -444,11 +445,18 @@ class TaskHandle:
     """A tool call that runs as a task. `result()` waits for its result."""
 
     def __repr__(self) -> str: ...
-    def result(self, *, timeout: float | None = None, raise_on_error: bool = True) -> CallToolResult:
+    def result(
+        self,
+        *,
+        timeout: float | None = None,
+        raise_on_error: bool = True,
+        on_status: Callable[[GetTaskResult], object] | None = None,
+    ) -> CallToolResult:
         """Wait until the task has ended, and return its result.
 
         Loss of the connection and restarts of the server do not end the wait. After `timeout` seconds it ends with
-        TimeoutError, and the task goes on; cancelling the wait does not cancel the task either.
+        TimeoutError, and the task goes on; cancelling the wait does not cancel the task either. `on_status(task)`, sync
+        or async, is called for every state of the task; for that, the client listens to notifications of its status.
 
         Raises: ToolCallError if the tool failed, unless `raise_on_error=False`; JsonRpcError if the task failed;
         OutcomeUnknownError if it was cancelled, or if the server lost it.
