@@ -200,6 +200,24 @@ def test_print_config_is_json_for_the_client(modules: Path, capsys: pytest.Captu
     assert "claude_desktop_config.json" in err
 
 
+def test_the_server_is_installed_in_a_client_and_removed(
+    modules: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / ".cursor" / "mcp.json"
+    for _ in range(2):  # the second replaces the first
+        assert main(["--extensions-dir", str(modules), "--install", "cursor"]) == 0
+    server = json.loads(path.read_text())["mcpServers"]["apcore-mcp"]
+    assert server["args"] == ["-m", "apcore_mcp", "--extensions-dir", str(modules)]
+    out = capsys.readouterr().out
+    assert '+    "apcore-mcp": {' in out
+    assert f"added 'apcore-mcp' to Cursor: {path}" in out
+    assert main(["--uninstall", "cursor"]) == 0
+    assert json.loads(path.read_text())["mcpServers"] == {}
+    assert main(["--uninstall", "cursor"]) == 1
+    assert f"{path} has no server 'apcore-mcp'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_completion_needs_no_directory(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The script contains every flag."""

@@ -378,6 +378,27 @@ def test_setup_shows_the_registry_in_use(run: Run, tmp_path: Path, monkeypatch: 
     assert "registry.path names this file" in run("setup")[1]
 
 
+def test_setup_adds_the_server_to_a_host_and_removes_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / ".claude.json"
+    path.write_text('{"theme": "dark"}')
+    assert "nothing was written" in run("setup", "claude-code", "--dry-run")[1]
+    code, out, _ = run("setup", "claude-code", "--config", "my.yaml")
+    assert (code, '+    "procontext": {' in out, f"the previous file: {path}.jackstay-backup" in out) == (0, True, True)
+    server = json.loads(path.read_text())["mcpServers"]["procontext"]
+    assert server["command"] == sys.executable
+    assert server["args"] == ["-m", "procontext", "serve", "--config", str(Path("my.yaml").absolute())]
+    assert run("setup", "claude-code")[0] == 0  # replaces it
+    assert run("setup", "claude-code", "--undo")[0] == 0
+    assert json.loads(path.read_text()) == {"theme": "dark", "mcpServers": {}}
+    code, _, err = run("setup", "claude-code", "--undo")
+    assert (code, "has no server 'procontext'" in err) == (2, True)
+    code, _, err = run("setup", "claud-code")
+    assert (code, "did you mean 'claude-code'?" in err) == (2, True)
+
+
 def test_setup_downloads_newest_registry(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     results = [True, False]
 

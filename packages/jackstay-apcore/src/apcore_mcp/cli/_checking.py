@@ -63,7 +63,7 @@ def check(args: Namespace) -> tuple[list[Path], list[Path]]:
 
 
 def _check_together(args: Namespace) -> None:
-    modes = [flag for flag in ("--check", "--export", "--print-config") if getattr(args, dest_of(flag))]
+    modes = [flag for flag in ("--check", "--export", "--install", "--print-config") if getattr(args, dest_of(flag))]
     if len(modes) > 1:
         raise BadValueError(f"{modes[0]} and {modes[1]} cannot be used together")
     for flag in ("--strict", "--embed-annotations"):

@@ -1,4 +1,4 @@
-"""`--print-config`: the configuration of an MCP client for this server.
+"""`--print-config`, `--install` and `--uninstall`: this server in the configuration of an MCP client.
 
 The command and the directories are absolute paths, because programs started from a desktop have another PATH and
 working directory than a shell.
@@ -16,7 +16,7 @@ from jackstay.shell import HostedServer, changed_text, find_host, to_entry
 
 # Flags that are not part of the command that starts the server.
 _OMITTED = (
-    *("print-config", "print-completion", "check", "export", "strict", "embed-annotations"),
+    *("install", "uninstall", "print-config", "print-completion", "check", "export", "strict", "embed-annotations"),
     *("transport", "host", "port"),
 )
 
@@ -24,18 +24,21 @@ _OMITTED = (
 def client_config(client: str, args: Namespace, directories: Sequence[str], bindings: Sequence[str]) -> str:
     """Return the configuration for a client, in the format of its file."""
     host = find_host(client)
-    if args.transport == "stdio":
-        server = HostedServer((sys.executable, "-m", "apcore_mcp", *_arguments(args, directories, bindings)))
-        entry = to_entry(host, args.name, server)
-    else:
-        path = "/sse" if args.transport == "sse" else "/mcp"
-        address = "127.0.0.1" if args.host in ("0.0.0.0", "::") else args.host  # noqa: S104  # compared with
-        address = f"[{address}]" if ":" in address else address
-        entry = to_entry(host, args.name, HostedServer(url=f"http://{address}:{args.port}{path}"))
-        if args.transport == "sse" and "type" in entry:
-            entry["type"] = "sse"
+    entry = to_entry(host, args.name, hosted_server(args, directories, bindings))
+    if args.transport == "sse" and "type" in entry:
+        entry["type"] = "sse"
     text: str = changed_text(host, Path(os.devnull), args.name, entry)[1]
     return text.rstrip()
+
+
+def hosted_server(args: Namespace, directories: Sequence[str], bindings: Sequence[str]) -> HostedServer:
+    """Return the command or the URL of this server."""
+    if args.transport == "stdio":
+        return HostedServer((sys.executable, "-m", "apcore_mcp", *_arguments(args, directories, bindings)))
+    path = "/sse" if args.transport == "sse" else "/mcp"
+    address = "127.0.0.1" if args.host in ("0.0.0.0", "::") else args.host  # noqa: S104  # compared with
+    address = f"[{address}]" if ":" in address else address
+    return HostedServer(url=f"http://{address}:{args.port}{path}")
 
 
 def _arguments(args: Namespace, directories: Sequence[str], bindings: Sequence[str]) -> list[str]:
@@ -56,4 +59,4 @@ def _to_arguments(flag: Flag, value: Any) -> list[str]:
     return [] if value in (None, flag.default) else [flag.flag, value]
 
 
-__all__ = ["client_config"]
+__all__ = ["client_config", "hosted_server"]

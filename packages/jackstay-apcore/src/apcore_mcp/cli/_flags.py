@@ -97,6 +97,8 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
             Flag("export", "SHAPE", "for openai, openai-responses, anthropic or gemini", choices=SHAPES),
             Flag("strict", "", "with --export: schemas for strict mode"),
             Flag("embed-annotations", "", "with --export: annotations in descriptions"),
+            Flag("install", "CLIENT", "add it to a client, with a copy of its old file", choices=CLIENTS),
+            Flag("uninstall", "CLIENT", "remove the server NAME from a client", choices=CLIENTS),
             Flag(
                 "print-config", "CLIENT", f"for {', '.join(CLIENTS[:-1])} or {CLIENTS[-1]}", choices=CLIENTS
             ),
@@ -172,10 +174,10 @@ class _Parser(CommandParser):
         super().error(message)
 
     def format_help(self) -> str:
-        """Return the help without empty lines between the groups, so that it fits 40 lines."""
-        titles = "|".join(title for title, _ in GROUPS[1:])
+        """Return the help without empty lines except before the first group, so that it fits 40 lines."""
+        starts = "|".join([*(f"{title}:" for title, _ in GROUPS[1:]), r"\*:", str(self.description)])
         # Newer versions of Python colour the titles.
-        return re.sub(rf"\n(\n(?:\x1b\[[\d;]*m)*(?:{titles}):)", r"\1", super().format_help())
+        return re.sub(rf"\n(\n(?:\x1b\[[\d;]*m)*(?:{starts}))", r"\1", super().format_help())
 
 
 def make_parser() -> ArgumentParser:

@@ -35,8 +35,12 @@ def run(argv: Sequence[str]) -> int:
     if args.print_completion:
         return _print_completion(args.print_completion)
     try:
+        if args.uninstall:
+            return _uninstall(args)
         directories, bindings = check(args)
-    except BadValueError as error:
+        if args.install:
+            return _install(args, directories, bindings)
+    except (BadValueError, UsageError) as error:
         print(f"apcore-mcp: {error}", file=sys.stderr)
         return 1
     if args.print_config:
@@ -211,6 +215,24 @@ def _print_config(args: Namespace, directories: list[Path], bindings: list[Path]
     host = find_host(args.print_config)
     print(f"For {host.title}, in {host.path()}:", file=sys.stderr)
     print(client_config(args.print_config, args, [*map(str, directories)], [*map(str, bindings)]))
+    return 0
+
+
+def _install(args: Namespace, directories: list[Path], bindings: list[Path]) -> int:
+    from apcore_mcp.cli._client_config import hosted_server  # noqa: PLC0415  # only for this flag
+    from jackstay.shell import find_host, install_server  # noqa: PLC0415
+
+    server = hosted_server(args, [*map(str, directories)], [*map(str, bindings)])
+    change = install_server(find_host(args.install), args.name, server, replace=True)
+    print("\n".join([*change.difference, *change.report]))
+    return 0
+
+
+def _uninstall(args: Namespace) -> int:
+    from jackstay.shell import find_host, uninstall_server  # noqa: PLC0415  # only for this flag
+
+    change = uninstall_server(find_host(args.uninstall), args.name)
+    print("\n".join([*change.difference, *change.report]))
     return 0
 
 

@@ -62,7 +62,12 @@ COMMANDS = (
         "_fetch",
         ("fastapi httpx",),
     ),
-    CommandRow("setup", "download the newest registry and show which one is used", "_setup", ("",)),
+    CommandRow(
+        "setup",
+        "add the server to a host, or download the newest registry",
+        "_setup",
+        ("claude-code", "claude-code --undo", ""),
+    ),
     CommandRow("doctor", "check settings, registry, cache, network and sources", "_doctor", ("", "--json")),
     CommandRow(
         "completion",

@@ -1,21 +1,40 @@
-"""`procontext setup`: download the newest registry from `registry.url` and show which registry is used."""
+"""`procontext setup`: add this server to a host; without one, download the newest registry and show which is used."""
 
-from argparse import ArgumentParser, Namespace
+import sys
+import textwrap
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from pathlib import Path
 
+from jackstay.errors import UsageError
+from jackstay.shell import HOSTS, HostedServer, find_host, install_server, uninstall_server
 from procontext.app import Application
 from procontext.cli._application import add_config_option, run_with_application
-from procontext.cli._main import DONE
-from procontext.cli._screen import print_json, styled
+from procontext.cli._main import DONE, USAGE
+from procontext.cli._screen import print_error, print_json, printable, styled
+
+NAME = "procontext"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.usage = "procontext setup [HOST] [options]"
+    hosts = ", ".join(host.name for host in HOSTS)
+    parser.description = textwrap.fill(
+        f"Add this server to a host: {hosts}. Without HOST, download the newest registry and show which one is used.",
+        80,
+    )
+    parser.add_argument("host", nargs="?", metavar="HOST", help=SUPPRESS)
+    parser.add_argument("--undo", action="store_true", help="remove the server from the host")
+    parser.add_argument("--project", action="store_true", help="change the host's file of this directory")
+    parser.add_argument("--dry-run", action="store_true", help="show the change to the host's file only")
     add_config_option(parser)
-    parser.add_argument("--json", action="store_true", help="print the registry in use as JSON")
+    parser.add_argument("--json", action="store_true", help="without HOST: print the registry in use as JSON")
 
 
 def run(arguments: Namespace) -> int:
-    """Download, verify and install the registry. Without `registry.url`, only show the one in use."""
+    """Change the file of the host. Without a host, download, verify and install the registry."""
+    if arguments.host is not None:
+        return _change_host(arguments)
 
     async def work(application: Application) -> int:
         config = application.config.registry
@@ -39,3 +58,24 @@ def run(arguments: Namespace) -> int:
         return DONE
 
     return run_with_application(arguments, work)
+
+
+def _change_host(arguments: Namespace) -> int:
+    try:
+        host = find_host(arguments.host)
+        places = {"in_project": arguments.project, "dry_run": arguments.dry_run}
+        if arguments.undo:
+            change = uninstall_server(host, NAME, **places)
+        else:
+            # A host that is started from a desktop has another PATH and working directory.
+            settings = ["serve", "--config", str(Path(arguments.config).absolute())] if arguments.config else []
+            server = HostedServer((sys.executable, "-m", "procontext", *settings))
+            change = install_server(host, NAME, server, replace=True, **places)
+    except UsageError as error:
+        print_error(error.message)
+        return USAGE
+    styles = {"+": "green", "-": "red"}
+    for line in change.difference:
+        print(styled(printable(line), styles.get(line[:1], "dim")))
+    print("\n".join(change.report))
+    return DONE

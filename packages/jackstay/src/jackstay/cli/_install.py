@@ -4,7 +4,6 @@ Programs that are started from a desktop have another PATH and working directory
 files in it are written as absolute paths.
 """
 
-import difflib
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from jackstay.cli._exits import DONE
 from jackstay.cli._screen import DIM, GREEN, RED, Screen
 from jackstay.cli._target import COLUMNS, expect_no_more, parse_environment, parse_header, pop_word
 from jackstay.errors import UsageError
-from jackstay.shell import HOSTS, Host, HostedServer, changed_text, deep_link, find_host, to_entry, write_config
+from jackstay.shell import HOSTS, HostChange, HostedServer, deep_link, find_host, install_server
 
 _RUNNERS = frozenset(("python", "python3", "uv", "uvx", "npx", "node", "bunx", "deno", "pipx", "run", "exec"))
 
@@ -68,31 +67,27 @@ def run(arguments: Namespace) -> int:
             raise UsageError(f"{host.title} has no links that install a server", path="--link")
         Screen().print_line(link)
         return DONE
-    path = host.path(in_project=arguments.project)
-    entry = to_entry(host, name, server)
-    before, after = changed_text(host, path, name, None)
-    if after != before and not arguments.replace:
-        raise UsageError(f"{path} already has a server {name!r}; use --replace or --name", path="--name")
-    before, after = changed_text(host, path, name, entry)
-    apply_change(host, path, before, after, f"added {name!r} to {host.title}", dry_run=arguments.dry_run)
+    show_change(
+        install_server(
+            host,
+            name,
+            server,
+            in_project=arguments.project,
+            replace=arguments.replace,
+            dry_run=arguments.dry_run,
+        )
+    )
     return DONE
 
 
-def apply_change(host: Host, path: Path, before: str, after: str, done: str, *, dry_run: bool) -> None:
-    """Show the change, and write it unless this is a trial."""
+def show_change(change: HostChange) -> None:
+    """Print a change to the file of a host."""
     screen = Screen()
     colours = {"+": GREEN, "-": RED}
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="")
-    for line in lines:
+    for line in change.difference:
         screen.print_line(screen.paint(line, colours.get(line[:1], DIM)))
-    if dry_run:
-        screen.print_line("nothing was written (--dry-run)")
-        return
-    backup = write_config(path, before, after)
-    screen.print_line(f"{done}: {path}")
-    if backup is not None:
-        screen.print_line(f"the previous file: {backup}")
-    screen.print_line(f"restart {host.title} to use the change")
+    for line in change.report:
+        screen.print_line(line)
 
 
 def _server(arguments: Namespace, words: list[str]) -> HostedServer:

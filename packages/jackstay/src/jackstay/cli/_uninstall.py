@@ -3,10 +3,9 @@
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from jackstay.cli._exits import DONE
-from jackstay.cli._install import apply_change, host_list
+from jackstay.cli._install import host_list, show_change
 from jackstay.cli._target import expect_no_more, pop_word
-from jackstay.errors import UsageError, did_you_mean
-from jackstay.shell import changed_text, find_host, servers_in
+from jackstay.shell import find_host, uninstall_server
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -24,10 +23,5 @@ def run(arguments: Namespace) -> int:
     host = find_host(pop_word(words, "HOST"))
     name = pop_word(words, "NAME", f"list the servers of {host.title} with jackstay discover")
     expect_no_more(words)
-    path = host.path(in_project=arguments.project)
-    names = servers_in(host, path)
-    if name not in names:
-        raise UsageError(f"{path} has no server {name!r}{did_you_mean(name, names)}", path="NAME")
-    before, after = changed_text(host, path, name, None)
-    apply_change(host, path, before, after, f"removed {name!r} from {host.title}", dry_run=arguments.dry_run)
+    show_change(uninstall_server(host, name, in_project=arguments.project, dry_run=arguments.dry_run))
     return DONE

@@ -12,7 +12,8 @@ __all__, __getattr__, __dir__ = attach(
         "._entry_point": "run_command",
         "._grammar": "Command Option Program Value command_from_parser value_from_metavar",
         "._hosts": (
-            "HOSTS Host HostedServer changed_text deep_link find_host from_entry servers_in to_entry write_config"
+            "HOSTS Host HostChange HostedServer changed_text deep_link find_host from_entry install_server servers_in "
+            "to_entry uninstall_server write_config"
         ),
         "._parser": "CommandParser",
         "._scripts": "SHELLS completion_script",

@@ -3,9 +3,9 @@
 from jackstay.errors import did_you_mean
 from jackstay.shell._entry_point import run_command
 from jackstay.shell._grammar import Command, Option, Program, Value, command_from_parser, value_from_metavar
-from jackstay.shell._hosts import HOSTS, Host, HostedServer, changed_text, deep_link, find_host, from_entry, servers_in, to_entry, write_config
+from jackstay.shell._hosts import HOSTS, Host, HostChange, HostedServer, changed_text, deep_link, find_host, from_entry, install_server, servers_in, to_entry, uninstall_server, write_config
 from jackstay.shell._parser import CommandParser
 from jackstay.shell._scripts import SHELLS, completion_script
 from jackstay.shell._signals import cancel_on_signal
 
-__all__ = ["Command", "CommandParser", "HOSTS", "Host", "HostedServer", "Option", "Program", "SHELLS", "Value", "cancel_on_signal", "changed_text", "command_from_parser", "completion_script", "deep_link", "did_you_mean", "find_host", "from_entry", "run_command", "servers_in", "to_entry", "value_from_metavar", "write_config"]
+__all__ = ["Command", "CommandParser", "HOSTS", "Host", "HostChange", "HostedServer", "Option", "Program", "SHELLS", "Value", "cancel_on_signal", "changed_text", "command_from_parser", "completion_script", "deep_link", "did_you_mean", "find_host", "from_entry", "install_server", "run_command", "servers_in", "to_entry", "uninstall_server", "value_from_metavar", "write_config"]

@@ -208,6 +208,52 @@ def changed_text(host: Host, path: Path, name: str, entry: Entry | None) -> tupl
         raise UsageError(f"cannot change {path}: {error}{what}", path=str(path)) from None
 
 
+class HostChange(NamedTuple):
+    """A change to the file of a host: the lines of the difference, and what was done."""
+
+    difference: list[str]
+    report: list[str]
+
+
+def install_server(
+    host: Host,
+    name: str,
+    server: HostedServer,
+    *,
+    in_project: bool = False,
+    replace: bool = False,
+    dry_run: bool = False,
+) -> HostChange:
+    """Add a server to the file of a host. Raises: UsageError if there is one of this name, unless it is replaced."""
+    path = host.path(in_project=in_project)
+    before, after = changed_text(host, path, name, None)
+    if after != before and not replace:
+        raise UsageError(f"{path} already has a server {name!r}; use --replace or --name", path="--name")
+    before, after = changed_text(host, path, name, to_entry(host, name, server))
+    return _apply(host, path, before, after, f"added {name!r} to {host.title}", dry_run=dry_run)
+
+
+def uninstall_server(host: Host, name: str, *, in_project: bool = False, dry_run: bool = False) -> HostChange:
+    """Remove a server from the file of a host. Raises: UsageError if it has none of this name."""
+    path = host.path(in_project=in_project)
+    names = servers_in(host, path)
+    if name not in names:
+        raise UsageError(f"{path} has no server {name!r}{did_you_mean(name, names)}", path="NAME")
+    before, after = changed_text(host, path, name, None)
+    return _apply(host, path, before, after, f"removed {name!r} from {host.title}", dry_run=dry_run)
+
+
+def _apply(host: Host, path: Path, before: str, after: str, done: str, *, dry_run: bool) -> HostChange:
+    import difflib  # noqa: PLC0415  # slow to import, and rarely needed
+
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="")
+    if dry_run:
+        return HostChange(list(lines), ["nothing was written (--dry-run)"])
+    backup = write_config(path, before, after)
+    kept = [] if backup is None else [f"the previous file: {backup}"]
+    return HostChange(list(lines), [f"{done}: {path}", *kept, f"restart {host.title} to use the change"])
+
+
 def write_config(path: Path, before: str, after: str) -> Path | None:
     """Replace the file at once and keep the previous one. Return the path of the copy; None if there was no file.
 
@@ -256,12 +302,15 @@ def _read(path: Path) -> str:
 __all__ = [
     "HOSTS",
     "Host",
+    "HostChange",
     "HostedServer",
     "changed_text",
     "deep_link",
     "find_host",
     "from_entry",
+    "install_server",
     "servers_in",
     "to_entry",
+    "uninstall_server",
     "write_config",
 ]
