@@ -35,6 +35,15 @@ def test_a_busy_transport_gets_three_attempts():
     assert e.RetryDue(id) not in harness.core.calls.timers
 
 
+def test_a_refused_handshake_is_sent_again():
+    harness = harness_in(S.INITIALIZING)
+    (id,) = harness.core.calls.pending
+    harness.refuse(id)
+    harness.wait(0.02)
+    assert [frame["id"] for frame in harness.frames()] == [id]
+    assert harness.state is S.INITIALIZING
+
+
 def test_a_retry_that_succeeds_keeps_the_deadline_of_its_call():
     harness = harness_in(S.READY)
     id = harness.call("me", timeout=1.0)

@@ -279,8 +279,8 @@ class Violation(Effect, frozen=True):
     """The client violated the protocol: emit telemetry and log a warning. `count` is the number so far."""
 
     reason: str
-    size: int = 0
-    count: int = 0
+    size: int
+    count: int
 
 
 class Stray(Effect, frozen=True):
