@@ -53,7 +53,7 @@ async def pay(order: str, cents: int, shop: Annotated[Client, Depends(get_shop)]
     """Take a payment."""
     result = await shop.tools.call("pay", {"order": order, "cents": cents}, timeout=20, raise_on_error=False)
     if result.is_error:
-        raise HTTPException(422, result.text)
+        raise HTTPException(422, result.error_text)
     return {"paid": result.text}
 
 

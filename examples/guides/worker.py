@@ -113,7 +113,10 @@ async def run(client: Client, jobs: Jobs, job: Job) -> None:
         if isinstance(error, ClosedError):
             raise
     else:
-        jobs.put(job, "failed" if result.is_error else "done", result.text)
+        if result.is_error:
+            jobs.put(job, "failed", result.error_text)
+        else:
+            jobs.put(job, "done", result.text)
 
 
 async def settle(client: Client, jobs: Jobs, job: Job) -> None:

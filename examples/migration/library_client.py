@@ -50,9 +50,10 @@ async def main() -> None:
             ("count_calls", {}),
         ):
             result = await client.tools.call(name, arguments, raise_on_error=False, on_progress=reports.append)
-            text = result.text.removeprefix(f"Error executing tool {name}: ")  # which the SDK writes first
-            if result.is_error and not text.startswith("there is no book"):
-                text = "invalid arguments"  # each library has its own words
+            text = "" if result.is_error else result.text
+            if reason := result.error_text.removeprefix(f"Error executing tool {name}: "):  # which the SDK writes first
+                # Each library has its own words for invalid arguments.
+                text = reason if reason.startswith("there is no book") else "invalid arguments"
             kinds = [block.type for block in result.content]
             print(name, bool(result.is_error), kinds, result.structured_content or text)
         for uri in ("library://books", "library://books/3333"):

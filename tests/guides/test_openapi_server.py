@@ -19,7 +19,7 @@ async def calls(server: Server) -> list[str]:
         found = await client.tools.call("find_orders", {"minimum": 100})
         order = await client.tools.call("get_order", {"order": "A7"})
         missing = await client.tools.call("get_order", {"order": "B8"}, raise_on_error=False)
-        return [found.text, order.text, missing.text]
+        return [found.text, order.text, missing.error_text]
 
 
 EXPECTED = ['["A7"]', '{"order":"A7","cents":500}', 'HTTP 404\n{"detail":"no such order"}']

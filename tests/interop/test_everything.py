@@ -72,7 +72,7 @@ async def test_bad_arguments_and_unknown_tools_are_errors_of_the_tool() -> None:
         # The TypeScript SDK 1.x returns an error result for an unknown tool; the specification requires -32602.
         unknown = await client.tools.call("no-such-tool", raise_on_error=False)
         assert unknown.is_error
-        assert "no-such-tool" in unknown.text
+        assert "no-such-tool" in unknown.error_text
 
 
 async def test_server_rejects_a_call_without_a_task_for_a_task_only_tool() -> None:
@@ -80,7 +80,7 @@ async def test_server_rejects_a_call_without_a_task_for_a_task_only_tool() -> No
         # We do not declare tasks. The SDK 1.x wraps its own -32601 into an error result.
         rejected = await client.tools.call("simulate-research-query", {"topic": "tides"}, raise_on_error=False)
         assert rejected.is_error
-        assert "task" in rejected.text
+        assert "task" in rejected.error_text
 
 
 async def test_progress_increases_to_its_total() -> None:

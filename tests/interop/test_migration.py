@@ -31,7 +31,7 @@ async def main():
             ("price", {"item": "rope", "count": 2}), ("price", {"item": "mast"}), ("deliver", {"item": "knot"})
         ):
             result = await client.tools.call(name, arguments, raise_on_error=False)
-            text = result.text.removeprefix("Error executing tool price: ")  # see the page
+            text = result.error_text.removeprefix("Error executing tool price: ") or result.text  # see the page
             print(bool(result.is_error), text, None if result.is_error else result.structured_content)
         print((await client.tools.call("price", {"item": "rope", "count": 0}, raise_on_error=False)).is_error)
         for uri in ("shop://items", "shop://items/rope"):

@@ -80,7 +80,7 @@ async def test_time_reports_an_invalid_zone(tmp_path: Path) -> None:
         assert json.loads(converted.text)["time_difference"] == "+9.0h"
         rejected = await client.tools.call("get_current_time", {"timezone": "Sea/Atlantis"}, raise_on_error=False)
         assert rejected.is_error
-        assert "Sea/Atlantis" in rejected.text
+        assert "Sea/Atlantis" in rejected.error_text
 
 
 async def test_fetch_rejects_a_loopback_address_with_a_tool_error(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_fetch_rejects_a_loopback_address_with_a_tool_error(tmp_path: Path
         async with connect(BY_SERVER["fetch"].target(tmp_path)) as client:
             rejected = await client.tools.call("fetch", {"url": f"{address}/tide"}, raise_on_error=False)
             assert rejected.is_error
-            assert "127.0.0.1" in rejected.text
+            assert "127.0.0.1" in rejected.error_text
 
 
 async def test_fetch_reads_a_local_page_if_loopback_is_allowed() -> None:

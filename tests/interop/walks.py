@@ -70,10 +70,10 @@ async def _use_tools(client: Client, row: Row) -> None:
     assert (added.text, added.structured_content) == ("42", {"result": 42})
     failed = await client.tools.call("fail", raise_on_error=False)
     assert failed.is_error
-    assert "fail" in failed.text
+    assert "fail" in failed.error_text
     invalid = await client.tools.call("add", {"a": "many"}, raise_on_error=False)
     assert invalid.is_error
-    assert "validation error" in invalid.text
+    assert "validation error" in invalid.error_text
     if row.refuses_unknown_tools:
         with pytest.raises(JsonRpcError) as rejected:
             await client.tools.call("no_such_tool", raise_on_error=False)
@@ -82,7 +82,7 @@ async def _use_tools(client: Client, row: Row) -> None:
     # Most libraries return an error result for an unknown tool; the specification requires -32602.
     unknown = await client.tools.call("no_such_tool", raise_on_error=False)
     assert unknown.is_error
-    assert "no_such_tool" in unknown.text
+    assert "no_such_tool" in unknown.error_text
 
 
 async def _read(client: Client, row: Row) -> None:

@@ -105,7 +105,7 @@ async def test_every_kind_of_approval_is_requested_once(
     result = await call(Executor(registry, **governed), name, caller)
     assert bool(result.is_error) is (answer is not True)
     if caller is None:
-        assert result.text.startswith(f"Approval required: {name} requires")
+        assert result.error_text.startswith(f"Approval required: {name} requires")
     else:
         assert len(caller.elicited) == 1
         assert caller.elicited[0].startswith(f"Run {name}?")
@@ -115,7 +115,7 @@ async def test_denied_call_requests_no_approval(registry: Registry, kinds: Simpl
     caller = kinds.Caller(answer=True)
     assert (
         await call(Executor(registry, acl=ACL([], default_effect="deny")), "user.remove", caller)
-    ).text == "Access denied"
+    ).error_text == "Access denied"
     assert caller.elicited == []
 
 
@@ -203,7 +203,7 @@ async def test_invented_approval_token_is_rejected(registry: Registry, kinds: Si
     caller = kinds.Caller(answer=False)
     router = ExecutionRouter(Executor(registry))
     result = await router.handle_call("user.remove", {**USER, "_approval_token": "x"}, caller)
-    assert result.text == "Module error: APPROVAL_DENIED"
+    assert result.error_text == "Module error: APPROVAL_DENIED"
     assert registry.get("user.remove").ran == 0
 
 
@@ -216,7 +216,7 @@ async def test_pending_handler_of_the_executor(registry: Registry, kinds: Simple
     caller = kinds.Caller(answer=True)
     executor = Executor(registry, approval_handler=CallbackApprovalHandler(later))
     pending = await call(executor, "user.remove", caller)
-    assert pending.text.startswith("Module error: APPROVAL_PENDING\nApproval id: 7\n")
+    assert pending.error_text.startswith("Module error: APPROVAL_PENDING\nApproval id: 7\n")
     assert pending.meta is not None
     assert pending.meta["apcore"]["approvalId"] == "7"
     unwired = Executor(registry, strategy="internal", approval_handler=CallbackApprovalHandler(later))

@@ -51,7 +51,7 @@ async def test_exceptions_of_coroutines_end_only_their_call(
 
     async def main() -> list[str]:
         return [
-            (await router.handle_call("x.fail", {})).text,
+            (await router.handle_call("x.fail", {})).error_text,
             (await router.handle_call("math.later", {"a": 1})).text,
         ]
 

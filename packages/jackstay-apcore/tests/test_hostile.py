@@ -87,7 +87,7 @@ def test_exceptions_end_only_their_call(registry: Registry, kinds: SimpleNamespa
 
     registry.register("x.fail", kinds.Plain(fail))
     result = use(Bridge(registry, make_options()), lambda client: client.tools.call("x.fail", {}, raise_on_error=False))
-    assert (result.is_error, result.text) == (True, INTERNAL)
+    assert (result.is_error, result.error_text) == (True, INTERNAL)
 
 
 RETURNED: list[Any] = [
@@ -100,7 +100,7 @@ RETURNED: list[Any] = [
 def test_output_that_is_not_json_is_an_error(registry: Registry, kinds: SimpleNamespace, output: Any) -> None:
     registry.register("x.odd", kinds.Plain(lambda inputs, context: output))
     result = use(Bridge(registry, make_options()), lambda client: client.tools.call("x.odd", {}, raise_on_error=False))
-    assert (result.is_error, result.text) == (True, INTERNAL)
+    assert (result.is_error, result.error_text) == (True, INTERNAL)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_failing_stream_ends_only_its_call(
         return await client.tools.call("x.stream", {}, on_progress=lambda progress: None, raise_on_error=False)
 
     result = use(Bridge(registry, make_options()), scenario)
-    assert (result.is_error, result.text) == (True, text)
+    assert (result.is_error, result.error_text) == (True, text)
 
 
 def test_large_outputs(registry: Registry, kinds: SimpleNamespace) -> None:

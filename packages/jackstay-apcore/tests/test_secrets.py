@@ -99,7 +99,7 @@ async def test_messages_for_clients(registry: Registry, kinds: SimpleNamespace) 
         raise InvalidInputError(message=f"no such card: {inputs['card']}")
 
     result = await call_charge(registry, kinds, refuse)
-    assert result.text == f"Invalid input: no such card: {REDACTED}"
+    assert result.error_text == f"Invalid input: no such card: {REDACTED}"
 
 
 async def test_log_lines_of_modules(

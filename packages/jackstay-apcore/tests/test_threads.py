@@ -68,7 +68,7 @@ async def test_stop_iteration_is_an_error(registry: Registry, kinds: SimpleNames
     """On Python 3.11, a future with StopIteration would never finish."""
     registry.register("x.next", kinds.Plain(lambda inputs, context: next(iter(()))))
     router = ExecutionRouter(Executor(registry))
-    assert (await router.handle_call("x.next", {})).text == "Internal error occurred"
+    assert (await router.handle_call("x.next", {})).error_text == "Internal error occurred"
 
 
 def test_executor_of_another_loop_is_kept() -> None:

@@ -84,7 +84,7 @@ async def test_workflow_over_stdio(folder: Path) -> None:
 
 async def call(client: Any, name: str, **arguments: Any) -> Any:
     result = await client.tools.call(name, arguments, raise_on_error=False)
-    return json.loads(result.text)
+    return json.loads(result.error_text or result.text)
 
 
 def test_server_started_event(folder: Path) -> None:

@@ -101,7 +101,7 @@ async def connected(transport: str, folder: Path, version: str | None = None, **
 
 async def call(client: Client, name: str, **arguments: Any) -> Any:
     result = await client.tools.call(name, arguments, raise_on_error=False)
-    value = json.loads(result.text)
+    value = json.loads(result.error_text or result.text)
     assert bool(result.is_error) is ("error" in value)
     return value
 

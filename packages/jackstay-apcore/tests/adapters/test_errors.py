@@ -65,9 +65,9 @@ def test_messages(subtests: pytest.Subtests) -> None:
     for error, text in MESSAGES:
         with subtests.test(error=error):
             result = mapper.to_mcp_error(error)
-            assert result.text == text
+            assert result.error_text == text
             assert result.is_error is True
-            assert "secret" not in result.text
+            assert "secret" not in result.error_text
 
 
 def test_internal_errors_are_logged_with_traceback(caplog: pytest.LogCaptureFixture) -> None:
@@ -90,7 +90,7 @@ def test_malformed_details_fall_back(subtests: pytest.Subtests) -> None:
                 apcore.ModuleError.__init__(error, code="X", message=message)
                 for details in ({}, {"module_id": None, "timeout_ms": None}, None, 7):
                     error.details = details  # type: ignore[assignment]  # a subclass may do this
-                    assert mapper.to_mcp_error(error).text == text
+                    assert mapper.to_mcp_error(error).error_text == text
 
 
 def test_unreadable_error_is_internal(caplog: pytest.LogCaptureFixture) -> None:
@@ -99,14 +99,14 @@ def test_unreadable_error_is_internal(caplog: pytest.LogCaptureFixture) -> None:
     class Unreadable(apcore.InvalidInputError):
         details = property(lambda self: 1 / 0, lambda self, given: None)
 
-    assert mapper.to_mcp_error(Unreadable(message="m")).text == "Internal error occurred"
+    assert mapper.to_mcp_error(Unreadable(message="m")).error_text == "Internal error occurred"
     assert "cannot describe an error of type Unreadable" in caplog.text
 
 
 def test_details_of_a_wrong_type_fall_back_to_the_message() -> None:
     error = apcore.SchemaValidationError(message="in words")
     error.details = None  # type: ignore[assignment]  # a subclass may do this
-    assert mapper.to_mcp_error(error).text == "Input validation failed:\n- in words"
+    assert mapper.to_mcp_error(error).error_text == "Input validation failed:\n- in words"
 
 
 def test_format_validation_errors() -> None:
@@ -117,7 +117,7 @@ def test_format_validation_errors() -> None:
 
 def test_lone_surrogate_is_replaced() -> None:
     """A lone surrogate cannot be encoded as UTF-8."""
-    assert mapper.to_mcp_error(apcore.InvalidInputError(message="x\ud800")).text == "Invalid input: x?"
+    assert mapper.to_mcp_error(apcore.InvalidInputError(message="x\ud800")).error_text == "Invalid input: x?"
 
 
 def test_what_the_author_wrote_is_kept() -> None:

@@ -276,7 +276,7 @@ async def test_no_call_fails_while_a_module_changes(modules: Path, write: Write)
             result = await bridge.router.handle_call("math.add", {"a": 1})
             calls += 1
             if result.is_error:
-                failed.append(result.text)
+                failed.append(result.error_text)
 
     def change() -> None:
         for number in range(CHANGES):

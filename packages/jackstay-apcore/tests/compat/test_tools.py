@@ -23,7 +23,8 @@ async def test_task_tools(registry: Registry, kinds: SimpleNamespace) -> None:
 
             async def call(name: str, **arguments: Any) -> Any:
                 result = await client.tools.call(name, arguments, raise_on_error=False)
-                return json.loads(result.text) if result.text[:1] == "{" else result.text
+                text = result.error_text or result.text
+                return json.loads(text) if text[:1] == "{" else text
 
             async def run(module_id: str, arguments: dict[str, Any]) -> Any:
                 task = await call("__apcore_task_submit", module_id=module_id, arguments=arguments)

@@ -245,7 +245,7 @@ async def test_approval_without_elicitation_on_a_stateless_revision(registry: Re
 
     result = await serve(server, use, versions=("2026-07-28",))
     assert result.is_error
-    assert "does not support elicitation" in result.text
+    assert "does not support elicitation" in result.error_text
     assert registry.get("user.remove").ran == 0
 
 

@@ -50,7 +50,7 @@ async def test_defaults_are_filled_in(registry: Registry) -> None:
     """Pydantic defaults are not applied to inputs."""
     assert (await call(router_of(registry), "math.add", {"a": 1})).structured_content == {"total": 3}
     router = router_of(registry, fill_defaults=False)
-    assert (await call(router, "math.add", {"a": 1})).text == "Internal error occurred"
+    assert (await call(router, "math.add", {"a": 1})).error_text == "Internal error occurred"
     assert (await call(router, "math.later", {"a": 1})).structured_content == {"total": 1}
 
 
@@ -69,13 +69,13 @@ async def test_module_outside_the_catalogue_is_not_found(registry: Registry, exe
     catalogue = Catalogue(registry, prefix="text.")
     catalogue.refresh()
     router = ExecutionRouter(executor, catalogue=catalogue)
-    assert (await call(router, "math.add", {"a": 1})).text == "Module not found: math.add"
+    assert (await call(router, "math.add", {"a": 1})).error_text == "Module not found: math.add"
 
 
 async def test_unregistered_module_is_not_found(registry: Registry) -> None:
     router = router_of(registry)
     registry.unregister("math.add")
-    assert (await call(router, "math.add", {"a": 1})).text == "Module not found: math.add"
+    assert (await call(router, "math.add", {"a": 1})).error_text == "Module not found: math.add"
 
 
 INVALID_ARGUMENTS: list[tuple[Any, str]] = [
@@ -91,7 +91,7 @@ async def test_every_invalid_field_is_reported(registry: Registry) -> None:
         router = router_of(registry, validate_inputs=validates)
         for arguments, text in INVALID_ARGUMENTS:
             result = await call(router, "math.add", arguments)
-            assert (result.text, result.is_error) == (text, True), arguments
+            assert (result.error_text, result.is_error) == (text, True), arguments
 
 
 async def test_validation_happens_before_the_module_runs(registry: Registry, kinds: SimpleNamespace) -> None:
@@ -102,7 +102,7 @@ async def test_validation_happens_before_the_module_runs(registry: Registry, kin
     router = router_of(registry, validate_inputs=True)
     assert (
         await call(router, "x.y", {"b": 1})
-    ).text == "Input validation failed:\n- b: Unknown field (additionalProperties)"
+    ).error_text == "Input validation failed:\n- b: Unknown field (additionalProperties)"
     assert ran == []
 
 
@@ -121,14 +121,14 @@ class Even(BaseModel):
 async def test_errors_of_the_model_are_reported(registry: Registry, kinds: SimpleNamespace) -> None:
     """`ArgumentRules` finds nothing, so the message of apcore is used."""
     registry.register("x.y", kinds.Plain(lambda i, c: {}, input_schema=Even))
-    assert "- number: must be even" in (await call(router_of(registry), "x.y", {"number": 1})).text
+    assert "- number: must be even" in (await call(router_of(registry), "x.y", {"number": 1})).error_text
 
 
 @pytest.mark.parametrize("schema", [{"type": "object", "properties": {"n": {"type": "integer"}}}, "model"])
 async def test_invalid_output_is_a_module_error(registry: Registry, kinds: SimpleNamespace, schema: Any) -> None:
     schema = kinds.Total if schema == "model" else schema
     registry.register("x.y", kinds.Plain(lambda i, c: {"n": "x"}, output_schema=schema))
-    assert (await call(router_of(registry), "x.y")).text == "Module error: SCHEMA_VALIDATION_ERROR"
+    assert (await call(router_of(registry), "x.y")).error_text == "Module error: SCHEMA_VALIDATION_ERROR"
 
 
 async def test_invalid_input_of_a_nested_call_is_a_module_error(registry: Registry, kinds: SimpleNamespace) -> None:
@@ -139,7 +139,7 @@ async def test_invalid_input_of_a_nested_call_is_a_module_error(registry: Regist
             return await context.executor.call_async("math.add", {"a": "secret"}, context)
 
     registry.register("x.y", Calls(lambda i, c: {}))
-    assert (await call(router_of(registry), "x.y")).text == "Module error: SCHEMA_VALIDATION_ERROR"
+    assert (await call(router_of(registry), "x.y")).error_text == "Module error: SCHEMA_VALIDATION_ERROR"
 
 
 def raising(error: BaseException) -> Any:
@@ -167,7 +167,7 @@ async def test_exceptions_of_modules_are_not_shown(
     """Messages of exceptions are only logged."""
     registry.register("x.y", kinds.Plain(raising(error)))
     result = await call(router_of(registry), "x.y")
-    assert result.text == text
+    assert result.error_text == text
     assert result.is_error is True
     if isinstance(error, RuntimeError):
         assert "disk full" in caplog.text
@@ -177,7 +177,7 @@ async def test_acl_of_the_executor_applies(registry: Registry) -> None:
     """The message does not contain the reason."""
     acl = ACL(rules=[ACLRule(callers=["*"], targets=["math.add"], effect="deny")], default_effect="allow")
     executor = Executor(registry, acl=acl)
-    assert (await call(ExecutionRouter(executor), "math.add", {"a": 1})).text == "Access denied"
+    assert (await call(ExecutionRouter(executor), "math.add", {"a": 1})).error_text == "Access denied"
     assert (await call(ExecutionRouter(executor), "math.later", {"a": 1})).is_error is None
 
 
@@ -256,7 +256,7 @@ async def test_nan_is_an_error_if_the_schema_forbids_null(registry: Registry, ki
     result = await call(router_of(registry), "x.y")
     assert result.is_error is True
     assert result.structured_content is None
-    assert result.text == (
+    assert result.error_text == (
         "The module ran, but its output cannot be encoded as JSON at rows[1] (replaced by null):\n"
         '{"ratio": 1.5, "rows": [0.5, null]}'
     )
@@ -344,7 +344,7 @@ async def test_circular_output_is_an_error(registry: Registry, kinds: SimpleName
     for _ in range(5000):
         deep = [deep]
     registry.register("x.y", kinds.Plain(lambda i, c: {"deep": deep}))
-    assert (await call(router_of(registry), "x.y")).text == "Internal error occurred"
+    assert (await call(router_of(registry), "x.y")).error_text == "Internal error occurred"
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
@@ -445,7 +445,7 @@ async def test_module_runs_only_with_approval(
 
 async def test_module_does_not_run_without_a_caller(registry: Registry) -> None:
     result = await call(router_of(registry), "user.remove", USER)
-    assert result.text.startswith("Approval required: user.remove")
+    assert result.error_text.startswith("Approval required: user.remove")
     assert registry.get("user.remove").ran == 0
 
 
@@ -458,7 +458,7 @@ async def test_approval_handler_of_the_executor_is_used(registry: Registry, kind
 
     caller = kinds.Caller(answer=True)
     router = ExecutionRouter(Executor(registry, approval_handler=AlwaysDenyHandler()))
-    assert (await call(router, "user.remove", USER, caller)).text == "Module error: APPROVAL_DENIED"
+    assert (await call(router, "user.remove", USER, caller)).error_text == "Module error: APPROVAL_DENIED"
     assert caller.elicited == []
 
 
@@ -636,4 +636,4 @@ async def test_trace_formats_and_denial(registry: Registry, kinds: SimpleNamespa
     assert (await formatted.handle_call("math.add", {"a": 1})).text == "total\r\n3\r\n"
     denying = ExecutionRouter(Executor(registry, strategy="minimal"), approval="deny")
     denied = await denying.handle_call("user.remove", {"user": "a", "password": "b"}, kinds.Caller(answer=True))
-    assert (denied.is_error, denied.text.startswith("Approval denied: user.remove was not run")) == (True, True)
+    assert (denied.is_error, denied.error_text.startswith("Approval denied: user.remove was not run")) == (True, True)

@@ -315,7 +315,7 @@ class JsonRpcError(McpError):
 class ToolCallError(McpError):
     """The tool ran and failed: its result has `is_error`. `tool` is its name, `result` the complete result.
 
-    With `raise_on_error=False`, `call()` returns the result instead.
+    With `raise_on_error=False`, `call()` returns the result; its `text` and `data` raise this error, without the name.
     """
 
     type = "tool"
@@ -328,7 +328,8 @@ class ToolCallError(McpError):
     @classmethod
     def of(cls, tool: str, result: Any) -> Self:
         """Return the error for the result of a tool that failed."""
-        return cls(tool, f"the tool {tool!r} failed: {result.text or 'it gave no reason'}", result)
+        name = f" {tool!r}" if tool else ""
+        return cls(tool, f"the tool{name} failed: {result.error_text or 'it gave no reason'}", result)
 
 
 class ProtocolError(McpError):

@@ -73,7 +73,7 @@ async def test_a_tool_that_failed_is_a_result_and_a_refusal_is_an_error() -> Non
         peer.on["tools/call"] = text_result("no such city", isError=True)
         with pytest.raises(ToolCallError, match="the tool 'forecast' failed: no such city") as failed:
             await client.tools.call("forecast")
-        assert (failed.value.tool, failed.value.result.text) == ("forecast", "no such city")
+        assert (failed.value.tool, failed.value.result.error_text) == ("forecast", "no such city")
         assert (failed.value.may_have_run, failed.value.retryable) == (True, False)
         assert (await client.tools.call("forecast", raise_on_error=False)).is_error
         with pytest.raises(UsageError, match="raise_on_error must be a bool, got 5"):

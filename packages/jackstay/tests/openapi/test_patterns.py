@@ -61,6 +61,6 @@ async def test_an_argument_cannot_block_the_server() -> None:
     server = Server.from_openapi(document({"/x": get(*rows, operationId="x")}), base_url="http://127.0.0.1:9")
     async with connect(server) as client:
         refused = await client.tools.call("x", {"a": "aaab"}, raise_on_error=False)
-        assert "does not match" in refused.text
+        assert "does not match" in refused.error_text
         sent = await client.tools.call("x", {"a": "a" * 100 + "b"}, raise_on_error=False)
-        assert "does not match" not in sent.text
+        assert "does not match" not in sent.error_text

@@ -138,7 +138,7 @@ async def test_every_pair_of_eras_supports_client_features(
         await stack.enter_async_context(client)
         level = {"io.modelcontextprotocol/logLevel": "info"} if version == STATELESS else None
         result = await client.tools.call("everything", meta=level)
-        assert not result.is_error, result.text
+        assert not result.is_error, result.error_text
         content = result.structured_content
         assert content is not None
         assert content["name"] == {"name": "Ada"}

@@ -103,10 +103,10 @@ async def test_all_tools(transport: str, version: str) -> None:
     async with everything(transport, version) as client:
         for tool, arguments, text in CALLS:
             result = await client.tools.call(tool, arguments)
-            assert not result.is_error, (tool, result.text)
+            assert not result.is_error, (tool, result.error_text)
             assert text in result.text, tool
         failed = await client.tools.call("test_error_handling", raise_on_error=False)
-        assert (failed.is_error, failed.text) == (
+        assert (failed.is_error, failed.error_text) == (
             True,
             "This tool intentionally returns an error for testing",
         )

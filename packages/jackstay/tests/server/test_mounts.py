@@ -152,7 +152,7 @@ async def test_lists_calls_and_reads(way: str, era: str) -> None:
         assert found.startswith("tea: the state of ")
         failed = await client.tools.call("shop_fail", raise_on_error=False)
         assert failed.is_error
-        assert failed.text == "no such order"
+        assert failed.error_text == "no such order"
         invalid = await client.tools.call("shop_find", {"query": 7}, raise_on_error=False)
         assert invalid.is_error
 
@@ -317,7 +317,7 @@ async def test_a_server_is_mounted_while_the_host_runs() -> None:
     async with connect(host) as client:
         assert await client.tools.list() == []
         host.mount(orders.server, prefix="late")
-        assert (await client.tools.call("late_fail", raise_on_error=False)).text == "no such order"
+        assert (await client.tools.call("late_fail", raise_on_error=False)).error_text == "no such order"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -339,7 +339,7 @@ async def test_what_a_caller_does_not_see_cannot_be_called(era: str, is_late: bo
         for uri in ("orders://shop/all", "orders://shop/nothing"):
             with pytest.raises(JsonRpcError, match="not found"):
                 await client.resources.read(uri)
-        assert (await client.tools.call("shop_fail", raise_on_error=False)).text == "no such order"
+        assert (await client.tools.call("shop_fail", raise_on_error=False)).error_text == "no such order"
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -191,12 +191,12 @@ async def test_errors_of_the_application_are_tool_errors() -> None:
     assert gone.content == [TextContent(text="HTTP 204, no content")]
     assert (missing.is_error, missing.content) == (True, [TextContent(text='HTTP 404\n{"detail":"no such pet"}')])
     assert invalid.is_error
-    assert "pet_id: 'x' is not of type 'integer'" in invalid.text
+    assert "pet_id: 'x' is not of type 'integer'" in invalid.error_text
     assert failed.is_error
-    assert "secret" not in failed.text
+    assert "secret" not in failed.error_text
     assert raw.text == "raw a b/c"
-    assert "a slash is not allowed" in slash.text
-    assert "pet_id" in broken.text
+    assert "a slash is not allowed" in slash.error_text
+    assert "pet_id" in broken.error_text
 
 
 async def test_get_operations_as_resources() -> None:
@@ -289,8 +289,8 @@ async def test_a_response_that_violates_its_schema_is_a_tool_error() -> None:
     async with responding(json={"id": "x"}) as own, reach(Server.from_openapi(PETS, client=own)) as client:
         result = await client.tools.call("getPet", {"id": "1"}, raise_on_error=False)
     assert result.is_error
-    assert result.text.startswith("the response violates the output schema: id: 'x' is not of type 'integer'")
-    assert '{"id":"x"}' in result.text
+    assert result.error_text.startswith("the response violates the output schema: id: 'x' is not of type 'integer'")
+    assert '{"id":"x"}' in result.error_text
     server = Server.from_openapi(PETS, client=responding(json={"id": "x"}), routes=[Route(output_schema=False)])
     async with reach(server) as client:
         assert content_of(await client.tools.call("getPet", {"id": "1"})) == {"id": "x"}
@@ -300,7 +300,7 @@ async def test_a_large_response_is_a_tool_error() -> None:
     server = Server.from_openapi(PETS, client=responding(content=b"x" * 1000), max_response_bytes=100)
     async with reach(server) as client:
         result = await client.tools.call("getPet", {"id": "1"}, raise_on_error=False)
-    assert result.text == "HTTP 200, but the body is larger than 100 bytes"
+    assert result.error_text == "HTTP 200, but the body is larger than 100 bytes"
 
 
 @pytest.mark.parametrize("status", [404, 410, 500])

@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+from jackstay.errors import ToolCallError
 from jackstay.types import (
     CallToolResult,
     ImageContent,
@@ -58,6 +61,17 @@ def test_invalid_hints_do_not_fail_a_list() -> None:
 def test_text_joins_the_text_blocks() -> None:
     assert CallToolResult([TextContent("a"), ImageContent("", "m"), TextContent("b")]).text == "a\nb"
     assert CallToolResult([]).text == ""
+
+
+@pytest.mark.parametrize(("content", "reason"), [([TextContent("no"), TextContent("city")], "no\ncity"), ([], "")])
+def test_the_error_of_a_tool_is_never_its_output(content: list[TextContent], reason: str) -> None:
+    result = CallToolResult(content, structured_content={"result": 1}, is_error=True)
+    assert result.error_text == reason
+    for read in (lambda: result.text, lambda: result.data, lambda: result.data_as(int)):
+        with pytest.raises(ToolCallError, match=f"the tool failed: {reason or 'it gave no reason'}") as failed:
+            read()
+        assert (failed.value.tool, failed.value.result) == ("", result)
+    assert CallToolResult([TextContent("sunny")]).error_text == ""
 
 
 def test_structured_content_is_any_json() -> None:

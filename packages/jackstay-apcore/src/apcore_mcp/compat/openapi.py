@@ -211,7 +211,7 @@ class OperationModule:
         """Send the request. Raises: ModuleError with the status and the beginning of the body."""
         result = await self._api.call_tool(self._endpoint, inputs, {})
         if result.is_error:
-            raise ModuleError(code="OPENAPI_CALL_FAILED", message=result.text)
+            raise ModuleError(code="OPENAPI_CALL_FAILED", message=result.error_text)
         structured = result.structured_content
         return structured if isinstance(structured, dict) else {"result": result.text}
 

@@ -36,7 +36,7 @@ def add_system_resource(server: Server, entry: "Entry", router: "ExecutionRouter
     async def read(context: Context, arguments: dict[str, str]) -> str:
         result = await router.call(entry, {name: value for name, value in arguments.items() if value}, context)
         if result.is_error:
-            raise ResourceNotFoundError(result.text)
+            raise ResourceNotFoundError(result.error_text)
         return result.text
 
     async def read_all(context: Context) -> str:

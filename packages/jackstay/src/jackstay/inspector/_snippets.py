@@ -94,7 +94,7 @@ def _pytest(snippet: Snippet) -> str:
     name = str(snippet.params.get("name", snippet.params.get("uri", snippet.method)))
     words = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name).strip("_").lower()
     check = {
-        "tools/call": "assert not result.is_error, result.text",
+        "tools/call": "assert not result.is_error, result.error_text",
         "resources/read": "assert result.contents",
         "prompts/get": "assert result.messages",
     }.get(snippet.method, "assert result is not None")

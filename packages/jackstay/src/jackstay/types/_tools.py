@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import msgspec
 
-from jackstay.errors import ProtocolError
+from jackstay.errors import ProtocolError, ToolCallError
 from jackstay.types._body import Body, BodyWithMeta, JsonObject, Maybe, MaybeJson
 from jackstay.types._content import Block, joined_text
 from jackstay.types._display import Icon
@@ -77,7 +77,11 @@ class ListToolsResult(PaginatedResult, frozen=True):
 
 
 class CallToolResult(Result, frozen=True, dict=True):
-    """The result of `tools/call`. If the tool failed, `is_error` is True; that is not a protocol error."""
+    """The result of `tools/call`. If the tool failed, `is_error` is True; that is not a protocol error.
+
+    `text`, `data` and `data_as()` are for the output of a tool that succeeded: they raise ToolCallError if it failed.
+    `error_text` is its reason then.
+    """
 
     content: Sequence[Block]
     # Since 2025-06-18. An object until 2025-11-25, any JSON since 2026-07-28, where `has("structuredContent")`
@@ -87,12 +91,19 @@ class CallToolResult(Result, frozen=True, dict=True):
 
     @property
     def text(self) -> str:
-        """The text of all text blocks, joined by newlines."""
+        """The text of all text blocks, joined by newlines. Raises: ToolCallError if the tool failed."""
+        if self.is_error:
+            raise ToolCallError.of("", self)
         return joined_text(self.content)
+
+    @property
+    def error_text(self) -> str:
+        """The text of a tool that failed, which is its reason; empty if it succeeded."""
+        return joined_text(self.content) if self.is_error else ""
 
     def _repr_html_(self) -> str:
         """Return the structured output or the text, for notebooks."""
-        shown = self.text
+        shown = joined_text(self.content)
         if self.structured_content is not None:
             shown = msgspec.json.format(msgspec.json.encode(self.structured_content)).decode()
         shown = shown[:MAX_SHOWN].replace("&", "&amp;").replace("<", "&lt;")
@@ -102,8 +113,10 @@ class CallToolResult(Result, frozen=True, dict=True):
     def data(self) -> Any:
         """The structured output, as objects of the output schema: see `OutputReader`.
 
-        Without an output schema it is plain JSON, as `structured_content`.
+        Without an output schema it is plain JSON, as `structured_content`. Raises: ToolCallError if the tool failed.
         """
+        if self.is_error:
+            raise ToolCallError.of("", self)
         kept = self.__dict__
         if "data" not in kept:
             reader: OutputReader | None = kept.get("reader")
@@ -120,8 +133,10 @@ class CallToolResult(Result, frozen=True, dict=True):
 
         `{"result": value}`, the usual form of a value that is no object, is also accepted as the value.
 
-        Raises: ProtocolError if it does not match; `path` is the place.
+        Raises: ToolCallError if the tool failed; ProtocolError if the output does not match, `path` is the place.
         """
+        if self.is_error:
+            raise ToolCallError.of("", self)
         data = self.structured_content
         candidates = [data]
         if isinstance(data, dict) and data.keys() == {"result"}:

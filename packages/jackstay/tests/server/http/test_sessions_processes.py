@@ -68,7 +68,7 @@ async def test_without_a_bus_an_elicitation_in_a_session_is_refused_at_once(tmp_
         async with client:
             result = await client.tools.call("confirm", {"subject": "delete"}, raise_on_error=False)
             assert result.is_error
-            assert "no bus passes it on; use Server(changes=...)" in result.text
+            assert "no bus passes it on; use Server(changes=...)" in result.error_text
 
 
 @VERSIONS
