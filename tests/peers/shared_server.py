@@ -1,8 +1,8 @@
 """A server program that shares its sessions with others of its kind: `shared_server.py '{"file": ..., "hub": ...}'`.
 
 `file` is the database of sessions, with `events` it has the events as well, and `hub` is the port of the bus;
-None: no bus. `redis` is the URL of a Redis that has all three instead. The program prints to stderr when a handler
-begins, and when it was cancelled.
+None: no bus. `redis` is the URL of a Redis that has all three instead, and the state of the middleware. The program
+prints to stderr when a handler begins, and when it was cancelled.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from jackstay.redis import RedisBackend
-from jackstay.server import Context, Server
+from jackstay.server import Context, RateLimit, ResponseCache, Server
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -23,6 +23,12 @@ def write_line(line: str) -> None:
     os.write(2, f"{line}\n".encode())
 
 
+def topic_of(context: Context) -> str:
+    """Return the argument `topic` of a tool call, for which calls are limited."""
+    arguments = context.params.get("arguments")
+    return str(arguments.get("topic", "")) if isinstance(arguments, dict) else ""
+
+
 def make(hub: int | None = None, redis: str = "") -> Server:
     server = Server(
         "shared",
@@ -30,6 +36,13 @@ def make(hub: int | None = None, redis: str = "") -> Server:
         changes=HubBus(hub) if hub else None,
         backend=RedisBackend(redis, timeout=100.0) if redis else None,
     )
+
+    server.add_middleware(RateLimit(4, 100_000, by=topic_of))
+    server.add_middleware(ResponseCache(100_000, tools=["cached_pid"]))
+
+    @server.tool
+    async def cached_pid(topic: str) -> int:
+        return os.getpid()
 
     @server.tool
     async def pid() -> int:

@@ -1,28 +1,24 @@
-"""Rate limits and cached results of two servers on one Redis, as in two processes."""
+"""Rate limits and cached results that two processes share through Redis."""
 
 import pytest
 
 from jackstay import connect
 from jackstay.errors import ToolCallError
-from jackstay.redis import RedisBackend
-from jackstay.server import RateLimit, ResponseCache, Server
 from peers.redis_server import RedisServer
+from peers.shared_processes import processes
 
 
-def make(redis: RedisServer, answer: str) -> Server:
-    server = Server("limited", backend=RedisBackend(redis.url, timeout=100.0))
-    server.add_middleware(RateLimit(2, 100_000, by="tool"))
-    server.add_middleware(ResponseCache(100_000))
-    server.tool(name="read", read_only=True, blocking=False)(lambda: answer)
-    return server
-
-
-async def test_two_servers_have_one_limit_and_one_cache(redis_server: RedisServer) -> None:
+async def test_two_processes_have_one_limit_and_one_cache(redis_server: RedisServer) -> None:
     redis_server.run("FLUSHALL")
-    first, second = make(redis_server, "first"), make(redis_server, "second")
-    async with connect(first) as one, connect(second) as two:
-        assert (await one.tools.call("read")).text == "first"
-        assert (await two.tools.call("read")).text == "first", "the result of the other server"
-        for client in (one, two):
-            with pytest.raises(ToolCallError, match="rate limit of 2 requests"):
-                await client.tools.call("read")
+    with processes(redis_server) as both:
+        urls = [f"http://127.0.0.1:{serving.port}/mcp" for serving in both]
+        for version in ("2025-11-25", "2026-07-28"):
+            arguments = {"topic": version}
+            async with connect(urls[0], versions=[version]) as one, connect(urls[1], versions=[version]) as two:
+                clients = (one, two, two, one)
+                pids = {(await client.tools.call("cached_pid", arguments)).text for client in clients}
+                assert pids == {str(both[0].process.pid)}, "the second process returns the result of the first"
+                for client in clients:
+                    with pytest.raises(ToolCallError, match="rate limit of 4 requests in 100000 s exceeded"):
+                        await client.tools.call("cached_pid", arguments)
+                assert (await two.tools.call("pid")).text == str(both[1].process.pid), "others are not limited"

@@ -88,11 +88,16 @@ def test_allow_traversal() -> None:
     assert template.match("file:///../x") == {"path": "../x"}
 
 
+def of_segments(path: list[str]) -> str:
+    return "/".join(path)
+
+
 def test_mismatches_and_invalid_uris_are_rejected(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Any, str]] = [
         ("db://{tabel}/{number}", row, "row has no parameter for the variable 'tabel'"),
         ("db://{table}", row, "row requires the parameter 'number'"),
         ("db://x", row, "row requires the parameter 'table'"),
+        ("db://x{/path*}", of_segments, "of_segments: 'path' is a variable of .*, so its type must be str"),
         ("relative", note, "uri must be a URI"),
         ("note://{id", note, "unbalanced braces"),
         ("note://id}", note, "unbalanced braces"),

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from chaos.redirected_stdio import redirected_stdio
-from jackstay.errors import UsageError
+from jackstay.errors import ToolCallError, UsageError
 from jackstay.server import Server, _run
 from jackstay.server._run import SIGNALS, Shutdown, flush, run
 
@@ -346,43 +346,17 @@ def test_flush_in_time_does_not_wait_for_a_flush_that_hangs(monkeypatch: pytest.
     assert ended.wait(60)
 
 
-def remove_log_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a program that has not configured logging; pytest has, again for every test."""
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    monkeypatch.setattr(logging.getLogger("jackstay"), "handlers", [])
-
-
-def test_warnings_are_logged_to_stderr_only_while_a_server_runs(
+def test_a_program_without_logging_sees_why_a_tool_failed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remove_log_handlers(monkeypatch)
-    Server("x")
-    Server("y")
-    package_logger = logging.getLogger("jackstay")
-    assert [type(handler) for handler in package_logger.handlers] == [logging.NullHandler]
-    logging.getLogger("jackstay.server").warning("dropped")
-    loop = asyncio.new_event_loop()
-    shutdown = Shutdown(lambda: None, loop)
-    shutdown.install()
-    logging.getLogger("jackstay.server").warning("to stderr")
-    shutdown.restore()
-    logging.getLogger("jackstay.server").warning("dropped")
-    loop.close()
-    assert capsys.readouterr() == ("", "to stderr\n")
-    assert [type(handler) for handler in package_logger.handlers] == [logging.NullHandler]
-
-
-def test_configured_logging_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    remove_log_handlers(monkeypatch)
-    package_logger, handler = logging.getLogger("jackstay"), logging.StreamHandler()
-    package_logger.addHandler(handler)
-    Server("x")
-    loop = asyncio.new_event_loop()
-    shutdown = Shutdown(lambda: None, loop)
-    shutdown.install()
-    assert package_logger.handlers == [handler]
-    shutdown.restore()
-    loop.close()
+    for name in ("", "jackstay"):  # pytest has configured logging
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+    server = Server("x")
+    server.tool(name="fail")(lambda: 1 // 0)
+    with pytest.raises(ToolCallError):
+        asyncio.run(server.call_tool("fail"))
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert logging.getLogger("jackstay").handlers == []
 
 
 def test_the_limit_of_the_shutdown_depends_on_the_drain_timeout(

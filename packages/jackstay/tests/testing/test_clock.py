@@ -1,12 +1,16 @@
 """The fake clock: tests take no time, and deadlocks are reported."""
 
 import asyncio
+import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from jackstay.errors import UsageError
-from jackstay.testing import ClockLoop, DeadlockError, on_fake_clock, run_on_fake_clock
+from jackstay import Server, connect
+from jackstay.errors import ToolCallError, UsageError
+from jackstay.testing import ClockLoop, DeadlockError, _clock, on_fake_clock, run_on_fake_clock
 
 
 def test_a_sleep_of_a_day_takes_no_real_time() -> None:
@@ -109,3 +113,68 @@ def test_a_deadlock_report_has_the_line_of_the_test() -> None:
     line = forever.__code__.co_firstlineno + 1
     with pytest.raises(DeadlockError, match=rf"(?s)worker waits at .*test_clock.py:{line}"):
         run_on_fake_clock(main())
+
+
+class Slow:
+    """A function that is still running when the loop has nothing else to do: `select()` is called meanwhile."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_done = False
+        self._may_end = threading.Event()
+        select = _clock.ClockLoop.waits_for_threads
+
+        def waits_for_threads(loop: ClockLoop) -> bool:
+            self._may_end.set()
+            return select(loop)
+
+        monkeypatch.setattr(_clock.ClockLoop, "waits_for_threads", waits_for_threads)
+
+    def __call__(self) -> str:
+        self._may_end.wait()
+        self.is_done = True
+        return "done"
+
+
+def executor(function: Callable[[], str]) -> Any:
+    return asyncio.get_running_loop().run_in_executor(None, function)
+
+
+@pytest.mark.parametrize("start", [asyncio.to_thread, executor])
+def test_the_clock_stands_still_while_a_thread_works(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> tuple[str, float]:
+        async with asyncio.timeout(5):
+            return await start(Slow(monkeypatch)), asyncio.get_running_loop().time()
+
+    assert run_on_fake_clock(main()) == ("done", 0.0)
+
+
+def test_the_clock_waits_for_plain_tools_and_hooks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("plain", shutdown_timeout=5)
+    hook = Slow(monkeypatch)
+    server.tool(name="work")(Slow(monkeypatch).__call__)
+    server.on_shutdown(hook)
+
+    async def main() -> str:
+        async with connect(server) as client:
+            return (await client.tools.call("work", timeout=5)).text
+
+    assert run_on_fake_clock(main()) == "done"
+    assert hook.is_done
+    assert caplog.records == []
+
+
+def test_a_thread_that_blocks_for_too_long_does_not_stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_clock._JumpingSelector, "thread_seconds", 0.01)
+    release = threading.Event()
+    server = Server("blocking")
+    server.tool(name="block", timeout=5)(lambda: release.wait())
+
+    async def main() -> None:
+        async with connect(server) as client:
+            with pytest.raises(ToolCallError, match="5 s"):
+                await client.tools.call("block")
+            release.set()
+
+    run_on_fake_clock(main())

@@ -4,6 +4,7 @@ Strings are returned as text, bytes and media as base64, `ResourceContents` unch
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -155,7 +156,12 @@ def _match_parameters(function: Function, variables: tuple[str, ...], uri: str) 
         if variable not in names:
             message = f"{function.name} has no parameter for the variable {variable!r} of {uri!r}"
             raise UsageError(message, path=variable)
+    properties: Any = function.input_schema.get("properties", {})
     for parameter in function.parameters:
+        if parameter.name in variables and properties[parameter.name].get("type") in ("array", "object"):
+            kind = "str or another type of a single value"
+            message = f"{function.name}: {parameter.name!r} is a variable of {uri!r}, so its type must be {kind}"
+            raise UsageError(message, path=parameter.name)
         if parameter.is_required and parameter.name not in variables:
             message = f"{function.name} requires the parameter {parameter.name!r}, which is not a variable of {uri!r}"
             raise UsageError(message, path=parameter.name)

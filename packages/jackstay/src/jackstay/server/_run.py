@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from jackstay.server._server import Server
 
 logger = logging.getLogger("jackstay.server")
-_PACKAGE_LOGGER = logging.getLogger("jackstay")
 
 # Seconds from the start of shutdown to the exit. The documented limit is 1.5 s: handlers have 1 s of it, flushing
 # 0.25 s, hooks and remaining tasks 0.05 s each. The rest is for the operating system.
@@ -80,19 +79,14 @@ class Shutdown:
         self._is_exiting = False
         self._is_draining = False
         self._before: dict[int, Any] = {}
-        self._stop_logging: Callable[[], None] | None = None
 
     def install(self) -> None:
-        """Install the signal handlers, if this is the main thread, and log warnings to stderr."""
-        self._stop_logging = log_warnings_to_stderr()
+        """Install the signal handlers, if this is the main thread."""
         if threading.current_thread() is threading.main_thread():
             self._before = install_signal_handlers(self.handle_signal)
 
     def restore(self) -> None:
         """Undo `install()`. From now on the watchdog acts only during interpreter exit."""
-        if self._stop_logging is not None:
-            self._stop_logging()
-            self._stop_logging = None
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
@@ -161,21 +155,6 @@ def _at_exit(function: Callable[[], None]) -> None:
         register(function)
     except RuntimeError:
         function()  # interpreter exit has already begun
-
-
-def log_warnings_to_stderr() -> Callable[[], None]:
-    """Log warnings of this package to stderr if the application has not configured logging. Returns the undo function.
-
-    The package has a `NullHandler`, as libraries should; but somebody who runs a server must see why a tool failed.
-    """
-    fallback = logging.lastResort
-    is_configured = logging.getLogger().handlers or any(
-        type(handler) is not logging.NullHandler for handler in _PACKAGE_LOGGER.handlers
-    )
-    if is_configured or fallback is None:
-        return lambda: None
-    _PACKAGE_LOGGER.addHandler(fallback)
-    return lambda: _PACKAGE_LOGGER.removeHandler(fallback)
 
 
 def flush() -> None:

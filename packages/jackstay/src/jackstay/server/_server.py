@@ -136,10 +136,6 @@ class Server:
             self._bus = link_bus(name, backend, changes, self._notify, self._lifetime)
         if extensions:
             self._extend(extensions)
-        # A library logs nothing unless the application configures it. Done here because imports have no side effects.
-        package_logger = logging.getLogger("jackstay")
-        if not package_logger.handlers:
-            package_logger.addHandler(logging.NullHandler())
 
     @classmethod
     @shows("jackstay.openapi._api:ApiSettings")

@@ -29,7 +29,6 @@ from jackstay.server._run import (
     cancel_remaining_tasks,
     fill_standard_descriptors,
     has_running_threads,
-    log_warnings_to_stderr,
 )
 from jackstay.server.http._auth import read_auth
 from jackstay.server.http._options import (
@@ -272,11 +271,7 @@ def _supervise(context: ServeContext, exit_process: Callable[[int], Any]) -> int
         on_ready=context.announce,
         exit_process=exit_process,
     )
-    restore_logging = log_warnings_to_stderr()
-    try:
-        return supervisor.run()
-    finally:
-        restore_logging()
+    return supervisor.run()
 
 
 # --- one process ------------------------------------------------------------------------------------------------------
