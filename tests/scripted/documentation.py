@@ -226,6 +226,7 @@ class Rows:
     def __init__(self, *libraries: Library) -> None:
         self.rows = libraries
         self.generation = 1
+        self.learned_hosts: set[str] = set()
 
     def get(self, library_id: str) -> Library | None:
         return next((row for row in self.rows if row.id == library_id.partition("@")[0]), None)

@@ -12,8 +12,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from jackstay.errors import UsageError
 from procontext._version import __version__
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from jackstay.protocol.http import ErrorResponse
     from jackstay.server import Metrics, Server
     from jackstay.server.http import BearerAuth, Principal
+    from procontext.registry import PackageIndexes
 
 logger = logging.getLogger("procontext")
 
@@ -43,7 +47,18 @@ def make_registry(config: Config) -> Registry:
         path=config.registry.path,
         store=Store(default_directory()),
         installed=Installed(Path.cwd(), default_directory() / "installed"),
+        open_indexes=partial(_open_indexes, config) if config.packages.lookup and not config.fetcher.offline else None,
     )
+
+
+def _open_indexes(config: Config) -> "PackageIndexes":
+    from procontext.registry import PackageIndexes  # noqa: PLC0415  # TLS: not before it is needed
+
+    # The names of private sources are known, so they are never looked up. The scopes of their packages are private.
+    scopes = (name.partition("/")[0] for source in config.sources for name in source.packages.npm if "/" in name)
+    private = (*config.packages.private, *(f"{scope.lower()}/*" for scope in scopes))
+    packages = msgspec.structs.replace(config.packages, private=private)
+    return PackageIndexes(packages, config.fetcher, default_directory() / "packages")
 
 
 class Application:
@@ -80,6 +95,7 @@ class Application:
 
     async def close(self) -> None:
         """Close the documents if they were opened."""
+        await self.registry.close()
         if self._opening is not None:
             opened = await self._opening
             self._opening = self._documents = None

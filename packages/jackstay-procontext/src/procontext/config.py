@@ -165,6 +165,23 @@ class FetcherSettings(Section, frozen=True):
     ] = 400
 
 
+class PackagesSettings(Section, frozen=True):
+    """Packages that are neither in the registry nor installed."""
+
+    lookup: Annotated[
+        bool,
+        Meta(description="Whether unknown names are sent to the package indexes, to find the package's documentation."),
+    ] = False
+    private: Annotated[
+        tuple[NonEmptyStr, ...],
+        Meta(description="Names that are never sent, in lower case, such as `acme-*` or `@acme/*`."),
+    ] = ()
+    pypi_url: Annotated[str, Meta(description="PyPI, or a mirror with its JSON pages.")] = "https://pypi.org"
+    npm_url: Annotated[str, Meta(description="The npm registry, or a mirror.")] = "https://registry.npmjs.org"
+    crates_url: Annotated[str, Meta(description="The documentation of Rust crates.")] = "https://docs.rs"
+    go_url: Annotated[str, Meta(description="The documentation of Go modules.")] = "https://pkg.go.dev"
+
+
 class OutputSettings(Section, frozen=True):
     """The results of the tools."""
 
@@ -193,6 +210,7 @@ class Config(Section, frozen=True):
     registry: RegistrySettings = RegistrySettings()
     cache: CacheSettings = CacheSettings()
     fetcher: FetcherSettings = FetcherSettings()
+    packages: PackagesSettings = PackagesSettings()
     output: OutputSettings = OutputSettings()
     logging: LoggingSettings = LoggingSettings()
 
@@ -523,6 +541,7 @@ __all__ = [
     "LocalSource",
     "LoggingSettings",
     "OutputSettings",
+    "PackagesSettings",
     "RegistrySettings",
     "Section",
     "ServerSettings",

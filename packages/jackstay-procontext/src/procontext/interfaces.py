@@ -3,7 +3,7 @@
 `procontext.page.LibraryDocuments` implements `Documents`; `procontext.registry.Registry` implements `Libraries`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Protocol, TypeAlias
 
 from procontext.models import Coverage, FetchReport, Hit, IndexText, Library, Page
@@ -19,6 +19,10 @@ class Libraries(Protocol):
     @property
     def generation(self) -> int:
         """A number that grows whenever the libraries are replaced; values computed from them must be recomputed."""
+
+    @property
+    def learned_hosts(self) -> Collection[str]:
+        """The hosts of documentation that package indexes name."""
 
     def get(self, library_id: str) -> Library | None:
         """Return the library with this identifier."""

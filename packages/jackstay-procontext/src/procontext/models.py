@@ -13,7 +13,7 @@ import msgspec
 LIBRARY_ID_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
 
 # How a match was made, in the order in which the matches are tried.
-MatchedVia: TypeAlias = Literal["package_name", "library_id", "alias", "installed", "fuzzy"]
+MatchedVia: TypeAlias = Literal["package_name", "library_id", "alias", "installed", "package_metadata", "fuzzy"]
 
 # The origin of a table of contents, in the order in which they are tried.
 IndexSource: TypeAlias = Literal["llms.txt", "objects.inv", "search_index.json", "sitemap.xml", "navigation", "folder"]

@@ -4,12 +4,15 @@ import pytest
 
 from procontext.cache._terms import (
     extra_words,
+    heading_counter,
     heading_matcher,
     is_about_changes,
     is_page_of_changes,
     match_expression,
     name_parts,
+    names_object,
     object_name,
+    phrase_words,
     query_terms,
     unspaced_pairs,
     without_link_targets,
@@ -98,3 +101,24 @@ def test_pages_of_changes(url: str, expected: bool) -> None:
 def test_queries_about_changes() -> None:
     assert is_about_changes(["Changelog", "boat"])
     assert not is_about_changes(["boat"])
+
+
+def test_words_for_phrases() -> None:
+    assert phrase_words("How do I turn off the colours?") == ("disable",)
+    assert phrase_words("more than once, at the same time") == ("multiple", "repeated", "concurrent", "parallel")
+    assert phrase_words("disable colours") == ()
+
+
+def test_anchor_is_the_name_of_an_object() -> None:
+    assert names_object("harbour.Boat.moor", ["Boat", "moor"])
+    assert names_object("harbour.boat", ["Boat"])
+    assert not names_object("harbour.Boat.unmoor", ["moor"])
+    assert not names_object("boat", ["boat"])  # the anchor of a heading
+
+
+def test_words_of_a_heading_that_a_query_has() -> None:
+    count = heading_counter(["cancel", "scheduled", "job"])
+    assert count("Removing jobs") == (1.5, 0.75)  # a synonym of cancel, and a form of job
+    assert count("The job") == (1.0, 1.0)
+    assert count("class Knot(cancel)") == (0.0, 0.0)
+    assert count("") == (0.0, 0.0)

@@ -128,3 +128,8 @@ async def test_nothing_found_and_failures() -> None:
             }
         )
     assert (caught.value.reason, caught.value.detail) == ("failed", "HTTP 500")
+
+
+async def test_site_of_one_page() -> None:
+    found, _ = await find({"https://docs.example.com": b"<html><p>All of it."})
+    assert (found.source, found.links) == ("navigation", (DOCS,))

@@ -14,13 +14,16 @@ import msgspec
 from procontext.cache._rows import Section
 from procontext.cache._terms import (
     extra_words,
+    heading_counter,
     heading_matcher,
     is_about_changes,
     is_name,
     is_page_of_changes,
     is_signature,
     match_expression,
+    names_object,
     object_name,
+    phrase_words,
     query_terms,
     synonyms,
     weights,
@@ -48,6 +51,8 @@ _COMPARED: Final = 60
 # How much a synonym counts, compared with the word itself.
 _SYNONYM_FACTOR: Final = 0.6
 _SYNONYM_SHARE: Final = 0.3
+# How much a word for a phrase of the query counts, compared with a word of the query.
+_PHRASE_FACTOR: Final = 0.6
 # How much the best sections of the page for each term count, compared with the section itself.
 _PAGE_FACTOR: Final = 0.5
 # The power of the share of the terms that a section has.
@@ -55,7 +60,12 @@ _SHARE_POWER: Final = 0.5
 _CHANGES_FACTOR: Final = 0.4
 # For a signature, if the query is no name: an explanation answers a question better than a reference.
 _SIGNATURE_FACTOR: Final = 0.4
+# For the share of the words of the heading that the query has, and for their number.
+_HEADING_SHARE: Final = 0.3
+_HEADING_COUNT: Final = 0.5
 _EXACT_FACTOR: Final = 3.0
+# For the section whose anchor is the complete name of the object.
+_ANCHOR_FACTOR: Final = 2.0
 # For each further section of the same page.
 _SAME_PAGE_FACTOR: Final = 0.8
 # Equal beginnings of this length under the same name are copies: a method and the same method of a subclass.
@@ -102,7 +112,11 @@ def insert_sections(connection: sqlite3.Connection, key: str, sections: Iterable
         body = without_link_targets(section.body.encode("utf-8", "replace").decode("utf-8"))
         heading = section.path[-1] if section.path else ""
         parents = " / ".join(map(object_name, section.path[:-1]))
-        values = (row.lastrowid, heading, extra_words(object_name(heading)), parents, body, extra_words(body))
+        name = object_name(heading)
+        parameters = heading[len(name) :] if is_signature(heading) and heading.startswith(name) else ""
+        heading = heading.removesuffix(parameters)
+        extra = f"{extra_words(body)} {parameters}".strip()
+        values = (row.lastrowid, heading, extra_words(name), parents, body, extra)
         for name in names:
             columns = "(rowid, heading, names, parents, body, extra)"
             connection.execute(f"INSERT INTO {name} {columns} VALUES (?, ?, ?, ?, ?, ?)", values)  # noqa: S608
@@ -148,20 +162,25 @@ def search_library(connection: sqlite3.Connection, library_id: str, query: str, 
     number, terms = library_number(connection, library_id), query_terms(query)
     if number is None or not terms:
         return []
-    return _Ranking(connection, f"text_{number}", terms, is_name(query)).hits(limit)
+    name = is_name(query)
+    return _Ranking(connection, f"text_{number}", terms, () if name else phrase_words(query), name).hits(limit)
 
 
 class _Ranking:
     """One search in one table."""
 
-    def __init__(self, connection: sqlite3.Connection, table: str, terms: Sequence[str], is_name: bool) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, table: str, terms: Sequence[str], more: Sequence[str], is_name: bool
+    ) -> None:
         self._connection = connection
         self._table = table
         self._terms = terms
         self._is_name = is_name
-        self._weights = weights(terms)
-        self._expressions = [self._expression(term) for term in terms]
-        self._synonyms = ["" if is_name else " OR ".join(f'"{word}"' for word in synonyms(term)) for term in terms]
+        # Words for the phrases of the query raise the score of a section, but none needs to have them.
+        self._weights = [*weights(terms), *(_PHRASE_FACTOR for _ in more)]
+        every = (*terms, *more)
+        self._expressions = [self._expression(term) for term in every]
+        self._synonyms = ["" if is_name else " OR ".join(f'"{word}"' for word in synonyms(term)) for term in every]
         self._any = " OR ".join(f"({expression})" for expression in (*self._expressions, *self._synonyms) if expression)
 
     def _expression(self, term: str) -> str:
@@ -173,7 +192,7 @@ class _Ranking:
     def hits(self, limit: int) -> list[Hit]:
         """Return the best sections, without copies."""
         candidates = self._candidates()
-        self._score(candidates, [self._scores(at, candidates) for at in range(len(self._terms))])
+        self._score(candidates, [self._scores(at, candidates) for at in range(len(self._expressions))])
         ranked = sorted(candidates.values(), key=lambda candidate: -candidate.score)
         kept = _without_copies(_spread(ranked[: max(_COMPARED, 2 * limit)]), limit)
         snippets = self._snippets([candidate.id for candidate, _ in kept])
@@ -215,7 +234,7 @@ class _Ranking:
             (self._synonyms[at], _SYNONYM_FACTOR, _SYNONYM_SHARE),
         ):
             for id, score in self._connection.execute(sql, (expression,)) if expression else ():
-                candidates[id].terms += 0.0 if id in found else count
+                candidates[id].terms += 0.0 if id in found or at >= len(self._terms) else count
                 found[id] = max(found.get(id, 0.0), factor * self._weights[at] * score)
         return found
 
@@ -226,15 +245,22 @@ class _Ranking:
             for at, found in enumerate(scores):
                 of_page[at] = max(of_page[at], found.get(candidate.id, 0.0))
         is_exact, about_changes = heading_matcher(self._terms), is_about_changes(self._terms)
+        heading_share = heading_counter(self._terms)
         for candidate in candidates.values():
             own = [found[candidate.id] for found in scores if candidate.id in found]
-            share = candidate.terms / len(scores)
+            share = max(candidate.terms, _SYNONYM_SHARE) / len(self._terms)
             score = (sum(own) + _PAGE_FACTOR * sum(best[candidate.url])) * share**_SHARE_POWER
+            if not self._is_name and candidate.path:
+                count, share = heading_share(candidate.path[-1])
+                score *= (1 + _HEADING_SHARE * share) * (1 + _HEADING_COUNT * min(count, 3) / 3)
             if is_exact(candidate.path):
                 score *= _EXACT_FACTOR
+            if self._is_name and names_object(candidate.anchor, self._terms):
+                # Of objects with the same name, the one nearest to its module: a function before a method.
+                score *= _ANCHOR_FACTOR + 1 / candidate.anchor.count(".")
             if not self._is_name and candidate.path and is_signature(candidate.path[-1]):
                 score *= _SIGNATURE_FACTOR
-            if not about_changes and is_page_of_changes(candidate.url):
+            if not (about_changes or self._is_name) and is_page_of_changes(candidate.url):
                 score *= _CHANGES_FACTOR
             candidate.score = score
 

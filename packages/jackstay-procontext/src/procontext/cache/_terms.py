@@ -112,8 +112,235 @@ time date datetime
 timeout deadline wait
 undefined missing unknown
 upload multipart
+upsert insert update exist
 user input prompt
 version release
+ambiguous fold dst daylight
+api interface
+array list sequence
+attach add include
+attribute field property
+automatic automatically discovery detect
+avoid prevent disable
+backoff exponential longer delay
+ban banned block blocked
+body content payload
+break interrupt abort
+browser html web
+build compile package
+bulk batch many
+cancel remove abort revoke
+capture record collect
+chain chaining several sequence
+choose select choice
+clean clear reset flush
+client session
+close shutdown exit
+column field
+compatible compatibility support
+complete completion autocomplete suggest tab
+condition conditional if branch
+constructor init creation instantiate
+count number total
+currency money price
+debug debugging inspect trace
+declare define definition
+delay later countdown eta schedule
+dependency requirement require depend
+discard ignore expire drop
+document documentation docs
+dump serialize serialization encode write
+dynamic runtime
+element item entry
+empty blank null none missing
+enable activate
+encode encoding charset unicode
+environment env variable
+equal compare comparison equality
+escape quote quoting sanitize
+execute run invoke
+exit quit close
+expire expiration expiry ttl timeout
+export output write
+express expression
+extra additional optional
+first priority order
+format formatting formatter render
+function callable
+generate generator produce
+global shared
+group category section
+header headers
+id identifier key
+import load module
+inject dependency provide
+inside within nested
+isolate isolation sandbox
+iterate each every
+key name
+last final end
+lazy lazily deferred
+length size
+link url href
+list enumerate show
+local timezone
+lock mutex exclusive
+manual custom
+match pattern regex
+merge combine update
+middleware hook
+modify change update mutate
+multiple several repeated
+mutable default factory
+name rename alias
+object instance
+offset page pagination paginate limit
+old previous legacy
+once single one
+open start
+operating platform windows linux macos
+optional default
+override replace overwrite
+page pagination
+part piece chunk section
+pass argument provide
+pause suspend resume
+plugin extension addon
+port address host bind
+position location path index
+priority urgent order
+privacy sensitive secret redact mask
+progress status
+proxy forward reverse
+queue broker
+range interval between
+rate throttle limit
+raw binary bytes
+reader consumer
+recursion recursive circular
+redirect location
+reference refer link
+regex regular expression pattern
+register registration
+reload refresh restart
+reproducible seed deterministic same
+require mandatory must
+restore recover undo
+result return output
+role permission group
+rollback revert undo
+row record
+rule constraint
+script program standalone
+search find query lookup
+see show view display inspect
+share reuse common
+skip ignore
+slug name
+split separate divide
+state status
+static asset
+stream streaming chunk iterate
+string text str
+structure layout organize
+suite test
+switch toggle enable
+table model
+tag label
+template render
+temporary temp
+text string
+track trace monitor
+traceback exception stack
+transaction atomic commit
+transform convert map
+trigger event
+truncate cut limit
+unique distinct
+unit test
+update upgrade change
+verbose verbosity
+view endpoint handler
+visible visibility hide
+warn warning
+wildcard glob pattern
+wrap wrapper decorator
+zone timezone
+"""
+# Phrases of questions, with the words that documentation uses for them.
+_PHRASES = """
+all at once: bulk batch
+at least: minimum
+at most: maximum
+at the same time: concurrent parallel
+behind a proxy: proxy
+break up: split
+by default: default
+by hand: manual
+by itself: automatic
+by name: keyword
+clean up: cleanup teardown
+command line: cli command
+depend on: dependency
+each other: mutual
+find out: determine
+from the command line: cli
+from the outside: external
+get rid of: remove
+give up: abort fail
+go first: priority
+go on: resume continue
+how long: duration
+how many: number count
+if it exists: upsert
+in the background: background
+keep alive: keepalive
+keep track: track
+leave out: omit exclude
+left out: omit exclude
+line by line: stream iterate
+log in: login
+logged in: login authentication
+look up: lookup
+make sure: ensure
+more than once: multiple repeated
+more than one: multiple
+no longer: deprecated
+of my own: custom
+on its own: standalone automatic
+on the fly: dynamic
+one after the other: sequential
+one by one: iterate
+only once: once single
+out of the box: default builtin
+piece by piece: stream chunk
+put together: combine
+read only: immutable readonly
+right away: immediate
+run again: retry
+run out: exhaust limit
+same results: seed deterministic
+set up: setup configure
+shut down: shutdown stop
+slow down: throttle delay rate
+speed up: performance
+step by step: tutorial
+switch off: disable
+switch on: enable
+take apart: parse split
+tear down: teardown
+the same way: consistent
+throw away: discard expire
+too late: expire expiration
+too long: timeout limit
+too many: limit
+turn into: convert
+turn off: disable
+turn on: enable
+two copies: concurrent instances
+under test: testing
+up to date: current
+without blocking: asynchronous nonblocking
 """
 _CHANGES = """
 change changed changelog changes deprecated history migrate migrating migration new news release released releases
@@ -140,15 +367,28 @@ _ENDINGS: Final = ("ing", "ies", "es", "ed", "s")
 _MIN_STEM_LENGTH: Final = 3
 _CHANGES_PAGE = re.compile(
     r"(?:^|[/_.-])(?:change(?:s|log|_?log)?|history|news|releases?|release[_-]?notes?|what[s_-]*new|authors|"
-    r"contribut(?:ors|ing)|glossary|genindex|py-modindex|license|upgrading)(?:[/_.-]|$|\d)",
+    r"contribut(?:ors|ing)|deprecated|legacy|release[_-]process|glossary|genindex|py-modindex|license|upgrading)(?:[/_.-]|$|\d)",
     re.IGNORECASE,
 )
+
+
+_PHRASE_WORDS: Final = {
+    tuple(phrase.split()): tuple(words.split())
+    for phrase, _, words in (line.partition(":") for line in _PHRASES.strip().split("\n"))
+}
 
 
 def query_terms(query: str) -> list[str]:
     """Return the words of a query that are searched for, each once; stop words only if there is nothing else."""
     words = list(dict.fromkeys(word for word in _WORD.findall(query) if word.strip("_")))
     return [word for word in words if word.casefold() not in STOP_WORDS] or words
+
+
+def phrase_words(query: str) -> tuple[str, ...]:
+    """Return the words that documentation uses for the phrases of a question: `disable` for `turn off`."""
+    words = tuple(word.casefold() for word in _WORD.findall(query))
+    parts = (words[at : at + size] for size in (2, 3, 4, 5) for at in range(len(words) - size + 1))
+    return tuple(dict.fromkeys(word for phrase in parts for word in _PHRASE_WORDS.get(phrase, ())))
 
 
 def is_name(query: str) -> bool:
@@ -216,7 +456,7 @@ def object_name(heading: str) -> str:
 
 def is_signature(heading: str) -> bool:
     """Return whether a heading is the signature or the dotted name of an object."""
-    return _SIGNATURE.match(heading) is not None
+    return _SIGNATURE.match(heading.lstrip("`*")) is not None
 
 
 def is_about_changes(terms: Iterable[str]) -> bool:
@@ -250,8 +490,33 @@ def heading_matcher(terms: Sequence[str]) -> Callable[[Sequence[str]], bool]:
     return matches
 
 
+def heading_counter(terms: Sequence[str]) -> Callable[[str], tuple[float, float]]:
+    """Return a function for headings: how many of its words a query has, and which share of them.
+
+    Forms of a word are equal; a synonym counts half.
+    """
+    own = frozenset(form for term in terms for form in _base_forms(term))
+    others = frozenset(form for term in terms for word in synonyms(term) for form in _base_forms(word))
+
+    def count(heading: str) -> tuple[float, float]:
+        words = {word for word in _WORD.findall(object_name(heading).casefold()) if word not in STOP_WORDS}
+        found = 0.0
+        for word in words:
+            forms = _base_forms(word)
+            found += 0.5 if own.isdisjoint(forms) and not others.isdisjoint(forms) else 1.0 - own.isdisjoint(forms)
+        return found, found / len(words) if words else 0.0
+
+    return count
+
+
+def names_object(anchor: str, terms: Sequence[str]) -> bool:
+    """Return whether an anchor is the dotted name of the object with these names: `harbour.Boat.moor`."""
+    return f".{anchor}".casefold().endswith("." + ".".join(terms).casefold()) and "." in anchor
+
+
 __all__ = [
     "extra_words",
+    "heading_counter",
     "heading_matcher",
     "is_about_changes",
     "is_name",
@@ -259,7 +524,9 @@ __all__ = [
     "is_signature",
     "match_expression",
     "name_parts",
+    "names_object",
     "object_name",
+    "phrase_words",
     "query_terms",
     "synonyms",
     "unspaced_pairs",

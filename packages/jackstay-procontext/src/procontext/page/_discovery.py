@@ -15,6 +15,7 @@ from procontext.fetch import Fetched, FetchError, decode, is_text
 from procontext.models import IndexSource, Library
 from procontext.page._html import is_html
 from procontext.page._indexes import (
+    Entry,
     folder_of,
     from_addresses,
     from_inventory,
@@ -23,6 +24,7 @@ from procontext.page._indexes import (
     inventory_version,
     links_of,
     read_sitemap,
+    write_index,
 )
 from procontext.page._version_sites import Fetch, find_version, front_page, stated_version
 
@@ -133,6 +135,10 @@ class _Search:
             html = decode(home.body, home.content_type)
             text = await asyncio.to_thread(from_navigation, html, home.final_url, self._library.name)
             if text is not None:
+                return await _found(text, "navigation", home.final_url)
+            # A site of one page, such as that of a module on pkg.go.dev.
+            text = write_index(self._library.name, [("Pages", [Entry(self._library.name, home.final_url)])])
+            if text is not None and is_html(html) and self._failure is None:
                 return await _found(text, "navigation", home.final_url)
         raise self._failure or FetchError("not_found", docs_url, "the site has no table of contents")
 

@@ -450,6 +450,10 @@ class LibraryDocuments:
         has_query = is_requested and "?" in target.path and not sites.has_exact_host(target)
         if sites.allows(target) and not has_query:
             return Access(True, sites.headers(target))
+        # What a package index names gives access to that host alone, and to no query string.
+        is_plain = target.has_default_port and target.is_encrypted and not (is_requested and "?" in target.path)
+        if target.host in self._registry.learned_hosts and (is_plain or self._fetcher.is_private(target)):
+            return Access(True)
         # A link may name any host, but only the default ports: mail and databases listen on others.
         if target.has_default_port or self._fetcher.is_private(target):
             linking = await self._cache.libraries_linking(target.url)

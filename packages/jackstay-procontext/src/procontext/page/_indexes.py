@@ -265,6 +265,7 @@ def links_of(text: str, base: str) -> Iterator[str]:
 
 
 __all__ = [
+    "Entry",
     "folder_of",
     "from_addresses",
     "from_inventory",

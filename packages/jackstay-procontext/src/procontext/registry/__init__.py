@@ -8,6 +8,7 @@ __all__, __getattr__, __dir__ = attach(
         "._document": "Document checksum read_document",
         "._download": "Downloader",
         "._installed": "Installed",
+        "._package_indexes": "PackageIndexes",
         "._registry": "Registry",
         "._store": "BUNDLED State Store default_directory",
         "._update": "Download delays keep_fresh update",

@@ -3,8 +3,9 @@
 from procontext.registry._document import Document, checksum, read_document
 from procontext.registry._download import Downloader
 from procontext.registry._installed import Installed
+from procontext.registry._package_indexes import PackageIndexes
 from procontext.registry._registry import Registry
 from procontext.registry._store import BUNDLED, State, Store, default_directory
 from procontext.registry._update import Download, delays, keep_fresh, update
 
-__all__ = ["BUNDLED", "Document", "Download", "Downloader", "Installed", "Registry", "State", "Store", "checksum", "default_directory", "delays", "keep_fresh", "read_document", "update"]
+__all__ = ["BUNDLED", "Document", "Download", "Downloader", "Installed", "PackageIndexes", "Registry", "State", "Store", "checksum", "default_directory", "delays", "keep_fresh", "read_document", "update"]

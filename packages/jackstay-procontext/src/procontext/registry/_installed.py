@@ -84,7 +84,7 @@ class Installed:
         distribution, version = PathDistribution(path), _version(path)
         metadata = distribution.metadata
         own = str(metadata["Name"])
-        library_id = _NO_ID.sub("-", _canonical(own))
+        library_id = library_id_of(own)
         target = self._target(f"pypi-{library_id}-{version}")
         if target is not None:
             from procontext.registry._package_pages import python_pages, write_pages  # noqa: PLC0415
@@ -96,7 +96,7 @@ class Installed:
             languages=("python",),
             packages=Packages(pypi=(own,)),
             description=str(metadata["Summary"] or ""),
-            docs_url=_documentation(metadata.get_all("Project-URL") or (), metadata["Home-page"]),
+            docs_url=documentation_url(metadata.get_all("Project-URL") or (), metadata["Home-page"]),
             path=str(self._path(f"pypi-{library_id}-{version}")),
             version=version,
         )
@@ -115,21 +115,20 @@ class Installed:
         if manifest is None:
             return None
         version = str(manifest.get("version") or "unknown")
-        library_id = _NO_ID.sub("-", name).strip("-")
+        library_id = library_id_of(name)
         target = self._target(f"npm-{library_id}-{version}")
         folder = self._project / "node_modules" / name
         if target is not None:
             from procontext.registry._package_pages import javascript_pages, write_pages  # noqa: PLC0415
 
             write_pages(target, javascript_pages(folder, name, version, manifest))
-        homepage = manifest.get("homepage")
         return Library(
             id=library_id,
             name=name,
             languages=("javascript",),
             packages=Packages(npm=(name,)),
             description=str(manifest.get("description") or ""),
-            docs_url=_documentation((), homepage if isinstance(homepage, str) else None),
+            docs_url=documentation_url((), manifest.get("homepage")),
             path=str(self._path(f"npm-{library_id}-{version}")),
             version=version,
         )
@@ -153,13 +152,18 @@ def site_packages(project: Path) -> list[Path]:
     return list(dict.fromkeys(path.resolve() for path in found))
 
 
-def _documentation(project_urls: Sequence[str], homepage: str | None) -> str | None:
+def documentation_url(project_urls: Sequence[str], homepage: object) -> str | None:
     """Return the address of the documentation, or of a home page that is no repository."""
     urls = dict(_label(entry) for entry in project_urls)
     candidates = [url for label, url in urls.items() if label in ("documentation", "docs")]
     candidates += [url for label, url in urls.items() if label in ("homepage", "home")]
-    candidates += [homepage] if homepage else []
+    candidates += [homepage] if isinstance(homepage, str) else []
     return next((url for url in candidates if url.startswith("https://") and not _REPOSITORY.match(url)), None)
+
+
+def library_id_of(name: str) -> str:
+    """Return the identifier of a package without a row: `scope-name` for `@scope/name`."""
+    return _NO_ID.sub("-", _canonical(name)).strip("-")
 
 
 def _label(entry: str) -> tuple[str, str]:
@@ -185,4 +189,4 @@ def read_text(file: Path) -> str:
         return ""
 
 
-__all__ = ["MAX_FILE_BYTES", "Installed", "read_text", "site_packages"]
+__all__ = ["MAX_FILE_BYTES", "Installed", "documentation_url", "library_id_of", "read_text", "site_packages"]

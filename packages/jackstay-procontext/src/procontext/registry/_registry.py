@@ -11,6 +11,8 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -20,6 +22,9 @@ from procontext.registry._document import Document, read_document
 from procontext.registry._installed import Installed
 from procontext.registry._store import BUNDLED, Store
 from procontext.resolve import Index, normalise, requested_version
+
+if TYPE_CHECKING:
+    from procontext.registry._package_indexes import PackageIndexes
 
 logger = logging.getLogger("procontext.registry")
 
@@ -39,6 +44,7 @@ class Registry:
         path: str | None = None,
         store: Store | None = None,
         installed: Installed | None = None,
+        open_indexes: "Callable[[], PackageIndexes] | None" = None,
     ) -> None:
         self.version = UNKNOWN
         self.origin = ""
@@ -51,8 +57,13 @@ class Registry:
         self._path = path
         self._store = store
         self._installed = installed
-        # Packages of the project's environment. They are not iterated over, so their hosts are not allowed.
+        # Opened at the first unknown name, because TLS is slow to load.
+        self._open_indexes = open_indexes
+        self._indexes: PackageIndexes | None = None
+        # Packages without a row. They are not iterated over, so their domains are not allowed.
         self._learned: dict[str, Library] = {}
+        # The exact hosts that package indexes name.
+        self.learned_hosts: set[str] = set()
         self._index = Index(())
         self._is_loaded = threading.Event()
         self._failure: RegistryError | None = None
@@ -77,7 +88,29 @@ class Registry:
         found = self.get(library_id)
         if found is None and self._installed is not None:
             found = await asyncio.to_thread(self._learn, library_id)
+        indexes = self._package_indexes() if found is None else None
+        if indexes is not None:
+            found = await asyncio.to_thread(indexes.known, library_id)
+            rows = [found] if found is not None else await indexes.find(library_id)
+            found = next((row for row in map(self._add_learned, rows) if row.id == library_id), None)
         return found
+
+    async def close(self) -> None:
+        """Cancel requests to package indexes."""
+        if self._indexes is not None:
+            await self._indexes.close()
+
+    def _package_indexes(self) -> "PackageIndexes | None":
+        if self._indexes is None and self._open_indexes is not None:
+            self._indexes = self._open_indexes()
+        return self._indexes
+
+    def _add_learned(self, library: Library) -> Library:
+        self._learned[library.id] = library
+        host = urlsplit(library.docs_url or "").hostname
+        if library.path is None and host:
+            self.learned_hosts.add(host)
+        return library
 
     def _learn(self, name: str) -> Library | None:
         library = None if self._installed is None else self._installed.find(name)
@@ -110,11 +143,24 @@ class Registry:
         return self.used_version(library_id)
 
     async def find(self, query: str) -> list[Match]:
-        """Resolve without blocking the event loop: on a thread until everything that is needed is in memory."""
+        """Resolve without blocking the event loop: on a thread until everything that is needed is in memory.
+
+        A name that nothing local has is looked up in the package indexes, if that is allowed.
+        """
         is_listed = self._installed is None or (self._installed.is_listed and _is_exact(self._index.resolve(query)))
         if self._index.is_warm and is_listed:
-            return self.resolve(query)
-        return await asyncio.to_thread(self.resolve, query)
+            found = self.resolve(query)
+        else:
+            found = await asyncio.to_thread(self.resolve, query)
+        indexes = None if _is_exact(found) else self._package_indexes()
+        rows = [] if indexes is None else await indexes.find(normalise(query))
+        rows = [self._add_learned(row) for row in rows if self._index.get(row.id) is None]
+        via: MatchedVia = "package_metadata"
+        version = requested_version(query)
+        learned = [
+            Match(row.id, row.name, row.languages, row.docs_url, via, 0.9, version or row.version) for row in rows
+        ]
+        return learned or found
 
     # --- loading ------------------------------------------------------------------------------------------------------
 

@@ -107,9 +107,10 @@ RESOLVE_LIBRARY: Final = ToolRow(
                         },
                         "matched_via": {
                             "type": "string",
-                            "enum": ["package_name", "library_id", "alias", "installed", "fuzzy"],
+                            "enum": ["package_name", "library_id", "alias", "installed", "package_metadata", "fuzzy"],
                             "description": "How the match was made. installed: found in the project's environment; its"
-                            " pages are its own README, docstrings and types.",
+                            " pages are its own README, docstrings and types. package_metadata: found in a package"
+                            " index; the package names its documentation itself, nobody checked it.",
                         },
                         "relevance": {
                             "type": "number",
