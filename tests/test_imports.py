@@ -250,6 +250,47 @@ def test_importing_jackstay_loads_no_layer() -> None:
     assert loaded == ["jackstay", "jackstay._lazy"]
 
 
+# What a stdio server has loaded when it ends, after one call of an async tool.
+SERVED = """
+import sys
+sys.path[:0] = {paths!r}
+import asyncio, json, msgspec, os
+given = set(sys.modules)
+requests = [
+    {{"method": "initialize", "id": 0, "params": {{
+        "protocolVersion": "2025-11-25", "capabilities": {{}}, "clientInfo": {{"name": "x", "version": "1"}}
+    }}}},
+    {{"method": "notifications/initialized"}},
+    {{"method": "tools/call", "id": 1, "params": {{"name": "echo", "arguments": {{"text": "hello"}}}}}},
+]
+reader, writer = os.pipe()
+os.write(writer, b"".join(json.dumps({{"jsonrpc": "2.0", **request}}).encode() + b"\\n" for request in requests))
+os.close(writer)
+os.dup2(reader, 0)
+responses, output = os.pipe()
+os.dup2(output, 1)
+from {module} import Server
+server = Server("echo")
+@server.tool
+async def echo(text: str) -> str:
+    return text
+asyncio.run(server.serve_stdio())  # without the time limits of `run()`
+assert os.read(responses, 65536).count(b"hello") == 1
+os.dup2(2, 1)
+print("REPORT" + repr(sorted(set(sys.modules) - given)), file=sys.__stderr__, flush=True)
+"""
+
+
+def test_a_stdio_server_loads_little() -> None:
+    loaded = fresh(SERVED, "jackstay.server")
+    internal = {name for name in loaded if name.startswith(OURS)}
+    # The rest is for subscriptions, files as input, and peers other than clients over stdio.
+    unused = {"jackstay.server._subscriptions", "jackstay.transport._reading_thread"}
+    assert internal.isdisjoint({*unused, "jackstay.client", "jackstay.protocol.client", "jackstay.transport.http"})
+    assert len(internal) <= 70, sorted(internal)
+    assert set(loaded) - internal <= {"_bisect", "bisect"}
+
+
 def test_every_layer_has_a_row() -> None:
     inside = pkgutil.iter_modules([str(SOURCES["jackstay"] / "jackstay")])
     layers = {f"jackstay.{found.name}" for found in inside if not found.name.startswith("_")}

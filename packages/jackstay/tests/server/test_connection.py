@@ -154,9 +154,6 @@ class Failing:
     def notified(self, connection: Connection, method: str, params: msgspec.Raw | None) -> None:
         raise AssertionError("not expected")
 
-    def draining(self, connection: Connection) -> None:
-        pass
-
 
 @pytest.mark.parametrize("in_task", [True, False])
 async def test_an_exception_of_the_dispatcher_is_an_internal_error(

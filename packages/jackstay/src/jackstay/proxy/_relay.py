@@ -130,10 +130,6 @@ class Relay:
         if (method in (_ROOTS_CHANGED, _PROGRESS) or self._is_dedicated(upstream)) and not upstream.is_stateless:
             upstream.notify(method, b"{}" if params is None else bytes(params))
 
-    def draining(self, connection: Driver) -> None:
-        """End the subscriptions of a connection that accepts no new requests."""
-        connection.subscriptions.end()
-
     # --- forwarded requests -------------------------------------------------------------------------------------------
 
     async def _forward(self, upstream: Upstream, call: InFlightCall, body: bytes, meta: Members) -> bytes:

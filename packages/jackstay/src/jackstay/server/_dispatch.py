@@ -209,10 +209,6 @@ class Dispatch:
         if self._on_notification is not None:
             self._on_notification(connection, method, params)
 
-    def draining(self, connection: Driver) -> None:
-        """End the subscriptions of a connection that is draining."""
-        connection.subscriptions.end()
-
     async def _serve_through_middleware(
         self, connection: Driver, request: e.Serve, caller: Caller, context: Context
     ) -> bytes:

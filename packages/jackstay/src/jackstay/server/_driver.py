@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping
 from itertools import count
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import msgspec
 
@@ -20,8 +20,10 @@ from jackstay.errors import FrameTooLargeError, Json, JsonRpcError, MachineError
 from jackstay.protocol.server import ServerConfig, ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ABSENT
-from jackstay.server._subscriptions import Quota, Subscriptions
 from jackstay.server._telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from jackstay.server._subscriptions import Quota, Subscriptions
 
 logger = logging.getLogger("jackstay.server")
 
@@ -43,9 +45,6 @@ class Handlers(Protocol):
     def notified(self, connection: "Driver", method: str, params: msgspec.Raw | None) -> None:
         """Handle a notification of the client."""
 
-    def draining(self, connection: "Driver") -> None:
-        """End requests that would stay open forever: the connection is draining."""
-
 
 class ConnectionConfig(msgspec.Struct, frozen=True):
     """The parameters of new connections, the same for every transport."""
@@ -56,8 +55,8 @@ class ConnectionConfig(msgspec.Struct, frozen=True):
     telemetry: Telemetry
     # The number of each connection.
     numbers: Iterator[int] = msgspec.field(default_factory=count)
-    # Limits the URIs that its client may subscribe to.
-    quota: Quota = msgspec.field(default_factory=Quota)
+    # Limits the URIs that its client may subscribe to; None for the default.
+    quota: "Quota | None" = None
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -176,9 +175,11 @@ class Driver:
         return self._store
 
     @property
-    def subscriptions(self) -> Subscriptions:
+    def subscriptions(self) -> "Subscriptions":
         """The subscriptions of the client."""
         if self._subscriptions is None:
+            from jackstay.server._subscriptions import Subscriptions  # noqa: PLC0415  # few connections need it
+
             self._subscriptions = Subscriptions(self)
         return self._subscriptions
 
@@ -401,8 +402,9 @@ class Driver:
         raise NotImplementedError
 
     def _draining(self) -> None:
-        """Called when draining starts."""
-        self.handlers.draining(self)
+        """End requests that would stay open forever."""
+        if self._subscriptions is not None:
+            self._subscriptions.end()
 
     def _deliver(self, effect: e.Deliver) -> None:
         self.handlers.notified(self, effect.method, effect.params)

@@ -142,7 +142,7 @@ class Subscriptions:
         # Those of `resources/subscribe`.
         self.uris: set[str] = set()
         self._connection = connection
-        self._quota = connection.quota
+        self._quota = connection.quota or Quota()
         self._size = 0
         self._open: dict[int, Subscription] = {}
         self._changed: dict[tuple[str, str, bytes], None] = {}

@@ -18,11 +18,11 @@ from jackstay.transport._end_of_input import EndOfInput
 from jackstay.transport._frame_reader import FrameReader
 from jackstay.transport._pipe import ReadPipe, WritePipe
 from jackstay.transport._queue import WriteQueue
-from jackstay.transport._reading_thread import ReadingThread
 from jackstay.transport._streams import Streams
 
 if TYPE_CHECKING:
     from jackstay.transport._contract import TransportHandler
+    from jackstay.transport._reading_thread import ReadingThread
 
 # Printed to stderr if stdin is a terminal.
 INTERACTIVE_HINT: Final = (
@@ -166,7 +166,10 @@ class OwnStdioTransport:
         elif streams.is_input_watchable:
             self._stdin = ReadPipe(self._loop, streams.input, self._received, self._stdin_ended)
         else:
-            self._stdin = ReadingThread(self._loop, streams.input, self._received, self._stdin_ended)
+            from jackstay.transport import _reading_thread  # noqa: PLC0415  # only needed for files
+
+            thread = _reading_thread.ReadingThread(self._loop, streams.input, self._received, self._stdin_ended)
+            self._stdin = thread
         if self._stdin is not None:
             self._stdin.resume()
 
