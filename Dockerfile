@@ -15,7 +15,7 @@ COPY packages ./packages
 RUN sed -n '/^uv==/,/[^\\]$/p' constraints.txt >uv.txt \
     && python -m pip install --no-cache-dir --disable-pip-version-check --requirement uv.txt \
     && uv pip install --no-cache --python /opt/venv/bin/python --constraint constraints.txt \
-    './packages/jackstay[http]' ./packages/jackstay-apcore ./packages/jackstay-procontext
+    './packages/jackstay[http,redis]' ./packages/jackstay-apcore ./packages/jackstay-procontext
 
 FROM python:3.13-slim
 RUN useradd --system --uid 10001 --create-home --shell /usr/sbin/nologin jackstay

@@ -187,7 +187,7 @@ soak: $(VENV)/.installed ## the tests with many more random examples, different 
 fuzz: $(VENV)/.installed ## every fuzz entry for FUZZ_SECONDS=600, one after the other
 	$(RUN) tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
 
-chaos: $(VENV)/.installed ## kill, stop and confuse real servers, and compare the result of every call with what ran; SECONDS=60 for each loop
+chaos: $(VENV)/.installed programs ## kill, stop and confuse real servers, and compare the result of every call with what ran; SECONDS=60 for each loop
 	@for loop in $(LOOPS); do PYTHONPATH=tests $(RUN) -m chaos.ledger.run --seconds $(SECONDS) --loop "$$loop" || exit 1; done
 
 interop: $(VENV)/.installed programs ## servers and clients of other projects, each in its own environment in .interop

@@ -45,12 +45,12 @@ MAP: dict[str, tuple[str, ...]] = {
     "proxy": (*CARRIERS, "client", "server"),
     # The page of any server: a client, recordings and faults behind an HTTP server.
     "inspector": (*CARRIERS, "apps", "client", "server", "oauth", "testing"),
-    "cli": (*CARRIERS, "client", "server", "oauth", "proxy", "shell", "testing", "inspector"),
+    "cli": (*CARRIERS, "client", "server", "oauth", "proxy", "redis", "shell", "testing", "inspector"),
     "sync": (*CARRIERS, "apps", "client", "models", "skills"),
     "agents": (*CARRIERS, "client", "models", "sync"),
     # It exports tools in the formats of `models`.
-    "apcore_mcp": (*CARRIERS, "server", "models", "openapi", "shell", "inspector"),
-    "procontext": (*CARRIERS, "server", "shell"),
+    "apcore_mcp": (*CARRIERS, "server", "models", "openapi", "redis", "shell", "inspector"),
+    "procontext": (*CARRIERS, "server", "redis", "shell"),
 }
 
 # What layers without I/O may import from the standard library: nothing that waits, reads, starts or is random.

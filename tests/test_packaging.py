@@ -8,12 +8,16 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from argparse import ArgumentParser
+from collections.abc import Collection
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from jackstay.cli import _serve
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -173,10 +177,38 @@ def test_the_image_does_not_run_as_root_and_is_checked_at_health() -> None:
     assert re.search(r"^HEALTHCHECK .*\\\n.*/health", last_stage, re.MULTILINE)
 
 
-def test_the_composed_service_is_reachable_from_this_machine_only() -> None:
-    (service,) = load(ROOT / "compose.yaml")["services"].values()
-    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
-    assert any("/health" in word for word in service["healthcheck"]["test"])
+def test_the_composed_services_are_reachable_from_this_machine_only() -> None:
+    services = load(ROOT / "compose.yaml")["services"]
+    assert [name for name, row in services.items() if "ports" in row] == ["nginx"]
+    assert all(port.startswith("127.0.0.1:") for port in services["nginx"]["ports"])
+    for name in ("server-1", "server-2"):
+        assert any("/health" in word for word in services[name]["healthcheck"]["test"])
+        assert f"server {name}:8000;" in (ROOT / "examples/several_machines/nginx.conf").read_text()
+        check_serve_command(services[name]["command"], services[name]["environment"])
+    files = [volume.split(":")[0] for row in services.values() for volume in row.get("volumes", ())]
+    assert [name for name in files if name.startswith(".") and not (ROOT / name).exists()] == []
+
+
+def test_the_kubernetes_manifest_starts_the_server_with_its_variables() -> None:
+    page = (ROOT / "docs/deployment.md").read_text(encoding="utf-8")
+    (manifest,) = re.findall(r"```yaml\n(apiVersion: .*?)```", page, re.DOTALL)
+    deployments = [row for row in yaml.safe_load_all(manifest) if row["kind"] == "Deployment"]
+    assert len(deployments) == 2
+    for row in deployments:
+        (container,) = row["spec"]["template"]["spec"]["containers"]
+        check_serve_command(container["args"], {item["name"] for item in container["env"]})
+
+
+def check_serve_command(command: list[str], environment: Collection[str]) -> None:
+    """The command has only options that exist, and its variables are set."""
+    program, name, *arguments = command
+    assert (program, name) == ("jackstay", "serve")
+    parser = ArgumentParser(exit_on_error=False, allow_abbrev=False)
+    _serve.add_arguments(parser)
+    parsed = parser.parse_args(arguments)
+    _serve.http_options(parsed)
+    assert parsed.backend in environment
+    assert "REQUEST_STATE_SECRET" in environment
 
 
 # --- release checks ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from interop.known_clients import PROGRAMS
-from interop.peers import BY_NAME
+from interop.peers import BY_NAME, node
 from jackstay import connect
 from jackstay.types import ElicitResult
 from peers.redis_server import RedisServer
@@ -47,6 +47,14 @@ def test_with_redis_any_process_serves_any_request(
     use_client(redis_pair, peer, mode, revision)
 
 
+@pytest.mark.parametrize(
+    ("peer", "mode", "revision"), [("typescript", "1", "2025-11-25"), ("typescript2", "auto", "2026-07-28")]
+)
+def test_the_typescript_client_behind_nginx(redis: RedisServer, peer: str, mode: str, revision: str) -> None:
+    with nginx_servers(redis) as servers:
+        use_client(servers, peer, mode, revision)
+
+
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 async def test_our_client_behind_nginx(redis: RedisServer, version: str) -> None:
     with nginx_servers(redis) as servers:
@@ -73,7 +81,10 @@ def test_any_process_serves_any_request(peer: str, mode: str, revision: str, tmp
 
 def use_client(servers: SharedServers, peer: str, mode: str, revision: str) -> None:
     cancelled = [serving.lines.count("cancelled") for serving in servers.processes]
-    command = [BY_NAME[peer].python, PROGRAMS / f"shared_{peer}.py", *([mode] if mode else []), servers.proxy.url]
+    if peer.startswith("typescript"):
+        command = [node(), PROGRAMS / "shared_typescript.mjs", BY_NAME[peer].home, mode, servers.proxy.url]
+    else:
+        command = [BY_NAME[peer].python, PROGRAMS / f"shared_{peer}.py", *([mode] if mode else []), servers.proxy.url]
     done = subprocess.run(
         list(map(str, command)),
         stdin=subprocess.DEVNULL,

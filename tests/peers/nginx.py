@@ -11,7 +11,8 @@ from typing import Self
 
 GUARD = 200.0
 
-# As in docs/deployment.md, for a user without rights of root. A request that may have run is not sent again.
+# For a user without rights of root. What concerns MCP is the file that docs/deployment.md and compose.yaml use.
+EXAMPLE = Path(__file__).parents[2] / "examples" / "several_machines" / "nginx.conf"
 CONFIGURATION = """
 daemon off;
 pid {directory}/pid;
@@ -21,19 +22,7 @@ http {{
   access_log {directory}/access.log;
   client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy; fastcgi_temp_path {directory}/fastcgi;
   uwsgi_temp_path {directory}/uwsgi; scgi_temp_path {directory}/scgi;
-  upstream mcp {{ {servers} keepalive 16; }}
-  server {{
-    listen 127.0.0.1:{port};
-    location / {{
-      proxy_pass http://mcp;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_set_header Host $http_host;
-      proxy_buffering off;
-      proxy_read_timeout 1h;
-      proxy_next_upstream off;
-    }}
-  }}
+  {example}
 }}
 """
 
@@ -53,9 +42,8 @@ class Nginx:
     def _start(self) -> bool:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = int(probe.getsockname()[1])
-        servers = " ".join(f"server 127.0.0.1:{port} max_fails=0;" for port in self._ports)
         path = self._directory / "nginx.conf"
-        path.write_text(CONFIGURATION.format(directory=self._directory, servers=servers, port=self.port))
+        path.write_text(CONFIGURATION.format(directory=self._directory, example=self._example()))
         program = shutil.which("nginx") or "/usr/sbin/nginx"
         self._process = subprocess.Popen(
             [program, "-e", str(self._directory / "error.log"), "-p", str(self._directory), "-c", str(path)],
@@ -72,6 +60,20 @@ class Nginx:
                 time.sleep(0.01)
         assert "Address already in use" in (self._directory / "error.log").read_text()
         return False
+
+    def _example(self) -> str:
+        """Return the example with the ports of this test. Each request goes to the next server, whatever failed."""
+        replaced = {
+            "server server-1:8000;": f"server 127.0.0.1:{self._ports[0]} max_fails=0;",
+            "server server-2:8000;": f"server 127.0.0.1:{self._ports[1]} max_fails=0;",
+            "listen 8080;": f"listen 127.0.0.1:{self.port};",
+            "proxy_read_timeout 60s;": "proxy_read_timeout 1h;",
+        }
+        example = EXAMPLE.read_text()
+        for before, after in replaced.items():
+            assert example.count(before) == 1, before
+            example = example.replace(before, after)
+        return example
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -35,6 +35,15 @@ def test_options_are_passed_on(registry: Registry) -> None:
     assert "hosts" not in Bridge(registry, make_options()).http_options()
 
 
+def test_a_backend_is_passed_on(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[tuple[str, str]] = []
+    monkeypatch.setattr("jackstay.redis.use_redis", lambda server, target: used.append((server.name, target)))
+    Bridge(registry, make_options(name="demo", backend="redis://host")).close()
+    assert used == [("demo", "redis://host")]
+    with pytest.raises(ValueError, match="backend must not be empty"):
+        make_options(backend="")
+
+
 def test_empty_registry_with_dynamic(kinds: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
     registry = Registry()
     bridge = Bridge(registry, make_options(dynamic=True))

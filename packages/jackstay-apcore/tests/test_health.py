@@ -7,7 +7,7 @@ from apcore import Registry
 
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.health import make_health
-from jackstay.server import Server
+from jackstay.server import MemoryBackend, Server
 from jackstay.server.http import keys
 from peers.asgi import request_app_sync
 
@@ -55,6 +55,11 @@ def test_reasons_require_the_token(catalogue: Catalogue) -> None:
     assert (response.status, response.json["skipped_count"]) == (200, 1)
     assert b"secret" not in response.body
     assert "skipped" in request_app_sync(health, "GET", "/health", authorization=f"Bearer {KEY}").json
+
+
+def test_the_backend_is_shown(catalogue: Catalogue) -> None:
+    app = Server("demo", backend=MemoryBackend()).asgi()
+    assert request_app_sync(page(app, catalogue), "GET", "/health").json["backend"] == "ok"
 
 
 def test_draining_server_is_unhealthy(catalogue: Catalogue) -> None:

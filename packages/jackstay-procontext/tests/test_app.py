@@ -476,6 +476,14 @@ def test_stdio_options(served: list[dict[str, Any]]) -> None:
     assert served == [{}]
 
 
+def test_backend_option(served: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[tuple[str, str]] = []
+    monkeypatch.setattr("jackstay.redis.use_redis", lambda server, target: used.append((server.name, target)))
+    assert serve(Config(server=ServerSettings(backend="redis://host"))) == 0
+    assert used == [("procontext", "redis://host")]
+    assert len(served) == 1
+
+
 def test_http_options(
     served: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import jackstay.sync
 from chaos.http.process import LedgerServer
 from chaos.http.proxy import FaultProxy, draw
+from chaos.ledger import tasks
 from chaos.ledger.ledger import LAG_INTERVAL, Ledger
 from chaos.leftovers import children, nothing_left
 from jackstay.client import Client, Fleet, connect
@@ -330,6 +331,13 @@ def sync_part(run: Run) -> None:
             thread.join()
 
 
+async def tasks_part(run: Run) -> None:
+    """Tasks in Redis, whose workers are killed like Redis itself."""
+    ledger = run.ledger.path.with_suffix(".tasks")
+    print(f"tasks: {await tasks.run(ledger, run.rng, run.seconds)}", flush=True)
+    run.ledger.breaches += tasks.check(ledger.read_text().splitlines())
+
+
 def on_loop(part: Callable[[Run], Coroutine[Any, Any, None]]) -> Callable[[Run], None]:
     """Wrap an asynchronous part as a function that checks that no task is left."""
 
@@ -354,11 +362,12 @@ def on_loop(part: Callable[[Run], Coroutine[Any, Any, None]]) -> Callable[[Run],
 
 # Each part, and its share of the time.
 PARTS: dict[str, tuple[Callable[[Run], None], float]] = {
-    "stdio": (on_loop(stdio_part), 0.3),
-    "same-turn": (on_loop(same_turn_part), 0.15),
-    "http": (on_loop(http_part), 0.25),
-    "sync": (sync_part, 0.15),
-    "fleet": (on_loop(fleet_part), 0.15),
+    "stdio": (on_loop(stdio_part), 0.25),
+    "same-turn": (on_loop(same_turn_part), 0.1),
+    "http": (on_loop(http_part), 0.2),
+    "sync": (sync_part, 0.1),
+    "fleet": (on_loop(fleet_part), 0.1),
+    "tasks": (on_loop(tasks_part), 0.25),
 }
 
 

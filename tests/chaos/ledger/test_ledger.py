@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.ledger import tasks
 from chaos.ledger.ledger import Ledger
 from jackstay.errors import JsonRpcError, McpError, OutcomeUnknownError, ShutdownError, TransportError
 
@@ -68,3 +69,23 @@ def test_a_late_end_a_second_outcome_and_a_foreign_exception_are_breaches(tmp_pa
     assert "its deadline was -100 s" in late
     assert second == "n got a second outcome"
     assert foreign == "n raised AttributeError('when')"
+
+
+@pytest.mark.parametrize(
+    ("text", "breach"),
+    [
+        ("created once-1 once\nstart once-1\nend once-1\ncompleted once-1 once-1", ""),
+        ("created again-1 again\nstart again-1\nstart again-1\nend again-1\ncompleted again-1 again-1", ""),
+        ("created once-1 once\nstart once-1\nend once-1\nunknown once-1", ""),
+        ("failed once-1", ""),
+        ("created once-1 once", "0 outcomes"),
+        ("start once-1\nstart once-1\nend once-1\nunknown once-1", "ran 2 times"),
+        ("start confirm-1\nfailed confirm-1", "reported as not run, but ran"),
+        ("start again-1\ncompleted again-1 again-1", "completed, but never ended"),
+        ("start once-1\nend once-1\ncompleted once-1 once-2", "the result of another"),
+        ("end once-1\ncompleted once-1 once-1\nunknown once-1", "2 outcomes"),
+    ],
+)
+def test_tasks_are_compared_with_what_ran(text: str, breach: str) -> None:
+    found = tasks.check(text.splitlines())
+    assert (len(found) == 1 and breach in found[0]) if breach else found == []

@@ -62,6 +62,10 @@ class Bridge:
         self.server = self.factory.create_server(
             options.name, options.version or __version__, **{key: value for key, value in limits.items() if value}
         )
+        if options.backend is not None:
+            from jackstay.redis import use_redis  # noqa: PLC0415  # an optional dependency
+
+            use_redis(self.server, options.backend)
         self.sync = self.factory.register_catalogue(self.server, self.catalogue, self.router)
         self.listener = RegistryListener(self.registry, self.factory, self.catalogue)
         for extend in options.extensions:

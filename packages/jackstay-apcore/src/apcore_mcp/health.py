@@ -42,6 +42,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     skipped_count: int
     connections: int
     sessions: int
+    # `ok` or the problem of the backend, if there is one.
+    backend: str | msgspec.UnsetType = msgspec.UNSET
     skipped: tuple[Skipped, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -88,6 +90,7 @@ def describe(app: "App", catalogue: "Catalogue", uptime: float, *, may_read: boo
         skipped_count=len(skipped),
         connections=app.connections,
         sessions=app.sessions,
+        backend=app.backend or msgspec.UNSET,
         skipped=skipped if may_read else msgspec.UNSET,
     )
 

@@ -66,6 +66,7 @@ class ServeKeywords(TypedDict, total=False):
     usage_collector: Any
     max_frame_bytes: int | None
     page_size: int | None
+    backend: str | None
 
 
 class ExportKeywords(TypedDict, total=False):
@@ -139,6 +140,8 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     # The maximum size of a message, and of a page of tools; None is the default of jackstay.
     max_frame_bytes: int | None = None
     page_size: int | None = None
+    # A Redis that servers on several machines share: its URL, or an environment variable that contains it.
+    backend: str | None = None
     # Called with the bridge when it is built; they add what `apcore_mcp.compat` has.
     extensions: tuple[Callable[[Any], None], ...] = ()
 
@@ -149,7 +152,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
             _one_of("log_level", self.log_level.upper(), LOG_LEVELS)
         check_host_port(self.host, self.port)
         check_name(self.name)
-        for name in ("version", "prefix"):
+        for name in ("version", "prefix", "backend"):
             text: object = getattr(self, name)
             if text is not None and (not isinstance(text, str) or not text):
                 raise ValueError(f"{name} must not be empty")

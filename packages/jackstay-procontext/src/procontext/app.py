@@ -143,6 +143,10 @@ def serve(config: Config, files: ConfigFiles = ConfigFiles()) -> int:  # noqa: B
     log_to_stderr(config.logging.level)
     application = Application(config)
     server = application.server()
+    if config.server.backend is not None:
+        from jackstay.redis import use_redis  # noqa: PLC0415  # an optional dependency
+
+        use_redis(server, config.server.backend)
     transport = config.server.transport
     # Built first, so that a wrong setting is reported before anything runs.
     auth = _auth(config) if transport == "http" else None

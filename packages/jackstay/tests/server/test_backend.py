@@ -3,7 +3,7 @@
 import pytest
 
 from jackstay.errors import UsageError
-from jackstay.server import MemoryBackend, MemoryChanges, Server
+from jackstay.server import MemoryBackend, MemoryChanges, Server, Tasks, use_backend
 from scripted.asgi import http_client, tool
 
 
@@ -60,3 +60,36 @@ def test_an_endpoint_uses_the_stores_of_the_backend_only_for_sessions() -> None:
 def test_a_backend_and_a_bus_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="pass changes or backend, not both"):
         Server("both", backend=MemoryBackend(), changes=MemoryChanges())
+
+
+async def test_a_server_gets_a_backend_after_it_was_created() -> None:
+    """As one that a command starts: everything that shares state uses it, and it opens before the hooks."""
+    backend = RecordingBackend()
+    server = Server("late")
+    server.on_startup(lambda: backend.calls.append("startup hook"))
+
+    @server.tool(task=True)
+    async def echo(text: str) -> str:
+        return text
+
+    await server.call_tool("echo", {"text": "a"})
+    backend.calls.clear()
+    use_backend(server, backend, request_state_secrets=(b"s" * 16,))
+    assert server.options.request_state_secrets == (b"s" * 16,)
+    assert server._extensions is not None
+    tasks = next(row for row in server._extensions.rows if isinstance(row, Tasks))
+    assert tasks.store is backend.tasks
+    await server.call_tool("echo", {"text": "a"})
+    assert server._dispatch.backend is backend
+    assert backend.calls == ["open late", "startup hook", "close"]
+    with pytest.raises(UsageError, match="'late' already has a backend or a change bus"):
+        use_backend(server, MemoryBackend())
+
+
+def test_an_app_reports_the_problem_of_its_backend() -> None:
+    backend = RecordingBackend()
+    app = serving(backend).asgi()
+    assert app.backend == "ok"
+    backend.problem = "Redis is unavailable"
+    assert app.backend == "Redis is unavailable"
+    assert Server("none").asgi().backend is None

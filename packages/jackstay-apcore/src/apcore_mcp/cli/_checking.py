@@ -15,7 +15,7 @@ from jackstay.errors import UsageError
 _OPTIONS: Final = (
     "transport", "host", "port", "name", "version", "tags", "prefix", "dynamic", "validate_inputs", "approval",
     "explorer", "inspector_prefix", "metrics", "cors", "explorer_prefix", "allow_execute", "observability", "strategy",
-    "output_format",
+    "output_format", "backend",
 )  # fmt: skip
 
 

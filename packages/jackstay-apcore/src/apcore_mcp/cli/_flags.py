@@ -112,6 +112,7 @@ FLAGS: Final = tuple(flag for _, flags in GROUPS for flag in flags)
 # Flags that are not in the help, which is one screen: those of apcore-mcp 0.23.3, and limits. docs/apcore.md has them.
 UNLISTED: Final = (
     Flag("max-frame-bytes", "BYTES", "the largest message"),
+    Flag("backend", "URL", "share state in this Redis; or a variable with its URL"),
     Flag("page-size", "NUMBER", "the number of tools in a page of the list"),
     Flag("jwt-secret", "TEXT", "require tokens signed with this secret"),
     Flag("jwt-key-file", "FILE", "require tokens signed with the key of this PEM file"),

@@ -25,6 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--host", help="the address to listen on, for HTTP (server.host)")
     parser.add_argument("--port", type=port, help="the port to listen on, for HTTP; 0 is any free port (server.port)")
+    parser.add_argument("--backend", metavar="URL", help="share sessions in this Redis, for HTTP (server.backend)")
     parser.add_argument("--offline", action="store_true", help="serve only from the cache; fetch nothing")
 
 
@@ -45,12 +46,14 @@ def run(arguments: Namespace) -> int:
 
 def _with_options(arguments: Namespace, config: Config) -> Config:
     options = {
-        name: getattr(arguments, name) for name in ("transport", "host", "port") if getattr(arguments, name) is not None
+        name: getattr(arguments, name)
+        for name in ("transport", "host", "port", "backend")
+        if getattr(arguments, name) is not None
     }
     if not options:
         return config
     server = msgspec.structs.replace(config.server, **options)
-    unused = next((f"--{name}" for name in ("host", "port") if name in options), None)
+    unused = next((f"--{name}" for name in ("host", "port", "backend") if name in options), None)
     if server.transport == "stdio" and unused is not None:
         raise ConfigError(unused, "has no effect with the stdio transport; add --transport http")
     return msgspec.structs.replace(config, server=server)

@@ -6,7 +6,7 @@ The HTTP options are those of `jackstay serve`; keys are in the file. See `docs/
 from argparse import ArgumentParser, Namespace
 
 from jackstay.cli._logs import Logs, add_log_arguments
-from jackstay.cli._serve import add_http_arguments, http_options
+from jackstay.cli._serve import add_backend_argument, add_http_arguments, http_options, use_backend
 from jackstay.proxy import Gateway
 
 EXAMPLES = ("gateway.toml --http 8000", "~/.config/mcp.json")
@@ -22,6 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = f"examples:\n{lines}{parser.epilog or ''}"
     parser.add_argument("config", metavar="CONFIG", help="a TOML file, or an mcpServers file")
     add_http_arguments(parser, without=UNSUPPORTED)
+    add_backend_argument(parser)
     add_log_arguments(parser)
 
 
@@ -33,4 +34,5 @@ def run(arguments: Namespace) -> int:
     http = http_options(arguments)
     with Logs(arguments.log_level, arguments.log_format, logger=""):
         gateway = Gateway(arguments.config)
+        use_backend(gateway, arguments)
         return gateway.run() if http is None else gateway.run(transport="http", **http)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.errors import UsageError
-from jackstay.server import find_server, run_tasks
+from jackstay.server import Server, find_server, run_tasks
 
 logger = logging.getLogger("jackstay.cli")
 
@@ -70,7 +70,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--traceback", action="store_true", help=SUPPRESS)
     add_log_arguments(parser)
     add_http_arguments(parser)
+    add_backend_argument(parser)
     parser.add_argument("--tasks-only", action="store_true", help="run tasks of the task store, serve no client")
+
+
+def add_backend_argument(parser: ArgumentParser) -> None:
+    """Declare `--backend`, for `use_backend()`."""
+    parser.add_argument("--backend", metavar="URL", help="share state in this Redis; or a variable with its URL")
+
+
+def use_backend(server: Server, arguments: Namespace) -> None:
+    """Make the server use the backend of `--backend`, if there is one. Raises: UsageError."""
+    if arguments.backend is not None:
+        from jackstay.redis import use_redis  # noqa: PLC0415  # an optional dependency
+
+        use_redis(server, arguments.backend)
 
 
 def add_http_arguments(parser: ArgumentParser, *, without: Sequence[str] = (), hidden: Sequence[str] = ()) -> None:
@@ -103,6 +117,7 @@ def run(arguments: Namespace) -> int:
     options = http_options(arguments)
     with Logs(arguments.log_level, arguments.log_format, logger=""):
         server = find_server(load(location, with_traceback=arguments.traceback), name or None)
+        use_backend(server, arguments)
         if arguments.tasks_only:
             if options is not None:
                 raise UsageError("--tasks-only serves no client: remove --http", path="--tasks-only")

@@ -15,7 +15,7 @@ from jackstay._signatures import shows
 from jackstay.errors import Json, McpError, UsageError
 from jackstay.proxy._gateway_config import EVERYTHING, GatewayConfig, Rule, UpstreamConfig, read_gateway
 from jackstay.proxy._proxy import HTTP_CLOSE_STEP, HTTP_SHUTDOWN, STDIO_CLOSE_STEP, Proxy
-from jackstay.server import Mount, Server, mount_servers
+from jackstay.server import Mount, Server, mount_servers, share_bus, with_stores
 from jackstay.transport import kill_children
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ class Gateway(Server):
         if found is None:
             found = self._hosts[rule, name] = Server(name or self.name)
             found._numbers = self._numbers
+            share_bus(found, self)
             mount_servers(found, ())
             for running in self.running.values():
                 self._mount(found, running, rule, name)
@@ -185,7 +186,7 @@ class Gateway(Server):
         if self.config.has_auth and "auth" not in options and guard is None:
             self._verifier = Verifier(self.config.verifiers())
             options["auth"] = self.config.auth(self._verifier)
-        app = GatewayApp(self, make_http_options(**options), guard)
+        app = GatewayApp(self, make_http_options(**with_stores(self._backend, options)), guard)
         self._apps.add(app)
         app.check_health_with(self.check_health)
         return app

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from typing import Any
 
 from jackstay.errors import UsageError
@@ -11,12 +12,16 @@ from jackstay.redis._events import RedisEventStore
 from jackstay.redis._limits import RedisMiddlewareStore
 from jackstay.redis._sessions import RedisSessionStore
 from jackstay.redis._tasks import RedisTaskStore
+from jackstay.server import Server, use_backend
 
 logger = logging.getLogger("jackstay.redis")
 
 # Seconds that `open()` waits for a Redis that is down, and between two attempts.
 OPEN_TIMEOUT = 5.0
 OPEN_INTERVAL = 0.1
+
+# The environment variable with the secret for `requestState`, for servers that are started by a command.
+STATE_SECRET = "REQUEST_STATE_SECRET"  # noqa: S105  # the name of a variable
 
 MIN_VERSION = (6, 2)
 
@@ -98,6 +103,27 @@ class RedisBackend:
             await self._reader.aclose()
 
 
+def use_redis(server: Server, target: str) -> None:
+    """Make a server share its state through the Redis at a URL, or at the URL in the environment variable of this name.
+
+    The secret for `requestState`, unless the server has its own, is in the environment variable `STATE_SECRET`: it must
+    be the same on all machines, and is never stored in Redis.
+
+    Raises: UsageError for a missing variable or a malformed URL, or if the server has a backend.
+    """
+    url = target if "://" in target else os.environ.get(target, "")
+    if not url:
+        message = f"the backend must be a URL such as redis://HOST, or a variable that contains one, not {target!r}"
+        raise UsageError(message, path="backend")
+    secret = os.environ.get(STATE_SECRET, "").encode()
+    if not secret and not server.options.request_state_secrets:
+        logger.warning(
+            "%s is not set: on another machine, clients of 2026-07-28 cannot respond to requests for input",
+            STATE_SECRET,
+        )
+    use_backend(server, RedisBackend(url), request_state_secrets=(secret,) if secret else ())
+
+
 def _check(info: dict[str, Any]) -> dict[str, Any]:
     """Check the version and the settings of Redis, and return them. Raises: UsageError if it is too old."""
     if "redis_version" not in info:  # a cluster responds with the information of each node
@@ -120,4 +146,4 @@ def _socket_timeout(client: Any) -> float:
     return float(options.get("socket_timeout") or 2 * BLOCK)
 
 
-__all__ = ["RedisBackend"]
+__all__ = ["RedisBackend", "use_redis"]

@@ -17,13 +17,17 @@ MAX_EVENTS = 1024
 OPEN_TTL = 6 * 3600.0
 ENDED_TTL = 300.0
 
-# KEYS: the names of a session's streams, and its streams. ARGV: the limit, the time to live, and for each event the
-# number of its key, its id and its data. One script, because a command for each event would take twice the time here.
-# Redis refuses an id that it already has: the event was appended before.
+# KEYS: the names of a session's streams, and its streams. ARGV: the limit, the time to live, for each event the number
+# of its key, its own number and its size, and the data of all events. One script with few arguments, because a command
+# or an argument for each event would take most of the time here. Redis refuses an id that it already has: the event was
+# appended before.
 _APPEND = """
-for i = 3, #ARGV, 3 do
-  local key = KEYS[tonumber(ARGV[i])]
-  local reply = redis.pcall('XADD', key, 'MAXLEN', '~', ARGV[1], ARGV[i + 1], 'd', ARGV[i + 2])
+local begin = 1
+for key, number, size in string.gmatch(ARGV[3], '(%d+) (%d+) (%d+)') do
+  local id = string.format('%d-0', number + 1)  -- an id must not be 0-0
+  local data = string.sub(ARGV[4], begin, begin + size - 1)
+  begin = begin + size
+  local reply = redis.pcall('XADD', KEYS[tonumber(key)], 'MAXLEN', '~', ARGV[1], id, 'd', data)
   if type(reply) == 'table' and reply.err and not string.find(reply.err, 'equal or smaller') then return reply end
 end
 for i = 2, #KEYS do
@@ -55,10 +59,9 @@ class RedisEventStore:
         name = id_hash(session)
         places = {stream: place for place, stream in enumerate(dict.fromkeys(stream for stream, _, _ in events), 2)}
         keys = (f"{self.prefix}en:{name}", *(f"{self.prefix}e:{name}:{stream}" for stream in places))
-        rows: list[str | bytes | int] = []
-        for stream, number, data in events:
-            rows += (places[stream], f"{number + 1}-0", data)  # an id must not be 0-0
-        await self._engine.run("EVAL", _APPEND, len(keys), *keys, MAX_EVENTS, milliseconds(OPEN_TTL), *rows)
+        rows = ",".join([f"{places[stream]} {number} {len(data)}" for stream, number, data in events])
+        every = b"".join([data for _, _, data in events])
+        await self._engine.run("EVAL", _APPEND, len(keys), *keys, MAX_EVENTS, milliseconds(OPEN_TTL), rows, every)
 
     async def finish(self, session: str, streams: Sequence[str]) -> None:
         """Keep the events of these streams only for a while: all of their requests have ended."""

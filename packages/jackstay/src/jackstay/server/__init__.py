@@ -5,7 +5,7 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._backend": "Backend MemoryBackend",
+        "._backend": "Backend MemoryBackend share_bus use_backend with_stores",
         "._catalogue": "CHANGES Catalogue Kind",
         "._changes": "GAP ChangeBus ChangeListener MemoryChanges WorkerBus",
         "._connection": "Connection",

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from jackstay.errors import UsageError
 from jackstay.server._changes import BusLink, ChangeBus, ChangeListener, MemoryChanges, WorkerBus
 from jackstay.server._lifetime import Lifetime
 
 if TYPE_CHECKING:
     from jackstay.server._middleware import MiddlewareStore
+    from jackstay.server._server import Server
     from jackstay.server._task_store import TaskStore
     from jackstay.server.http import EventStore, SessionStore
 
@@ -40,6 +43,10 @@ class Backend(Protocol):
     def tasks(self) -> "TaskStore":
         """The tasks, unless `Tasks` has a `store` of its own. A server with tasks opens it after the backend."""
 
+    @property
+    def problem(self) -> str:
+        """Why the backend cannot be used now, or an empty string. Never waits: it is part of `/health`."""
+
     async def open(self, name: str) -> None:
         """Connect. Servers with the same name share their state. Raises: UsageError if it can never work."""
 
@@ -49,6 +56,8 @@ class Backend(Protocol):
 
 class MemoryBackend:
     """A backend in the memory of one process."""
+
+    problem = ""
 
     def __init__(self) -> None:
         from jackstay.server._middleware import MemoryMiddlewareStore  # noqa: PLC0415  # few servers have both
@@ -91,6 +100,34 @@ def link_bus(
     return link
 
 
+def use_backend(server: "Server", backend: Backend, *, request_state_secrets: tuple[bytes, ...] = ()) -> None:
+    """Make a server that was created without a backend use this one. The server must not run yet.
+
+    `request_state_secrets` are for a server without its own.
+
+    Raises: UsageError, if the server has a backend or a change bus.
+    """
+    if server._bus is not None:
+        raise UsageError(f"the server {server.name!r} already has a backend or a change bus", path="backend")
+    if "_dispatch" in server.__dict__:
+        server._dispatch.backend = backend
+    hooks = server._lifetime.startup_hooks
+    others, hooks[:] = hooks[:], []  # the backend opens before everything that may use it
+    server._backend = backend
+    server._bus = link_bus(server.name, backend, None, server._notify, server._lifetime)
+    hooks += others
+    if request_state_secrets and not server.options.request_state_secrets:
+        server.options = msgspec.structs.replace(server.options, request_state_secrets=request_state_secrets)
+    if server._extensions is not None:
+        server._extensions.use_backend(backend)
+
+
+def share_bus(server: "Server", owner: "Server") -> None:
+    """Connect a server to the bus of another one's backend, if it has one, and leave the backend to the other."""
+    if owner._backend is not None:
+        server._bus = BusLink(owner._backend.changes, server._notify, server._lifetime)
+
+
 def with_stores(backend: Backend | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of an endpoint with the stores of the backend, unless it has its own or no sessions."""
     if backend is None or not options.get("sessions"):
@@ -98,4 +135,4 @@ def with_stores(backend: Backend | None, options: Mapping[str, Any]) -> dict[str
     return {"session_store": backend.sessions, "event_store": backend.events, **options}
 
 
-__all__ = ["Backend", "MemoryBackend", "link_bus", "with_stores"]
+__all__ = ["Backend", "MemoryBackend", "link_bus", "share_bus", "use_backend", "with_stores"]

@@ -16,6 +16,7 @@ from jackstay.server._failures import report
 from jackstay.types import DECODE_ERRORS, encode_json
 
 if TYPE_CHECKING:
+    from jackstay.server._backend import Backend
     from jackstay.server._dispatch import Dispatch
     from jackstay.server._server import Server
 
@@ -34,6 +35,9 @@ class ServerExtension(Extension):
 
     def bind(self, server: "Server") -> None:
         """Prepare for a server, once."""
+
+    def use_backend(self, backend: "Backend") -> None:
+        """Use a backend that the server got after `bind()`."""
 
     def install(self, dispatch: "Dispatch") -> None:
         """Change the functions by which a dispatcher serves methods."""
@@ -66,6 +70,12 @@ class Extensions:
                 params_type(row.methods[method])  # raises for a function with other parameters
             if isinstance(row, ServerExtension):
                 row.bind(self._server)
+
+    def use_backend(self, backend: "Backend") -> None:
+        """Pass on a backend that the server got after it was created."""
+        for row in self.rows:
+            if isinstance(row, ServerExtension):
+                row.use_backend(backend)
 
     @property
     def needs_one_process(self) -> bool:

@@ -31,6 +31,7 @@ from jackstay.server._task_worker import STATE_KEYS, TaskWorker, update
 from jackstay.types import DECODE_ERRORS, TASKS_EXTENSION, SubscriptionsListenRequestParams, decode, encode_json
 
 if TYPE_CHECKING:
+    from jackstay.server._backend import Backend
     from jackstay.server._dispatch import Dispatch
     from jackstay.server._server import Server
     from jackstay.server._tools import ToolEntry
@@ -146,6 +147,14 @@ class Tasks(ServerExtension):
         lifetime = server._lifetime
         lifetime.startup_hooks.append(self._worker.start)
         lifetime.final_hooks.insert(0, self._worker.stop)
+
+    def use_backend(self, backend: "Backend") -> None:
+        """Keep the tasks in a backend that the server got after this was bound, unless there is a store."""
+        assert self._server is not None
+        assert self._server._bus is not None  # of the backend
+        self._server._bus.workers.add(self.worker)
+        if self._given_store is None:
+            self.worker.store = backend.tasks
 
     @property
     def needs_one_process(self) -> bool:

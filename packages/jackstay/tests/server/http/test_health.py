@@ -13,6 +13,7 @@ class Source:
     is_draining = False
     connections = 3
     sessions = 2
+    backend: str | None = None
 
 
 async def test_a_serving_endpoint_is_ok() -> None:
@@ -25,6 +26,13 @@ async def test_a_serving_endpoint_is_ok() -> None:
         "connections": 3,
         "sessions": 2,
     }
+
+
+async def test_the_backend_is_shown() -> None:
+    source = Source()
+    source.backend = "down"
+    status, body = await health_response(source, "demo", "1.2")
+    assert (status, json.loads(body)["backend"]) == (200, "down")
 
 
 async def test_a_draining_endpoint_is_503() -> None:

@@ -179,6 +179,11 @@ class App:
         return 0 if self._sessions is None else len(self._sessions)
 
     @property
+    def backend(self) -> str | None:
+        """`ok` or the problem of the backend of the server; None without a backend."""
+        return None if self.server._backend is None else self.server._backend.problem or "ok"
+
+    @property
     def needs_one_process(self) -> bool:
         """True if sessions or events are kept in the memory of one process, so that several workers would lose them."""
         return self.options.needs_one_process

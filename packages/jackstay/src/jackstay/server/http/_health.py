@@ -1,7 +1,7 @@
 """The response of `/health`, for load balancers.
 
 200 while the endpoint serves; 503 while it drains, so that a balancer sends no more requests, and while a dependency is
-down.
+down. A backend is none: what needs no session is served without it, and all machines would fail at once.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,6 +29,10 @@ class HealthSource(Protocol):
     def sessions(self) -> int:
         """The number of open sessions."""
 
+    @property
+    def backend(self) -> str | None:
+        """`ok` or the problem of the backend of the server; None without a backend."""
+
 
 # Returns `ok` or the state of a dependency, and members to add to the body.
 HealthCheck: TypeAlias = Callable[[], Awaitable[tuple[str, Mapping[str, Json]]]]
@@ -51,10 +55,11 @@ async def health_response(
 
     `is_public` reduces the body to the status, for a Host that is not allowed.
     """
-    more: Mapping[str, Json] = {}
+    more: dict[str, Json] = {} if source.backend is None else {"backend": source.backend}
     status = "ok"
     if check is not None:
-        status, more = await check()
+        status, checked = await check()
+        more |= checked
     if source.is_draining:
         status = "draining"
     code = 200 if status == "ok" else 503

@@ -1,0 +1,142 @@
+"""Tasks on Redis, while workers and Redis are killed; and the check of the ledger, which reads nothing else.
+
+The ledger has a line for each act: `created NONCE TOOL` when the client has the handle, `start NONCE` and `end NONCE`
+of each run, and one outcome: `completed NONCE RESULT`, `failed NONCE` (it did not run) or `unknown NONCE`.
+"""
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from chaos.ledger.task_server import make, write
+from jackstay.client import Client, connect
+from jackstay.errors import McpError
+from jackstay.types import ElicitResult
+from peers.redis_server import RedisServer
+
+SERVER = Path(__file__).with_name("task_server.py")
+CALLERS = 8
+WORKERS = 2
+# A third of the calls each; half of them end while their worker is alive.
+TOOLS = ("once", "again", "confirm")
+# Until every task has ended: far more than its leases, on a machine that is busy.
+LAST_SECONDS = 120.0
+OUTCOMES = ("completed", "failed", "unknown")
+
+
+def check(lines: Iterable[str]) -> list[str]:
+    """Return the breaches of what is promised of tasks."""
+    acts: dict[str, list[list[str]]] = defaultdict(list)
+    for line in lines:
+        act, nonce, *rest = line.split()
+        acts[nonce].append([act, *rest])
+    found = []
+    for nonce, rows in acts.items():
+        count = {name: sum(row[0] == name for row in rows) for name in ("created", "start", "end", *OUTCOMES)}
+        is_repeatable = nonce.startswith("again")
+        outcomes = [row for row in rows if row[0] in OUTCOMES]
+        if len(outcomes) != 1:
+            found.append(f"{nonce}: {len(outcomes)} outcomes")
+        if count["start"] > 1 and not is_repeatable:
+            found.append(f"{nonce}: ran {count['start']} times")
+        if count["failed"] and count["start"]:
+            found.append(f"{nonce}: reported as not run, but ran")
+        if count["completed"] and not count["end"]:
+            found.append(f"{nonce}: completed, but never ended")
+        if ["completed", nonce] not in rows and count["completed"]:
+            found.append(f"{nonce}: completed with the result of another")
+    return found
+
+
+class Workers:
+    """The processes that run the tasks."""
+
+    def __init__(self, url: str, ledger: str) -> None:
+        self._environment = {**os.environ, "REDIS_URL": url, "LEDGER": ledger}
+        self.processes = [self._start() for _ in range(WORKERS)]
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "jackstay", "serve", str(SERVER), "--tasks-only"]
+        quiet = subprocess.DEVNULL
+        return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=self._environment)
+
+    def restart(self, index: int) -> None:
+        """Kill a process and start another one."""
+        self._end(self.processes[index])
+        self.processes[index] = self._start()
+
+    def close(self) -> None:
+        """Kill them all."""
+        for process in self.processes:
+            self._end(process)
+
+    @staticmethod
+    def _end(process: "subprocess.Popen[bytes]") -> None:
+        process.kill()
+        process.wait()
+
+
+async def disturb(redis: RedisServer, workers: Workers, rng: random.Random, over: asyncio.Event) -> None:
+    """Kill and restart a worker or Redis now and then, until `over`. In the end all of them run."""
+    while True:
+        try:
+            async with asyncio.timeout(rng.uniform(0.5, 2.5)):
+                await over.wait()
+            return
+        except TimeoutError:
+            pass
+        if rng.random() < 0.3:
+            await asyncio.to_thread(redis.kill)
+            await asyncio.sleep(rng.uniform(0, 1.5))
+            await asyncio.to_thread(redis.start)
+        else:
+            workers.restart(rng.randrange(WORKERS))
+
+
+async def call(client: Client, ledger: str, tool: str, nonce: str, seconds: float) -> None:
+    """Start a task, wait for its end, and write both to the ledger."""
+    try:
+        handle = await client.tools.start(tool, {"nonce": nonce, "seconds": seconds}, timeout=LAST_SECONDS)
+        write(ledger, "created", nonce, tool)
+        result = await handle.result(timeout=LAST_SECONDS)
+    except McpError as error:
+        write(ledger, "failed" if error.may_have_run is False else "unknown", nonce)
+    else:
+        write(ledger, "completed", nonce, result.text)
+
+
+async def run(ledger: Path, rng: random.Random, seconds: float) -> str:
+    """Create tasks for so many seconds, wait for all of them, and return a summary."""
+    path = str(ledger)
+    with RedisServer(appendonly="yes", appendfsync="everysec") as redis:
+        workers = Workers(redis.url, path)
+        try:
+            client = connect(make(redis.url, path, 0), versions=("2026-07-28",))
+
+            @client.elicitation.handle
+            async def elicit(params: Any) -> ElicitResult:
+                return ElicitResult(action="accept", content={"nonce": params.message})
+
+            async def caller(number: int) -> None:
+                started_at, count, chance = time.monotonic(), 0, random.Random(f"{number}{rng.random()}")
+                while time.monotonic() - started_at < seconds:
+                    count += 1
+                    tool = chance.choice(TOOLS)
+                    await call(client, path, tool, f"{tool}-{number}-{count}", chance.uniform(0, 0.3))
+
+            async with client:
+                over = asyncio.Event()
+                asyncio.get_running_loop().call_later(seconds, over.set)
+                await asyncio.gather(disturb(redis, workers, rng, over), *(caller(row) for row in range(CALLERS)))
+        finally:
+            workers.close()
+    lines = ledger.read_text().splitlines()
+    counts = {name: sum(line.startswith(f"{name} ") for line in lines) for name in ("created", "start", *OUTCOMES)}
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
