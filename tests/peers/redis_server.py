@@ -32,7 +32,11 @@ class RedisServer:
         # A Unix socket has a short path: pytest's directories may be too deep.
         self.directory = Path(tempfile.mkdtemp(prefix="redis-"))
         self.socket = self.directory / "s"
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            shutil.rmtree(self.directory)
+            raise
         return self
 
     def __exit__(
@@ -59,6 +63,7 @@ class RedisServer:
             lines.append(line)
             if "eady to accept connections" in line:
                 return
+        self.kill()
         raise AssertionError(f"redis-server did not start:\n{''.join(lines)}")
 
     def kill(self) -> None:
@@ -85,13 +90,13 @@ class RedisServer:
             client.close()
 
 
-def free_port(server: RedisServer) -> int:
-    """Make a server listen on a free port."""
+def free_port(server: RedisServer, name: str = "port") -> int:
+    """Make a server listen on a free port, for TLS if `name` is `tls-port`."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])
         try:
-            server.run("CONFIG", "SET", "port", port)
+            server.run("CONFIG", "SET", name, port)
         except redis.exceptions.RedisError:
             continue  # another program took it meanwhile
         return port

@@ -1,20 +1,30 @@
 """The backend on a real Redis: the suites, what is checked when it is opened, and clients that are passed in."""
 
+import asyncio
 import importlib
 import logging
+import re
+import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
 
-from jackstay.errors import UsageError
+from jackstay.errors import TransportError, UsageError
 from jackstay.redis import RedisBackend, use_redis
 from jackstay.redis import _backend as module
 from jackstay.server import Backend, Server
 from jackstay.testing.backend_suite import BackendSuite
+from jackstay.testing.store_suites import RECORD as SESSION
 from jackstay.testing.task_store_suite import RECORD as TASK
-from peers.redis_server import RedisServer
+from peers.redis_server import RedisServer, free_port
+from scripted import certificates
+from scripted.places import ROOT
 
 
 class TestRedisBackend(BackendSuite):
@@ -92,17 +102,73 @@ async def test_wrong_credentials_are_refused() -> None:
         await backend.close()
 
 
-async def test_an_acl_user_needs_only_the_documented_rights(redis_server: RedisServer) -> None:
-    rights = "+@read +@write +@stream +@scripting +@connection +info +time +wait"
-    redis_server.run("ACL", "SETUSER", "worker", "on", ">secret", "~jackstay:{acl}:*", *rights.split())
-    backend = RedisBackend(f"unix://worker:secret@{redis_server.socket}", timeout=100.0)
-    await backend.open("acl")
+async def use_everything(backend: RedisBackend, name: str) -> None:
+    """Use each part of a backend once."""
+    received: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    await backend.open(name)
+    backend.changes.listen(lambda *message: received.put_nowait(message))
+    await backend.sessions.save("a", SESSION, 60.0)
+    assert await backend.sessions.load("a", 60.0) == SESSION
+    await backend.events.append_many("a", [("s", 0, b"x"), ("s", 1, b"y")])
+    assert await backend.events.replay("a", "s", -1) == [(0, b"x"), (1, b"y")]
     assert (await backend.limits.increment("a", 60.0))[0] == 1
-    assert not await backend.changes.send("nobody", "a", "b")
     await backend.tasks.now()
     assert await backend.tasks.create(TASK, 1) == TASK
+    backend.tasks._has_replicas = True
+    with pytest.raises(TransportError, match="no replica of Redis confirmed"):
+        await backend.tasks.create(TASK, 1)
+    assert await backend.tasks.due(1e9, 1, queued=True) == [TASK]
     assert await backend.tasks.delete(TASK)
+    backend.changes.join("w")
+    while not await backend.changes.send("w", "letter", "b"):
+        pass  # until it has joined
+    backend.changes.publish("change", "c")
+    assert {await received.get() for _ in range(2)} == {("letter", "b"), ("change", "c")}
     await backend.close()
+
+
+async def test_a_user_over_tls_needs_only_the_documented_rights(tmp_path: Path) -> None:
+    _, authority = certificates.make(tmp_path)
+    chain = str(tmp_path / "server.pem")
+    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    (rights,) = re.findall(r"`(\+@read [^`]+) ~jackstay:\{files\}:\*`", page)
+    with RedisServer(
+        tls_cert_file=chain, tls_key_file=chain, tls_ca_cert_file=str(authority), tls_auth_clients="no"
+    ) as server:
+        server.run("ACL", "SETUSER", "worker", "on", ">secret", "~jackstay:{acl}:*", *rights.split())
+        port = free_port(server, "tls-port")
+        url = f"rediss://worker:secret@127.0.0.1:{port}/0?ssl_ca_certs={authority}"
+        await use_everything(RedisBackend(url, timeout=100.0), "acl")
+        with pytest.raises(UsageError, match="Redis refused the credentials"):
+            await RedisBackend(url.replace("secret", "wrong"), timeout=100.0).open("acl")
+
+
+async def test_a_cluster_can_be_used() -> None:
+    with cluster() as (server, port):
+        server.run("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        while server.run("CLUSTER", "INFO").get("cluster_state") != "ok":
+            await asyncio.sleep(0.01)
+        client = RedisCluster(host="127.0.0.1", port=port, socket_timeout=100.0)
+        await use_everything(RedisBackend(client, timeout=100.0), "cluster")
+        await client.aclose()
+
+
+@contextmanager
+def cluster() -> Iterator[tuple[RedisServer, int]]:
+    """Start a node of a cluster on free ports, which another program may take before it does."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+            ports = [int(row.getsockname()[1]) for row in (first, second)]
+        server = RedisServer(port=str(ports[0]), cluster_port=str(ports[1]), cluster_enabled="yes")
+        try:
+            server.__enter__()
+        except AssertionError:
+            continue
+        try:
+            yield server, ports[0]
+        finally:
+            server.__exit__(None, None, None)
+        return
 
 
 @pytest.mark.parametrize(

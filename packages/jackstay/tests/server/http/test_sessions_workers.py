@@ -439,6 +439,22 @@ async def test_a_response_for_a_worker_that_died_is_refused() -> None:
         assert await final_text(call) == "accept: {'name': 'ada'}"
 
 
+async def test_a_response_reaches_a_worker_that_only_seems_to_be_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that is busy, a worker may not renew its lease in time."""
+    bus = SharedChanges()
+
+    async def send(*_: str) -> bool:
+        return False
+
+    monkeypatch.setattr(bus, "send", send)
+    async with workers(bus) as both:
+        await both.open_session(ELICITATION)
+        call = both.first.start("POST", tool("name", 1))
+        id = (await call.message())["id"]
+        assert (await both.second.post(answer(id, "ada"))).status == 400
+        assert await final_text(call) == "accept: {'name': 'ada'}"
+
+
 async def test_a_response_that_cannot_be_passed_on_now_may_be_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     bus = SharedChanges()
 

@@ -280,6 +280,8 @@ class Sessions:
         if worker is None or self._mailboxes is None:
             self._publish(FORWARDED, text)
         elif not await self._mailboxes.send(worker, FORWARDED, text):
+            # A worker that was too busy to renew its lease is alive, and its caller would wait for ever.
+            self._publish(FORWARDED, text)
             raise WorkerGoneError
 
     def receive_published(self, method: str, text: str) -> None:
