@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackstay.errors import FrameTooLargeError
-from jackstay.protocol.wire._lines import frame_line
+from jackstay.protocol.wire._lines import frame_lines
 from jackstay.testing.transport_suite import RecordingHandler
 from jackstay.transport import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES
 from jackstay.transport._queue import (
@@ -63,7 +63,7 @@ class Harness:
             asyncio.get_running_loop(),
             self.sink,
             self.handler,
-            frame_line,
+            frame_lines,
             self.failures.append,
             limit=limit,
         )

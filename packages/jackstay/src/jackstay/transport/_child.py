@@ -99,8 +99,8 @@ class ChildTransport:
             os.set_blocking(fd, False)
         self._frames = FrameReader(framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost)
         self._stdin = WritePipe(self._loop, pipes[0])
-        write = FRAMINGS[framing].writer
-        self._queue = WriteQueue(self._loop, self._stdin, handler, write, self._write_failed, limit=max_frame_bytes)
+        join = FRAMINGS[framing].join
+        self._queue = WriteQueue(self._loop, self._stdin, handler, join, self._write_failed, limit=max_frame_bytes)
         # See `Transport`. These run for every frame, so there is no method around them. While the child is ending,
         # frames are accepted and not sent. Received frames can be pulled until `close()`.
         self.next_frame = self._frames.next_frame

@@ -153,8 +153,8 @@ class OwnStdioTransport:
         self._is_closed = False
         self._frames = FrameReader(framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost)
         self._stdout = WritePipe(self._loop, streams.output, must_not_wait=streams.must_not_wait)
-        write = FRAMINGS[framing].writer
-        self._queue = WriteQueue(self._loop, self._stdout, handler, write, self._write_failed, limit=max_frame_bytes)
+        join = FRAMINGS[framing].join
+        self._queue = WriteQueue(self._loop, self._stdout, handler, join, self._write_failed, limit=max_frame_bytes)
         # See `Transport`. These run for every frame, so there is no method around them. Sending is possible after the
         # end of stdin.
         self.next_frame = self._frames.next_frame

@@ -7,10 +7,11 @@ operating system has accepted no byte stays here and can be withdrawn, so "not s
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from jackstay.errors import FrameTooLargeError
 from jackstay.protocol import Cell, Machine
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class FrameQueue:
 
     def __init__(self) -> None:
         # Two lists, because a dict would grow from nothing after each write.
-        self._waiting: list[bytes] = []
+        self._waiting: list[bytes] = []  # without framing
         self._numbers: list[int] = []  # of the frames in `_waiting`, increasing
         self.was_refused = False
         self._flushed: asyncio.Future[bool] | None = None  # resolved when everything is written
@@ -175,14 +176,14 @@ class WriteQueue(FrameQueue):
     `failed` is called once, with the error of the write that failed; from then on frames are kept and not written.
     """
 
-    __slots__ = ("_failed", "_frame", "_handle", "_handler", "_limit", "_loop", "_rest", "_sink", "_state")
+    __slots__ = ("_failed", "_handle", "_handler", "_join", "_limit", "_loop", "_rest", "_sink", "_state")
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         sink: Sink,
         handler: "TransportHandler",
-        frame: Callable[[bytes, int], bytes],
+        join: Callable[[Sequence[bytes]], bytes],
         failed: Callable[[OSError], None],
         *,
         limit: int,
@@ -191,7 +192,7 @@ class WriteQueue(FrameQueue):
         self._loop = loop
         self._sink = sink
         self._handler = handler
-        self._frame = frame  # called with a payload and the limit of its size
+        self._join = join  # frames payloads
         self._limit = limit
         self._failed = failed
         self._state = _IDLE
@@ -207,18 +208,19 @@ class WriteQueue(FrameQueue):
         Raises: FrameTooLargeError; the frame was not accepted.
         """
         numbers = self._numbers
-        size = self.size
+        size = len(frame)
+        total = self.size + size
         # In the common case, far from full, the first two are the only checks of the size.
-        if (len(numbers) >= _NEARLY_FULL or size + len(frame) > MAX_QUEUED_BYTES) and self.is_busy(len(frame)):
+        if (total > MAX_QUEUED_BYTES or len(numbers) >= _NEARLY_FULL) and self.is_busy(size):
             return False
         state = self._state
         if state is _CLOSED:
             return False
-        write_frame = self._frame  # the call of an attribute that is not a method is slow in Python 3.11
-        framed = write_frame(frame, self._limit)
-        self._waiting.append(framed)
+        if size > self._limit:
+            raise FrameTooLargeError(size, self._limit)
+        self._waiting.append(frame)
         numbers.append(number)
-        self.size = size + len(framed)
+        self.size = total
         if state is _IDLE:
             self._change(QueueEvent.SENT)
         return True
@@ -309,15 +311,16 @@ class WriteQueue(FrameQueue):
             self._rest = self._rest[taken:] if taken < size else None
             return taken, size, None
         frames = self._waiting if self.size <= JOINED_BYTES else self._first_frames()
-        chunk = frames[0] if len(frames) == 1 else b"".join(frames)
+        join = self._join
+        chunk = join(frames)
         taken = self._sink.write(chunk)
-        if taken == self.size:  # everything
+        if taken == len(chunk) and frames is self._waiting:
             last = self._numbers[-1]
             self._waiting.clear()
             self._numbers.clear()
             self.size = 0
             return taken, len(chunk), last
-        return taken, len(chunk), self._remove_written(taken)
+        return taken, len(chunk), self._remove_written(taken, chunk if len(frames) == 1 else None)
 
     def _first_frames(self) -> list[bytes]:
         frames: list[bytes] = []
@@ -329,14 +332,17 @@ class WriteQueue(FrameQueue):
             size += len(frame)
         return frames
 
-    def _remove_written(self, size: int) -> int | None:
+    def _remove_written(self, size: int, first: bytes | None) -> int | None:
         """Remove the first `size` bytes from the queue. Returns the number of the last frame they belong to, if any.
+
+        `first` is the framed payload if there was only one: it may be too large for a second copy.
 
         The rest of a frame that is partly written is kept apart, because it can no longer be withdrawn.
         """
         last: int | None = None
         while size:
-            last, frame = self.pop()
+            last, payload = self.pop()
+            frame = self._join((payload,)) if first is None else first
             if size < len(frame):
                 self._rest = memoryview(frame)[size:]
                 self.size += len(self._rest)

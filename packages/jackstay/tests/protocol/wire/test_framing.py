@@ -22,6 +22,7 @@ def test_the_names_of_the_framings() -> None:
 def test_frames_round_trip_in_any_pieces(name: str, payloads: list[bytes], cuts: list[int]) -> None:
     row = FRAMINGS[name]
     stream = b"".join(row.writer(payload, 400) for payload in payloads)
+    assert row.join(payloads) == stream
     framer = row.reader(400)
     frames = []
     edges = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]

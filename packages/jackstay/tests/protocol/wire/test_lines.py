@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jackstay.errors import FrameTooLargeError, UsageError
 from jackstay.protocol.wire._framer import IncompleteFrame
-from jackstay.protocol.wire._lines import LineFramer, frame_line
+from jackstay.protocol.wire._lines import LineFramer, frame_line, frame_lines
 
 LIMIT = 10
 TOO_LARGE = "too large"
@@ -260,6 +260,8 @@ def test_a_payload_becomes_one_line(subtests: pytest.Subtests) -> None:
             assert frame_line(payload) == line
             assert line.count(b"\n") == 1
             assert b"\r" not in line
+    assert frame_lines([payload for payload, _ in WRITTEN]) == b"".join(line for _, line in WRITTEN)
+    assert frame_lines([b"{\n}", b"{}"]) == b"{ }\n{}\n"
 
 
 def test_a_payload_over_the_limit_is_refused() -> None:

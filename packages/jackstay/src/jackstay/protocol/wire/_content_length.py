@@ -5,6 +5,7 @@ frames and empty frames are skipped. A body over the limit is skipped. After an 
 frame is unknown, so the stream cannot be read any further.
 """
 
+from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from jackstay.errors import FrameTooLargeError, ProtocolError
@@ -173,4 +174,9 @@ def frame_content_length(payload: bytes, limit: int = MAX_FRAME_BYTES) -> bytes:
     """
     if len(payload) > limit:
         raise FrameTooLargeError(len(payload), limit)
-    return b"Content-Length: %d\r\n\r\n%b" % (len(payload), payload)
+    return frame_content_lengths((payload,))
+
+
+def frame_content_lengths(payloads: Sequence[bytes]) -> bytes:
+    """As `frame_content_length`, for several payloads within the limit."""
+    return b"".join([b"Content-Length: %d\r\n\r\n%b" % (len(payload), payload) for payload in payloads])
