@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jackstay.cli._screen import GREEN, Screen, StatusLine, display_width, escape_controls, first_line, paint_json
+from jackstay.cli._screen import GREEN, Screen, StatusLine, display_width, escape_controls, first_line, paint_json, wrap
 from jackstay.types import ProgressNotificationParams
 
 HEADS = ("NAME", "TEXT")
@@ -120,6 +120,9 @@ def test_wide_characters_take_two_columns(terminal: Callable[[int], None], capsy
     terminal(80)
     Screen().table(("NAME", "TEXT"), [("日本", "x"), ("ab", "y")])
     assert [line[-1] for line in capsys.readouterr().out.splitlines()[1:]] == ["x", "y"]
+    assert wrap("日本語 ab cdefgh no-break", 5) == ["日本", "語 ab", "cdefg", "h", "no-br", "eak"]
+    assert wrap("", 5) == [""]
+    assert wrap("語", 1) == ["語", ""]
 
 
 async def test_a_wait_is_shown_after_a_moment_and_removed(

@@ -4,16 +4,20 @@ import asyncio
 import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jackstay.cli._exits import DONE, FAILED
+from jackstay.cli._logs import Logs
 from jackstay.cli._output import print_json
 from jackstay.cli._running import describe_server, run_until_signal
-from jackstay.cli._screen import Screen, first_line
+from jackstay.cli._screen import Screen, StatusLine, first_line
 from jackstay.client import connect
 from jackstay.errors import McpError, UsageError
 from jackstay.shell import HOSTS, Host, HostedServer, from_entry, servers_in
-from jackstay.transport import stdio
+from jackstay.transport import StdioTarget, stdio
+
+if TYPE_CHECKING:
+    from jackstay.transport.http import HttpTarget
 
 # Servers that are checked at the same time. Most of them are processes that start an interpreter.
 PARALLEL = 4
@@ -43,8 +47,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Print the servers. The exit code is 1 if one of them fails."""
-    found = list(_find())
-    return run_until_signal(_report(found, arguments))
+    # The status of a server is in the table, so its transitions are not logged as well.
+    with Logs("warning", "text", hides_transitions=True):
+        return run_until_signal(_report(_find(), arguments))
 
 
 def _find() -> list[Found]:
@@ -76,7 +81,8 @@ async def _report(found: list[Found], arguments: Namespace) -> int:
         async with limit:
             return await _check(one.server, arguments.timeout)
 
-    results = await asyncio.gather(*(check(one) for one in found))
+    with StatusLine(f"checking {len(found)} servers"):
+        results = await asyncio.gather(*(check(one) for one in found))
     if arguments.json:
         print_json(
             {
@@ -90,11 +96,15 @@ async def _report(found: list[Found], arguments: Namespace) -> int:
         Screen().print_line(f"no servers in the files of {', '.join(host.title for host in HOSTS)}")
     else:
         rows = [
-            (one.host.name, one.name or "-", first_line(f"{'ok' if ok else 'FAILED'}: {status}; {_where(one)}"))
+            (one.host.name, first_line(one.name) or "-", first_line(f"{_verdict(one, ok)}{status}; {_where(one)}"))
             for one, (ok, status) in zip(found, results, strict=True)
         ]
         Screen().table(("HOST", "NAME", "STATUS"), rows)
     return DONE if all(ok for ok, _ in results) else FAILED
+
+
+def _verdict(found: Found, ok: bool) -> str:
+    return "FAILED: " if not ok else "ok: " if found.server is not None else ""
 
 
 def _where(found: Found) -> str:
@@ -114,12 +124,11 @@ async def _check(server: HostedServer, seconds: float) -> tuple[bool, str]:
         if server.url:
             from jackstay.transport.http import http  # noqa: PLC0415  # only for HTTP
 
-            client = connect(http(server.url, headers=server.headers), max_attempts=1, open_timeout=seconds)
+            target: StdioTarget | HttpTarget = http(server.url, headers=server.headers)
         else:
             target = stdio(*server.command, env=server.environment, stderr=_ignore)
-            client = connect(target, max_attempts=1, open_timeout=seconds)
-        async with client:
+        async with connect(target, max_attempts=1, open_timeout=seconds, init_timeout=seconds) as client:
             count = len(await client.tools.list()) if client.server_capabilities.tools is not None else 0
             return True, f"{describe_server(client)}, {count} tools"
     except McpError as error:
-        return False, first_line(error.message)
+        return False, first_line(str(error))

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import sys
-import textwrap
 import unicodedata
 from collections.abc import Sequence
 from typing import Final, Self, TextIO
@@ -44,6 +43,24 @@ def display_width(text: str) -> int:
         0 if unicodedata.combining(one) or one in "\u200d\ufe0f" else 1 + (unicodedata.east_asian_width(one) in "WF")
         for one in text
     )
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Return the lines of a text for this many columns. A word that is longer than a line is broken."""
+    lines = [""]
+    for word in text.split():
+        rest = f"{lines[-1]} {word}" if lines[-1] else word
+        if display_width(rest) > width and lines[-1]:
+            lines.append("")
+            rest = word
+        while display_width(rest) > width:
+            end = 1
+            while display_width(rest[: end + 1]) <= width:
+                end += 1
+            lines[-1], rest = rest[:end], rest[end:]
+            lines.append("")
+        lines[-1] = rest
+    return lines
 
 
 def first_line(text: str | None) -> str:
@@ -84,7 +101,7 @@ class Screen:
             return
         self.print_line(self.paint(GAP.join([*_padded(heads, widths), heads[-1]]), BOLD))
         for row in rows:
-            last = [row[-1]] if total is None else textwrap.wrap(row[-1], total - indent) or [""]
+            last = [row[-1]] if total is None else wrap(row[-1], total - indent)
             cells = _padded(row, widths)
             cells[0] = self.paint(cells[0], GREEN)
             self.print_line(GAP.join([*cells, last[0]]).rstrip())
@@ -99,9 +116,8 @@ class Screen:
             self.print_line(self.paint(row[0], GREEN))
             for head, cell in zip(heads[1:], row[1:], strict=True):
                 if cell:
-                    self.print_line(
-                        textwrap.fill(f"{head.lower()}: {cell}", total, initial_indent=GAP, subsequent_indent=GAP * 2)
-                    )
+                    lines = wrap(f"{head.lower()}: {cell}", total - 2 * len(GAP))
+                    self.print_line(f"\n{GAP * 2}".join([f"{GAP}{lines[0]}", *lines[1:]]))
 
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -8,7 +8,7 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import BOLD, DIM, GREEN, Screen, escape_controls, first_line
+from jackstay.cli._screen import BOLD, DIM, GREEN, Screen, escape_controls, first_line, wrap
 from jackstay.cli._values import schema_types
 from jackstay.client import Client
 from jackstay.errors import UsageError
@@ -114,7 +114,10 @@ def _show(tool: Tool, as_json: bool) -> None:
     if tool.description:
         screen.print_line()
         for line in escape_controls(_dedent(tool.description)).strip().splitlines():
-            screen.print_line(line if screen.width is None else textwrap.fill(line, screen.width))
+            indent = line[: len(line) - len(line.lstrip())]
+            width = screen.width
+            lines = [line.strip()] if width is None else wrap(line, width - len(indent))
+            screen.print_line("\n".join(f"{indent}{part}" for part in lines))
     properties, required = _properties(tool)
     if properties:
         screen.print_line()
