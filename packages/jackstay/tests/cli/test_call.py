@@ -66,7 +66,7 @@ def test_a_server_error_is_exit_code_1(jackstay: Callable) -> None:
 def test_a_server_that_crashes_is_exit_code_4_with_its_stderr(jackstay: Callable) -> None:
     done = jackstay("call", "die")
     assert (done.code, done.out) == (4, "")
-    assert "it may have run: check before sending it again [exit code 9] [stderr: killed]" in done.err
+    assert "it may have run: check before sending it again [exit code 9]" in done.err
     assert done.err.endswith("last lines of the server's standard error:\n  out of memory\n  killed\n")
 
 

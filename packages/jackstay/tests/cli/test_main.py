@@ -152,8 +152,7 @@ EXCEPTIONS: list[tuple[BaseException, int, str]] = [
     (
         ClosedError(TransportError("gone", stderr_tail="  first\nlast\n")),
         3,
-        "jackstay: the connection is closed: gone [stderr: last]\n"
-        "last lines of the server's standard error:\n    first\n  last\n",
+        "jackstay: the connection is closed: gone\nlast lines of the server's standard error:\n    first\n  last\n",
     ),
     (OutcomeUnknownError("lost"), 4, "jackstay: lost; it may have run"),
     (

@@ -6,7 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from jackstay.cli._screen import GREEN, Screen, StatusLine, display_width, escape_controls, first_line, paint_json, wrap
+from jackstay.cli._screen import (
+    GREEN,
+    Screen,
+    StatusLine,
+    display_width,
+    escape_controls,
+    first_line,
+    hidden_status,
+    paint_json,
+    wrap,
+)
 from jackstay.types import ProgressNotificationParams
 
 HEADS = ("NAME", "TEXT")
@@ -142,6 +152,21 @@ async def test_a_wait_is_shown_after_a_moment_and_removed(
     text = capsys.readouterr().err
     assert " s starting x\\x1b" in text
     assert text.endswith("\r\x1b[K")
+
+
+async def test_no_wait_is_shown_while_the_user_types(
+    terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal(80)
+    with StatusLine("calling") as status:
+        status(report(1, 2))
+        capsys.readouterr()
+        with hidden_status():
+            assert capsys.readouterr().err == "\r\x1b[K"
+            status(report(2, 2))
+            assert capsys.readouterr().err == ""
+        status(report(2, 2))
+        assert "100%" in capsys.readouterr().err
 
 
 def test_a_bar_shows_the_share(terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:

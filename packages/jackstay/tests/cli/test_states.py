@@ -1,5 +1,8 @@
 """`jackstay states` prints what `jackstay.protocol.drawing` draws."""
 
+import re
+from collections.abc import Callable
+
 import pytest
 
 from jackstay.cli import main
@@ -39,3 +42,12 @@ def test_every_state_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         for format in FORMATS:
             printed = printed_by(capsys, name, "--format", format)
             assert all(str(state.value) in printed for state in machine.states), (name, format)
+
+
+def test_a_table_has_the_width_of_the_terminal(
+    capsys: pytest.CaptureFixture[str], terminal: Callable[[int], None]
+) -> None:
+    terminal(70)
+    lines = printed_by(capsys).splitlines()
+    assert [line for line in lines if len(re.sub(r"\x1b\[\d*m", "", line)) > 70] == []
+    assert "# exchange" in lines

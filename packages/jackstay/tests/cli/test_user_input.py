@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -72,17 +73,22 @@ def test_the_user_is_prompted_for_missing_arguments_and_elicitations(protocol: s
         screen.answer("Request of the server:\x1b[0m Where to?", "")
         screen.answer("city\x1b[0m (string): ", "Rome\n")
         screen.answer("(integer; default: 3): ", "\n")
-        screen.answer("(boolean; default: False): ", "y\n")
+        screen.answer("(boolean; default: false): ", "y\n")
         code, text = screen.end()
     assert code == 0
     assert "Ann 2 accept Order(city='Rome', days=3, express=True)" in text
 
 
-def test_ctrl_d_cancels_and_json_is_indented() -> None:
+def test_ctrl_d_cancels_ctrl_c_ends_and_json_is_indented() -> None:
     with terminal("call", "book", "name=Ann", "count=1", "--", sys.executable, str(SERVER)) as screen:
         screen.answer("city\x1b[0m (string): ", "\x04")
         code, text = screen.end()
     assert (code, "Ann 1 cancel None" in text) == (0, True)
+    with terminal("call", "book", "name=Ann", "--", sys.executable, str(SERVER)) as screen:
+        screen.wait_for("(integer): ")
+        screen.process.send_signal(signal.SIGINT)
+        code, text = screen.end()
+    assert (code, text.endswith("\n")) == (130, True)
     with terminal("call", "confirm", "--", sys.executable, str(SERVER)) as screen:
         screen.answer("  https://x.example/sign-in", "")
         screen.answer("Will you open this page yourself? [y/N] ", "y\n")

@@ -92,3 +92,11 @@ def test_usage_errors() -> None:
         with pytest.raises(UsageError) as raised:
             parse_arguments(words, json_text, {})
         assert message in str(raised.value), words
+
+
+def test_a_misspelt_argument_is_named() -> None:
+    schema: dict[str, Json] = {"properties": {"title": STRING}}
+    with pytest.raises(UsageError, match=r"unknown argument 'titel'; did you mean 'title'\?"):
+        parse_arguments(["titel=x"], None, schema)
+    assert parse_arguments(["titel=x"], None, {**schema, "additionalProperties": True}) == {"titel": "x"}
+    assert parse_arguments(["other=x"], None, schema) == {"other": "x"}

@@ -6,7 +6,7 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import Screen, escape_controls
+from jackstay.cli._screen import Screen, StatusLine, escape_controls
 from jackstay.cli._values import pairs
 from jackstay.client import Client
 from jackstay.types import PromptReference, ResourceTemplateReference
@@ -35,7 +35,8 @@ def run(arguments: Namespace) -> int:
     reference = ResourceTemplateReference(uri=name) if "://" in name else PromptReference(name=name)
 
     async def work(client: Client) -> int:
-        completion = await client.completion.complete(reference, argument, start, given or None)
+        with StatusLine("completing"):
+            completion = await client.completion.complete(reference, argument, start, given or None)
         if arguments.json:
             print_json(completion.raw)
             return DONE

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from jackstay.cli import _target
 from jackstay.cli._exits import DONE
-from jackstay.cli._output import print_json, print_text
+from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
 from jackstay.cli._screen import BOLD, GREEN, Screen, escape_controls
 from jackstay.client import Client
@@ -39,10 +39,10 @@ def run(arguments: Namespace) -> int:
         screen.print_line(screen.paint(name, f"{BOLD};{GREEN}"))
         screen.print_line(f"protocol: {client.protocol_version}")
         names = [_describe(key, value) for key, value in capabilities.items()]
-        screen.print_line(f"capabilities: {escape_controls(', '.join(names)) or 'none'}")
+        screen.print_wrapped(f"capabilities: {', '.join(names) or 'none'}")
         if client.instructions:
             screen.print_line()
-            print_text(screen, client.instructions)
+            screen.print_wrapped(client.instructions)
         return DONE
 
     return with_client(arguments, selected, work)

@@ -113,9 +113,11 @@ def _report(error: McpError, *, as_json: bool) -> None:
     for library_text, command_text in FLAG_WORDING:
         message = message.replace(library_text, command_text)
     hint = TIMEOUT_HINT if isinstance(error, TimeoutError) and not error.may_have_run else ""
-    print(f"jackstay: {message}{hint}", file=sys.stderr)
     tail = getattr(error, "stderr_tail", "") or getattr(getattr(error, "reason", None), "stderr_tail", "")
     lines = tail.strip("\n").splitlines()[-STDERR_TAIL_LINES:]
-    if len(lines) > 1:  # the last line is part of the message
+    if len(lines) > 1:  # a single line is part of the message
+        message = message.replace(f" [stderr: {escape_controls(lines[-1])}]", "")
+    print(f"jackstay: {message}{hint}", file=sys.stderr)
+    if len(lines) > 1:
         print("last lines of the server's standard error:", file=sys.stderr)
         print("\n".join(f"  {escape_controls(line)}" for line in lines), file=sys.stderr)

@@ -7,7 +7,7 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import describe_server, with_client
-from jackstay.cli._screen import Screen
+from jackstay.cli._screen import Screen, StatusLine
 from jackstay.client import Client
 
 
@@ -23,7 +23,8 @@ def run(arguments: Namespace) -> int:
 
     async def work(client: Client) -> int:
         started_at = time.perf_counter()
-        method = await client.ping()
+        with StatusLine("waiting for the response"):
+            method = await client.ping()
         milliseconds = (time.perf_counter() - started_at) * 1000
         if arguments.json:
             info = client.server_info

@@ -33,7 +33,8 @@ def run(arguments: Namespace) -> int:
     _target.expect_no_more(words)
 
     async def work(client: Client) -> int:
-        prompts = await client.prompts.list()
+        with StatusLine("listing prompts"):
+            prompts = await client.prompts.list()
         screen = Screen()
         if arguments.json:
             print_json({"prompts": [prompt.raw for prompt in prompts]})

@@ -9,7 +9,7 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json, print_text, text_of_contents
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import Screen
+from jackstay.cli._screen import Screen, StatusLine
 from jackstay.client import Client
 from jackstay.errors import ProtocolError
 from jackstay.types import BlobResourceContents, ResourceContents
@@ -34,7 +34,8 @@ def run(arguments: Namespace) -> int:
     _target.expect_no_more(words)
 
     async def work(client: Client) -> int:
-        result = await client.resources.read(uri)
+        with StatusLine(f"reading {uri}"):
+            result = await client.resources.read(uri)
         if arguments.json:
             print_json(result.raw)
         else:

@@ -6,7 +6,7 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import Screen, escape_controls, first_line
+from jackstay.cli._screen import Screen, StatusLine, escape_controls, first_line
 from jackstay.client import Client
 from jackstay.errors import JsonRpcError
 from jackstay.protocol.wire import ErrorCode
@@ -30,8 +30,9 @@ def run(arguments: Namespace) -> int:
     _target.expect_no_more(words)
 
     async def work(client: Client) -> int:
-        resources = await client.resources.list()
-        templates = await _templates(client)
+        with StatusLine("listing resources"):
+            resources = await client.resources.list()
+            templates = await _templates(client)
         if arguments.json:
             print_json(
                 {

@@ -113,7 +113,8 @@ async def _run(arguments: Namespace, selected: SelectedServer, client: "Client",
             note.print_line(note.paint(f"connected: {describe_server(client)} after {took:.2f} s", DIM))
         return await work(client)
     finally:
-        await client.stop()
+        with StatusLine("closing the connection"):
+            await client.stop()
 
 
 def describe_server(client: "Client") -> str:

@@ -10,7 +10,8 @@ import re
 import shutil
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Self, TextIO
 
 from jackstay.types import ProgressNotificationParams
@@ -46,7 +47,7 @@ def display_width(text: str) -> int:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return the lines of a text for this many columns. A word that is longer than a line is broken."""
+    """Break text into lines of at most this many columns. A word that is longer than a line is broken."""
     lines = [""]
     for word in text.split():
         rest = f"{lines[-1]} {word}" if lines[-1] else word
@@ -90,6 +91,14 @@ class Screen:
     def print_line(self, line: str = "") -> None:
         """Print one line unchanged, and flush."""
         print(line, file=self._stream, flush=True)
+
+    def print_wrapped(self, text: str) -> None:
+        """Print lines with control characters escaped; on a terminal they are wrapped and keep their indentation."""
+        total = self.width
+        for line in escape_controls(text).splitlines():
+            indent = line[: len(line) - len(line.lstrip())]
+            lines = [line.strip()] if total is None else wrap(line, total - len(indent))
+            self.print_line("\n".join(f"{indent}{part}".rstrip() for part in lines))
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print columns with headings. On a terminal, the last column is wrapped."""
@@ -149,6 +158,23 @@ MIN_BAR_COLUMNS: Final = 60
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
+# The lines of waits that have not ended. The last one is empty while the user types.
+_waits: list["StatusLine | None"] = []
+
+
+@contextmanager
+def hidden_status() -> Iterator[None]:
+    """Remove the line about a wait, and show none until the end of the block: the user types there."""
+    for wait in _waits:
+        if wait is not None:
+            wait.erase()
+    _waits.append(None)
+    try:
+        yield
+    finally:
+        _waits.remove(None)
+
+
 class StatusLine:
     """A line on standard error about what is waited for. It is updated in place on a terminal and then removed.
 
@@ -170,9 +196,11 @@ class StatusLine:
             loop = asyncio.get_running_loop()
             self._began = loop.time()
             self._timer = loop.call_later(QUIET_SECONDS, self._tick, loop)
+        _waits.append(self)
         return self
 
     def __exit__(self, *ended: object) -> None:
+        _waits.remove(self)
         self.clear()
 
     def __call__(self, progress: ProgressNotificationParams) -> None:
@@ -194,6 +222,10 @@ class StatusLine:
     def clear(self) -> None:
         """Remove the line before something else is printed."""
         self._stop()
+        self.erase()
+
+    def erase(self) -> None:
+        """Remove the line until the next change."""
         if self._is_shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -210,6 +242,8 @@ class StatusLine:
         self._timer = loop.call_later(TICK_SECONDS, self._tick, loop)
 
     def _show(self, line: str) -> None:
+        if None in _waits:
+            return
         width = self._screen.width or 80
         while display_width(line) >= width:
             line = line[:-1]

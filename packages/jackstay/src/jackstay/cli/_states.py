@@ -1,7 +1,9 @@
 """`jackstay states`: print the state machines of `jackstay.protocol`."""
 
 from argparse import ArgumentParser, Namespace
+from itertools import groupby
 
+from jackstay.cli._screen import Screen
 from jackstay.protocol.drawing import FORMATS, MACHINES, draw
 
 # Format -> the heading or comment above each machine if several are printed.
@@ -31,9 +33,23 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Print one machine, or all of them with headings."""
     if arguments.machine is not None:
-        print(draw(MACHINES[arguments.machine], arguments.format).rstrip("\n"))
+        _print(draw(MACHINES[arguments.machine], arguments.format).rstrip("\n"))
         return 0
     heading = HEADINGS[arguments.format]
     pages = (f"{heading.format(name=name)}\n\n{draw(machine, arguments.format)}" for name, machine in MACHINES.items())
-    print("\n\n".join(page.rstrip("\n") for page in pages))
+    _print("\n\n".join(page.rstrip("\n") for page in pages))
     return 0
+
+
+def _print(text: str) -> None:
+    """Print a drawing. On a terminal, the tables of Markdown have the width of the terminal."""
+    screen = Screen()
+    if not screen.is_terminal:
+        screen.print_line(text)
+        return
+    for is_table, lines in groupby(text.splitlines(), lambda line: line.startswith("|")):
+        if not is_table:
+            screen.print_line("\n".join(lines))
+            continue
+        heads, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+        screen.table(heads, rows)

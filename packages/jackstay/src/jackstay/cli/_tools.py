@@ -8,8 +8,8 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import BOLD, DIM, GREEN, Screen, escape_controls, first_line, wrap
-from jackstay.cli._values import schema_types
+from jackstay.cli._screen import BOLD, DIM, GREEN, Screen, StatusLine, escape_controls, first_line
+from jackstay.cli._values import schema_types, typed_text
 from jackstay.client import Client
 from jackstay.errors import UsageError
 from jackstay.types import Tool
@@ -41,7 +41,8 @@ def run(arguments: Namespace) -> int:
     _target.expect_no_more(words)
 
     async def work(client: Client) -> int:
-        tools = await client.tools.list()
+        with StatusLine("listing tools"):
+            tools = await client.tools.list()
         if name is not None:
             _show(find(tools, name), arguments.json)
         elif arguments.json:
@@ -113,11 +114,7 @@ def _show(tool: Tool, as_json: bool) -> None:
     screen.print_line(f"{screen.paint(escape_controls(tool.name), f'{BOLD};{GREEN}')} {signature(tool)}".rstrip())
     if tool.description:
         screen.print_line()
-        for line in escape_controls(_dedent(tool.description)).strip().splitlines():
-            indent = line[: len(line) - len(line.lstrip())]
-            width = screen.width
-            lines = [line.strip()] if width is None else wrap(line, width - len(indent))
-            screen.print_line("\n".join(f"{indent}{part}" for part in lines))
+        screen.print_wrapped(_dedent(tool.description).strip())
     properties, required = _properties(tool)
     if properties:
         screen.print_line()
@@ -149,7 +146,7 @@ def _describe_schema(schema: Any) -> str:
     if isinstance(schema.get("enum"), list):
         parts.append(escape_controls("one of " + ", ".join(str(value) for value in schema["enum"])))
     if "default" in schema:
-        parts.append(escape_controls(f"default: {schema['default']}"))
+        parts.append(escape_controls(f"default: {typed_text(schema['default'])}"))
     return "; ".join(part for part in parts if part)
 
 

@@ -9,8 +9,8 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from jackstay.cli._screen import BOLD, DIM, Screen, escape_controls, first_line
-from jackstay.cli._values import parse_value, schema_types
+from jackstay.cli._screen import BOLD, DIM, Screen, escape_controls, first_line, hidden_status
+from jackstay.cli._values import parse_value, schema_types, typed_text
 from jackstay.errors import Json, UsageError
 from jackstay.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, Tool
 
@@ -26,17 +26,21 @@ def is_interactive(arguments: Namespace) -> bool:
 
 async def read_line(question: str) -> str:
     """Print a question to standard error and return the line that is typed. Raises: NoAnswerError at the end."""
-    sys.stderr.write(question)
-    sys.stderr.flush()
     # Not in a thread: it could not be interrupted, and would keep the program from ending after Ctrl-C.
     loop = asyncio.get_running_loop()
     is_readable = asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), is_readable.set)
-    try:
-        await is_readable.wait()
-    finally:
-        loop.remove_reader(sys.stdin.fileno())
-    line = sys.stdin.readline()
+    with hidden_status():
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        loop.add_reader(sys.stdin.fileno(), is_readable.set)
+        try:
+            await is_readable.wait()
+        except asyncio.CancelledError:
+            sys.stderr.write("\n")  # what the shell prints next begins in a line of its own
+            raise
+        finally:
+            loop.remove_reader(sys.stdin.fileno())
+        line = sys.stdin.readline()
     if not line:
         sys.stderr.write("\n")
         raise NoAnswerError
@@ -56,7 +60,7 @@ async def read_value(name: str, schema: Json, *, is_required: bool) -> Json:
     if isinstance(choices, list):
         notes = ["one of " + ", ".join(str(choice) for choice in choices)]
     if "default" in members:
-        notes.append(f"default: {members['default']}")
+        notes.append(f"default: {typed_text(members['default'])}")
     elif not is_required:
         notes.append("optional")
     description = first_line(str(members.get("description") or members.get("title") or ""))

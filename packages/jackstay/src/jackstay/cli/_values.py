@@ -7,7 +7,7 @@ JSON is tried first, then a string. The server validates the arguments.
 import json
 from collections.abc import Iterable, Mapping
 
-from jackstay.errors import Json, UsageError
+from jackstay.errors import Json, UsageError, did_you_mean
 
 
 def parse_arguments(words: Iterable[str], json_text: str | None, schema: Mapping[str, Json]) -> dict[str, Json]:
@@ -26,6 +26,8 @@ def parse_arguments(words: Iterable[str], json_text: str | None, schema: Mapping
         if key in seen:
             raise UsageError(f"argument {key!r} is given twice; for a list use JSON, as in {key}='[1, 2]'", path=key)
         seen.add(key)
+        if key not in known and not schema.get("additionalProperties") and (hint := did_you_mean(key, known)):
+            raise UsageError(f"unknown argument {key!r}{hint}", path=key)
         arguments[key] = parse_value(key, text, known.get(key))
     return arguments
 
@@ -56,6 +58,11 @@ def parse_value(key: str, text: str, schema: Json) -> Json:
             return text
         expected = " or ".join(sorted(types))
         raise UsageError(f"argument {key!r} must be {expected} as JSON, got {text!r}", path=key) from error
+
+
+def typed_text(value: Json) -> str:
+    """Return a value as a user types it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def schema_types(schema: Json) -> set[str]:
