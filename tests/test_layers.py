@@ -49,7 +49,7 @@ MAP: dict[str, tuple[str, ...]] = {
     "sync": (*CARRIERS, "apps", "client", "models", "skills"),
     "agents": (*CARRIERS, "client", "models", "sync"),
     # It exports tools in the formats of `models`.
-    "apcore_mcp": (*CARRIERS, "server", "models", "openapi", "redis", "shell", "inspector"),
+    "apcore_mcp": (*CARRIERS, "extensions", "server", "models", "openapi", "redis", "shell", "inspector"),
     "procontext": (*CARRIERS, "server", "redis", "shell"),
 }
 
@@ -141,7 +141,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
 }
 
 # Modules that programs written for apcore-mcp import by this name.
-KEPT_NAMES = {"apcore_mcp/helpers.py"}
+KEPT_NAMES = {"apcore_mcp/helpers.py", "apcore_mcp/_utils.py"}
 
 FORBIDDEN_NAMES = {"common", "helper", "helpers", "manager", "managers", "shared", "util", "utils"}
 
@@ -199,6 +199,7 @@ TESTED_ELSEWHERE = {
     **{
         f"apcore_mcp/{name}.py": "packages/jackstay-apcore/tests/compat/test_names.py"
         for name in (
+            "_utils",
             "acl_builder",
             "apcore_mcp",
             "approval_store",

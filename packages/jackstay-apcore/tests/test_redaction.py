@@ -5,7 +5,7 @@ from typing import Any
 import apcore
 import pytest
 
-from apcore_mcp.redaction import REDACTED, redact, sensitive_paths
+from apcore_mcp.redaction import REDACTED, allow_redacted, redact, sensitive_paths
 
 SECRET = {"type": "string", "x-sensitive": True}
 
@@ -40,3 +40,14 @@ def test_failed_redaction_hides_everything(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(apcore, "redact_sensitive", fail)
     assert redact({"a": "s", "b": 1}, {}) == {"a": REDACTED, "b": REDACTED}
+
+
+def test_schema_accepts_what_redaction_leaves() -> None:
+    """apcore replaces a sensitive object as a whole, so its schema must accept a string."""
+    secret = {"type": "object", "x-sensitive": True, "title": "S", "properties": {"b": {"type": "integer"}}}
+    schema = {"type": "object", "x-sensitive": True, "properties": {"a": secret, "list": {"items": secret}}}
+    value = {"a": {"b": 1}, "list": [{"b": 1}]}
+    assert redact(value, schema) == {"a": REDACTED, "list": [REDACTED]}
+    loose = {"x-sensitive": True, "title": "S"}
+    assert allow_redacted(schema) == {**schema, "properties": {"a": loose, "list": {"items": loose}}}
+    assert allow_redacted(None) is None

@@ -59,14 +59,14 @@ def run_suite(tests: Sequence[str] = ("tests",)) -> Outcomes:
             [
                 PEER.python,
                 *("-m", "pytest", "-q", "--tb=line", "--continue-on-collection-errors", "-p", "no:cacheprovider"),
-                *("-o", "asyncio_default_fixture_loop_scope=function", f"--junitxml={report}"),
+                *("-p", "no_serving", "-o", "asyncio_default_fixture_loop_scope=function", f"--junitxml={report}"),
                 *(f"--ignore={path}" for path in NOT_RUN),
                 *tests,
             ],
             cwd=PEER.source,
             env={
                 **environment,
-                "PYTHONPATH": os.pathsep.join(map(str, (SOURCES["jackstay"], SOURCES["apcore_mcp"]))),
+                "PYTHONPATH": os.pathsep.join(map(str, (SOURCES["jackstay"], SOURCES["apcore_mcp"], EXPECTED.parent))),
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -2,7 +2,15 @@
 
 import sys
 
-from apcore_mcp.cli import main
+from apcore_mcp.cli import main as run_command
+
+
+def main() -> None:
+    """Run the `apcore-mcp` command with `sys.argv`. Raises: SystemExit for an exit code other than 0."""
+    code = run_command()
+    if code:
+        sys.exit(code)
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

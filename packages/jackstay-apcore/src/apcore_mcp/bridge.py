@@ -17,11 +17,12 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 )
 
 from apcore_mcp._version import __version__
-from apcore_mcp.containment import contain, is_executor
-from apcore_mcp.formats import make_formatter
+from apcore_mcp.backends import adapt_executor, is_executor, is_registry
+from apcore_mcp.containment import contain
 from apcore_mcp.options import ServeOptions
 from apcore_mcp.server.factory import MCPServerFactory
 from apcore_mcp.server.listener import RegistryListener
+from apcore_mcp.server.management import management_extensions, warn_of_open_control, warn_of_useless_rules
 from apcore_mcp.server.router import ExecutionRouter
 from apcore_mcp.server.transport import TransportManager
 
@@ -43,7 +44,7 @@ class Bridge:
         self, registry_or_executor: "Registry | Executor", options: ServeOptions, *, owns_loop: bool = False
     ) -> None:
         self.options = options
-        self.executor = to_executor(registry_or_executor, options)
+        self.executor = adapt_executor(to_executor(registry_or_executor, options))
         self.registry: Registry = self.executor.registry
         self.factory = MCPServerFactory()
         self.catalogue = self.factory.build_catalogue(self.registry, options.tags, options.prefix)
@@ -54,13 +55,17 @@ class Bridge:
             fill_defaults=options.fill_defaults,
             approval=options.approval,
             redact_output=options.redact_output,
-            format_output=make_formatter(options.output_format, options.output_formatter),
+            output_format=options.output_format,
+            output_formatter=options.output_formatter,
             trace=options.trace,
             owns_loop=owns_loop,
         )
         limits = {name: getattr(options, name) for name in ("max_frame_bytes", "page_size")}
         self.server = self.factory.create_server(
-            options.name, options.version or __version__, **{key: value for key, value in limits.items() if value}
+            options.name,
+            options.version or __version__,
+            extensions=management_extensions(self.registry),
+            **{key: value for key, value in limits.items() if value},
         )
         if options.backend is not None:
             from jackstay.redis import use_redis  # noqa: PLC0415  # an optional dependency
@@ -75,7 +80,8 @@ class Bridge:
         self._needs_shutdown = False
         if options.dynamic:
             self.listener.start()
-        _warn_of_open_control(self.executor, options)
+        warn_of_open_control(self.executor)
+        warn_of_useless_rules(self.executor)
         if not len(self.catalogue):
             logger.warning("No modules registered: %s serves no tools", options.name)
 
@@ -125,20 +131,6 @@ class Bridge:
         return wrap_app(self, app)
 
 
-def _warn_of_open_control(executor: Any, options: ServeOptions) -> None:
-    """Warn if every caller can change the server by `system.control.*`, and of rules of the ACL that match nothing."""
-    state = executor.governance_state()
-    if state.unprotected_control_surface:
-        gaps = {
-            "an ACL (acl= or mcp.acl)": state.acl_configured and state.builtin_acl_gate_wired,
-            "an approval handler (approval_handler=)": state.approval_handler_configured or state.policy_strict,
-        }
-        missing = " or ".join(name for name, is_there in gaps.items() if not is_there)
-        logger.warning("every caller can reload, reconfigure and toggle modules (system.control.*): add %s", missing)
-    for finding in () if options.acl is None else options.acl.validate_rules():
-        logger.warning("rule %s of the ACL protects nothing: %s", finding.rule_index, finding.condition_path)
-
-
 def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
     """Return an executor: the argument itself, or a new one for a registry; with the ACL and so on of the options.
 
@@ -153,17 +145,18 @@ def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
             raise ValueError("strategy (mcp.pipeline) cannot replace the strategy of an Executor; pass its registry")
         executor: Any = given
         if handler is not None:
-            executor.set_approval_handler(handler)
-    elif isinstance(given, Registry):
+            adapt_executor(executor).set_approval_handler(handler)
+    elif is_registry(given):
         if isinstance(strategy, dict):
             strategy = build_strategy_from_config(strategy, registry=given)
         executor = contain(Executor(given, strategy=strategy, approval_handler=handler))
     else:
         raise TypeError(f"expected an apcore Registry or Executor, not {type(given).__name__}")
+    adapted = adapt_executor(executor)
     if options is not None and options.acl is not None:
-        executor.set_acl(options.acl)
+        adapted.set_acl(options.acl)
     for middleware in () if options is None else options.middleware or ():
-        executor.use(middleware)
+        adapted.use(middleware)
     return executor
 
 

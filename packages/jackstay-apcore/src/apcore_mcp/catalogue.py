@@ -18,6 +18,7 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import MCP_LIMIT, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
+from apcore_mcp.backends import check_registry
 from apcore_mcp.definitions import define
 from apcore_mcp.redaction import OUTPUT_KEYS, redact, sensitive_paths
 from apcore_mcp.text import escape_unprintable, to_utf8
@@ -85,7 +86,7 @@ class _State(msgspec.Struct, frozen=True):
 class Catalogue:
     """The modules of a registry that match the filters. `refresh()` reads all modules, `update(id)` one.
 
-    Raises: ValueError for an empty filter.
+    Raises: TypeError for anything but a registry; ValueError for an empty filter.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Catalogue:
         annotation_mapper: AnnotationMapper | None = None,
         rich_description: bool = False,
     ) -> None:
+        check_registry(registry)
         check_filters(tags, prefix)
         self.registry = registry
         self._tags = None if tags is None else list(tags)
@@ -161,7 +163,7 @@ class Catalogue:
             entries, skipped = dict(self._state.entries), dict(self._state.skipped)
             skipped.pop(module_id, None)
             entries.pop(module_id, None)
-            if self.registry.has(module_id) and module_id in self._module_ids():
+            if module_id in self._module_ids():
                 entry = self._describe(module_id, skipped)
                 if entry is not None:
                     entries[module_id] = entry
@@ -233,7 +235,7 @@ class Catalogue:
             return None
 
     def _make(self, module_id: str) -> Entry:
-        module = self.registry.get(module_id)
+        module = self.registry.get(module_id) if hasattr(self.registry, "get") else None
         descriptor = _definition(self.registry, module_id, module)
         if descriptor is None:
             raise LookupError("the registry has no definition of this module")
@@ -282,6 +284,26 @@ class Catalogue:
         except KeyError as error:
             logger.info("the output schema of %s is not listed: %s", descriptor.module_id, error)
             return {}
+
+
+def bare_entry(module_id: str, output_schema: Schema | None, is_streaming: bool, descriptor: Any) -> Entry:
+    """Return an entry of a module that is not in a registry."""
+    return Entry(
+        id=module_id,
+        name=module_id,
+        title=None,
+        description="",
+        documentation=None,
+        input_schema={},
+        output_schema=output_schema or {},
+        annotations=None,
+        tags=(),
+        version="",
+        is_streaming=is_streaming,
+        needs_approval=False,
+        sensitive=(),
+        descriptor=descriptor,
+    )
 
 
 def check_filters(tags: Sequence[object] | None, prefix: object) -> None:
@@ -367,4 +389,4 @@ def _requires_approval(annotations: object) -> bool:
     return getattr(annotations, "requires_approval", False) is True
 
 
-__all__ = ["Catalogue", "Change", "Entry", "alias_of", "check_filters", "display_of"]
+__all__ = ["Catalogue", "Change", "Entry", "alias_of", "bare_entry", "check_filters", "display_of"]

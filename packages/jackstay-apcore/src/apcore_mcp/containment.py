@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from apcore import BuiltinExecute, Executor, Registry  # type: ignore[import-untyped]  # apcore ships no types
+from apcore import BuiltinExecute, Executor  # type: ignore[import-untyped]  # apcore ships no types
 from apcore.streaming import StreamingModule  # type: ignore[import-untyped]  # the same
 
 if TYPE_CHECKING:
@@ -33,15 +33,6 @@ def contained(module_id: str) -> Iterator[None]:
         if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
             raise  # the call itself was cancelled
         raise ModuleEndedError(f"{module_id} raised {type(error).__name__}") from error
-
-
-def is_executor(given: object) -> bool:
-    """Return whether an object is an Executor of apcore, or one that wraps it and passes on what it does not change."""
-    if isinstance(given, Executor):
-        return True
-    methods = ("call_async", "call_async_with_trace", "stream", "governance_state", "set_approval_handler", "use")
-    is_wrapper = isinstance(getattr(given, "registry", None), Registry) and hasattr(given, "current_strategy")
-    return is_wrapper and all(callable(getattr(given, method, None)) for method in methods)
 
 
 def contain(executor: Executor) -> Executor:
@@ -82,4 +73,4 @@ class _Guarded:
             return await self._module.execute(inputs, context)
 
 
-__all__ = ["ModuleEndedError", "contain", "contained", "is_executor"]
+__all__ = ["ModuleEndedError", "contain", "contained"]

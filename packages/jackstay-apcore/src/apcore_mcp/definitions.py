@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from apcore_mcp.flat_models import flat_schema
 from jackstay.models import deep_copy
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ _lock: Final = threading.Lock()
 def define(registry: "Registry", module_id: str) -> "ModuleDescriptor | None":
     """Return what `registry.get_definition(module_id)` returns. Raises: what it raises."""
     found: ModuleDescriptor | None
-    if "get_definition" in vars(registry):  # replaced on this object
+    # Replaced on this object, or not a registry of apcore.
+    if "get_definition" in vars(registry) or not hasattr(registry, "get"):
         found = registry.get_definition(module_id)
     else:
         found = type(registry).get_definition(_WithSchemas(registry), module_id)
@@ -38,7 +40,7 @@ def json_schema_of(model: Any) -> Any:
         found = _SCHEMAS.get(model)
     if found is None:
         model.model_rebuild()
-        found = model.model_json_schema(schema_generator=_Generator)
+        found = flat_schema(model) or model.model_json_schema(schema_generator=_Generator)
         if model.__pydantic_complete__:
             with _lock:
                 _SCHEMAS[model] = found

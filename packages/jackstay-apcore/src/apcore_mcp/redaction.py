@@ -36,14 +36,21 @@ def redact(value: Mapping[str, Any], schema: Schema, keys: Sequence[str] | None 
 
 
 def allow_redacted(schema: Json) -> Any:
-    """Return a copy of an output schema that accepts any value where a sensitive one is replaced by a string."""
-    if isinstance(schema, list):
-        return [allow_redacted(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if schema.get("x-sensitive") is True and "properties" not in schema:
-        return {key: schema[key] for key in ("title", "description", "x-sensitive") if key in schema}
-    return {key: allow_redacted(part) for key, part in schema.items()}
+    """Return a copy of an output schema that accepts any value where a sensitive one is replaced by a string.
+
+    The root stays as it is: an output is an object.
+    """
+    return {key: _loosen(part) for key, part in schema.items()} if isinstance(schema, dict) else schema
+
+
+def _loosen(part: Json) -> Any:
+    if isinstance(part, list):
+        return [_loosen(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("x-sensitive") is True:
+        return {key: part[key] for key in ("title", "description", "x-sensitive") if key in part}
+    return {key: _loosen(item) for key, item in part.items()}
 
 
 def sensitive_paths(schema: Schema) -> tuple[tuple[str, ...], ...]:

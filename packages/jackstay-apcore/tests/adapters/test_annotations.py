@@ -41,6 +41,7 @@ SUFFIXES: list[tuple[ModuleAnnotations | None, str]] = [
     (ModuleAnnotations(readonly=True), "\n\n[Annotations: readonly=true]"),
     (
         ModuleAnnotations(idempotent=True, requires_approval=True, open_world=False),
+        "\n\nREQUIRES APPROVAL. A person approves each call before it runs."
         "\n\n[Annotations: idempotent=true, requires_approval=true, open_world=false]",
     ),
     (ModuleAnnotations(streaming=True), "\n\n[Annotations: streaming=true]"),

@@ -31,7 +31,8 @@ def test_keywords_exist() -> None:
 
 def test_functions_exist() -> None:
     called = {name for span in SPANS for name in re.findall(r"(?<![.\w])([A-Za-z_]+)\(", span)}
-    of_methods = {"normalize", "try_denormalize", "to_mcp_error", "create_explorer_mount", "create_usage_routes"}
+    of_methods = {"normalize", "try_denormalize", "create_explorer_mount", "create_usage_routes"}
+    of_methods |= {"list", "get_definition", "call_async"}
     assert "APCoreMCP" in called
     assert [name for name in called - of_methods if not hasattr(apcore_mcp, name)] == []
 

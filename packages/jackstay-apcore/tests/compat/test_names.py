@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from apcore import Executor, Registry
 
 import apcore_mcp
 from apcore_mcp import ERROR_CODES, MODULE_ID_PATTERN
@@ -93,6 +94,15 @@ def test_every_module_can_be_imported() -> None:
     assert len(MODULES) == 19
     for module, name in MODULES.items():
         assert hasattr(importlib.import_module(f"apcore_mcp.{module}"), name), module
+
+
+def test_registry_and_executor_of_either(registry: Registry, executor: Executor) -> None:
+    from apcore_mcp._utils import resolve_executor, resolve_registry
+
+    assert resolve_registry(registry) is registry
+    assert resolve_registry(executor) is executor.registry
+    assert resolve_executor(executor) is executor
+    assert resolve_executor(registry).registry is registry
 
 
 def test_constants() -> None:

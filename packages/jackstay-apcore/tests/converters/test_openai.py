@@ -289,7 +289,8 @@ def test_annotations_of_any_type(descriptor: Make) -> None:
     tool = OpenAIConverter().convert_descriptor(
         descriptor(annotations=description.annotations, description="D"), embed_annotations=True
     )
-    assert tool["function"]["description"] == "D\n\n[Annotations: destructive=true]"
+    assert tool["function"]["description"].startswith("D\n\nWARNING: DESTRUCTIVE.")
+    assert tool["function"]["description"].endswith("\n\n[Annotations: destructive=true]")
 
 
 def test_export_needs_no_client_library() -> None:

@@ -20,7 +20,6 @@ from apcore import ACL, ACLRule, Context, Executor, ModuleError, ModuleTimeoutEr
 from pydantic import BaseModel
 
 from apcore_mcp.catalogue import Catalogue
-from apcore_mcp.formats import make_formatter
 from apcore_mcp.server import ExecutionRouter
 from apcore_mcp.server.factory import to_tool
 from apcore_mcp.server.router import to_json
@@ -632,7 +631,7 @@ async def test_trace_formats_and_denial(registry: Registry, kinds: SimpleNamespa
     steps = json.loads(traced.content[1].text)
     assert (traced.structured_content, steps["strategy_name"]) == ({"total": 3}, "standard")
     assert "execute" in [step["name"] for step in steps["steps"]]
-    formatted = ExecutionRouter(Executor(registry), format_output=make_formatter("csv"))
+    formatted = ExecutionRouter(Executor(registry), output_format="csv")
     assert (await formatted.handle_call("math.add", {"a": 1})).text == "total\r\n3\r\n"
     denying = ExecutionRouter(Executor(registry, strategy="minimal"), approval="deny")
     denied = await denying.handle_call("user.remove", {"user": "a", "password": "b"}, kinds.Caller(answer=True))

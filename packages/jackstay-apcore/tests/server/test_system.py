@@ -9,6 +9,7 @@ from apcore.sys_modules.registration import register_sys_modules
 
 from apcore_mcp.options import make_options
 from apcore_mcp.server import MCPServerFactory
+from apcore_mcp.server.management import MANAGEMENT
 from apcore_mcp.server.system import SYSTEM_RESOURCES, is_readonly_system_module
 from apcore_mcp.serving import open_bridge
 from jackstay.client import connect
@@ -28,6 +29,8 @@ def governed(registry: Registry) -> Iterator[Executor]:
 async def test_read_only_modules_are_resources(governed: Executor) -> None:
     with open_bridge(governed, make_options(dynamic=True), owns_loop=False) as bridge:
         async with connect(bridge.server) as client:
+            declared = (client.server_capabilities.extensions or {})[MANAGEMENT]
+            assert declared["surfaces"] == ["health", "usage", "manifest", "control"]
             tools = {tool.name for tool in await client.tools.list()}
             assert {name for name in tools if name.startswith("system.")} == {
                 "system.control.reload_module",
@@ -58,7 +61,7 @@ def test_open_control_surface_is_logged(governed: Executor, caplog: pytest.LogCa
         assert "system.control" not in caplog.text  # each call needs the approval of the client's user
     governed.set_approval_handler(None)
     with open_bridge(governed, make_options(approval="allow")):
-        assert "(system.control.*): add an ACL (acl= or mcp.acl) or an approval handler" in caplog.text
+        assert "No ACL is configured (acl= or mcp.acl). No approval handler is configured" in caplog.text
 
 
 def test_tools_of_a_factory(governed: Executor) -> None:

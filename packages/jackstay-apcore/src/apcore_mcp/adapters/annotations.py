@@ -7,7 +7,7 @@ router enforces it.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from jackstay.types import ToolAnnotations
+from apcore_mcp.compat.results import Hints
 
 if TYPE_CHECKING:
     from apcore import ModuleAnnotations  # type: ignore[import-untyped]  # apcore ships no types
@@ -30,6 +30,13 @@ _MORE: Final = {
     "cache_key_fields": None,
     "paginated": False,
     "pagination_style": "cursor",
+}
+
+
+# What models read about annotations that are set.
+_WARNINGS: Final = {
+    "destructive": "WARNING: DESTRUCTIVE. It can delete or overwrite data; confirm with the user first.",
+    "requires_approval": "REQUIRES APPROVAL. A person approves each call before it runs.",
 }
 
 
@@ -64,10 +71,10 @@ class DeclaredAnnotations(Protocol):
 class AnnotationMapper:
     """Maps the annotations of modules. Does not raise."""
 
-    def to_mcp_annotations(self, annotations: "DeclaredAnnotations | ModuleAnnotations | None") -> ToolAnnotations:
+    def to_mcp_annotations(self, annotations: "DeclaredAnnotations | ModuleAnnotations | None") -> Hints:
         """Return the four hints; for None, the defaults of apcore. (A server omits the hints instead.)"""
         declared = annotations if annotations is not None else _NoAnnotations()
-        return ToolAnnotations(
+        return Hints(
             read_only_hint=declared.readonly,
             destructive_hint=declared.destructive,
             idempotent_hint=declared.idempotent,
@@ -75,7 +82,10 @@ class AnnotationMapper:
         )
 
     def to_description_suffix(self, annotations: "DeclaredAnnotations | ModuleAnnotations | None") -> str:
-        r"""Return `\n\n[Annotations: readonly=true, ...]` with the values that are not defaults, or ""."""
+        r"""Return `\n\n[Annotations: readonly=true, ...]` with the values that are not defaults, or "".
+
+        Sentences for models come first, if the module is destructive or needs approval.
+        """
         if annotations is None:
             return ""
         values = {name: bool(getattr(annotations, name, default)) for name, default in DEFAULTS.items()}
@@ -92,8 +102,9 @@ class AnnotationMapper:
             if key.startswith("mcp_") and isinstance(value, str)
         ]
         block = f"[Annotations: {', '.join(parts)}]" if parts else ""
+        warnings = "\n".join(text for name, text in _WARNINGS.items() if values[name])
         shown = "\n".join(part for part in (block, *lines) if part)
-        return f"\n\n{shown}" if shown else ""
+        return "".join(f"\n\n{part}" for part in (warnings, shown) if part)
 
     def has_requires_approval(self, annotations: "DeclaredAnnotations | ModuleAnnotations | None") -> bool:
         """Return whether a user must approve each call."""

@@ -23,14 +23,21 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     SchemaValidationError,
 )
 
+from apcore_mcp.compat.errors import (
+    CIRCUIT_BREAKER_RECOVERY_GUIDANCE,
+    INTERNAL,
+    MCPErrorFormatter,
+    internal_error_response,
+    is_module_error,
+)
+from apcore_mcp.compat.results import ErrorResult
 from apcore_mcp.secrets import hide
 from apcore_mcp.tracing import traced
 from jackstay.types import CallToolResult, TextContent
 
 _logger = traced("apcore_mcp.adapters.errors")
 
-# The message of an internal error, and the first line for invalid input.
-INTERNAL: Final = "Internal error occurred"
+# The first line for invalid input.
 INVALID: Final = "Input validation failed:"
 
 # apcore's code for a chunk of a stream that is not an object.
@@ -48,14 +55,19 @@ _FACTS: Final = {
     "suggestion": "Suggestion",
 }
 
+# The guidance of an error in `_meta`.
+_GUIDANCE: Final = ("aiGuidance", "suggestion", "retryable", "userFixable")
+
 _APCORE_CODES: Final = frozenset(value for name, value in vars(ErrorCodes).items() if name.isupper())
 
 
 class ErrorMapper:
     """Converts exceptions to tool results. A subclass may override `describe`."""
 
-    def to_mcp_error(self, error: BaseException) -> CallToolResult:
+    def to_mcp_error(self, error: BaseException) -> ErrorResult:
         """Return a result with `isError`. An internal error is logged with its traceback.
+
+        It can be read as a dict as well, with `errorType`, `message` and so on.
 
         What the author of a module wrote for the caller (message, guidance, suggestion) is a second block, and in
         `_meta`.
@@ -64,12 +76,13 @@ class ErrorMapper:
         facts = _facts_of(error) if text.startswith("Module error: ") else {}
         lines = [f"{title}: {hide(str(facts[key]))}" for key, title in _FACTS.items() if key in facts]
         meta = {key: hide(value) if isinstance(value, str) else value for key, value in facts.items()}
-        return self._make_error_result(text, "\n".join(lines), meta)
+        made = self._make_error_result(text, "\n".join(lines), meta)
+        result = ErrorResult(made.content, is_error=True, meta=made.meta)
+        result.__dict__["error"] = error
+        return result
 
     def format(self, error: BaseException, context: object = None) -> dict[str, Any]:
         """Return the error as a dict, for apcore's registry of error formatters."""
-        from apcore_mcp.compat.errors import MCPErrorFormatter  # noqa: PLC0415  # it uses this class
-
         return MCPErrorFormatter().format(error, context)
 
     def to_mcp_error_any(self, error: Any) -> dict[str, Any]:
@@ -79,8 +92,8 @@ class ErrorMapper:
     def describe(self, error: BaseException) -> str:
         """Return only the message."""
         try:
-            for kind, format_message in _DESCRIPTIONS:
-                if isinstance(error, kind):
+            for kind, code, format_message in _DESCRIPTIONS:
+                if isinstance(error, kind) or (not isinstance(error, ModuleError) and _code_of(error) == code):
                     return format_message(error)
             return self._sanitize_message(error)
         except Exception:  # a failure to describe an error must not be raised
@@ -88,9 +101,10 @@ class ErrorMapper:
             return INTERNAL
 
     def _sanitize_message(self, error: BaseException) -> str:
-        if isinstance(error, ModuleError) and not isinstance(error, ModuleExecuteError):
-            _logger.warning("module error %s", error.code, exc_info=error)
-            return f"Module error: {error.code}"
+        code = _code_of(error)
+        if code is not None and not isinstance(error, ModuleExecuteError):
+            _logger.warning("module error %s", code, exc_info=error)
+            return f"Module error: {code}"
         cause = error.cause if isinstance(error, ModuleError) and error.cause is not None else error
         _logger.error("a module failed: %s", type(cause).__name__, exc_info=cause)
         return INTERNAL
@@ -114,17 +128,18 @@ def _facts_of(error: BaseException) -> dict[str, Any]:
     if isinstance(error, ApprovalPendingError) and error.approval_id is not None:
         advice = "after it was approved, call again with approvalId in _meta"
         return {"code": error.code, "approvalId": str(error.approval_id), "suggestion": advice}
-    if not isinstance(error, ModuleError) or error.code in _APCORE_CODES:
+    code = _code_of(error)
+    if code is None or code in _APCORE_CODES:
         return {}
-    facts = {
-        "code": error.code,
-        "message": error.message,
-        "aiGuidance": error.ai_guidance,
-        "suggestion": error.suggestion,
-        "retryable": error.retryable,
-        "userFixable": error.user_fixable,
-    }
+    fields = ("ai_guidance", "suggestion", "retryable", "user_fixable")
+    values = dict(zip(_GUIDANCE, (getattr(error, field, None) for field in fields), strict=True))
+    facts = {"code": code, "message": getattr(error, "message", None), **values}
     return {key: value for key, value in facts.items() if isinstance(value, str | bool) and value != ""}
+
+
+def _code_of(error: BaseException) -> str | None:
+    """Return the code of an error of apcore, or of one with the same attributes; None for others."""
+    return str(getattr(error, "code", "")) if is_module_error(error) else None
 
 
 def format_field_errors(rows: Iterable[tuple[str, str, str]]) -> str:
@@ -182,16 +197,25 @@ def _describe_input(error: InvalidInputError) -> str:
     return f"Invalid input: {error.message}"
 
 
-# The first matching class is used.
-_DESCRIPTIONS: Final[tuple[tuple[type[ModuleError], Callable[[Any], str]], ...]] = (
-    (ModuleNotFoundError, _describe_missing),
-    (SchemaValidationError, _describe_invalid),
-    (ACLDeniedError, lambda _: "Access denied"),
-    (ModuleTimeoutError, _describe_timeout),
-    (InvalidInputError, _describe_input),
-    (CallDepthExceededError, lambda _: "Call depth limit exceeded"),
-    (CircularCallError, lambda _: "Circular call detected"),
-    (CallFrequencyExceededError, lambda _: "Call frequency limit exceeded"),
+# The first matching class, or code of another class, is used.
+_DESCRIPTIONS: Final[tuple[tuple[type[ModuleError], str, Callable[[Any], str]], ...]] = (
+    (ModuleNotFoundError, "MODULE_NOT_FOUND", _describe_missing),
+    (SchemaValidationError, "SCHEMA_VALIDATION_ERROR", _describe_invalid),
+    (ACLDeniedError, "ACL_DENIED", lambda _: "Access denied"),
+    (ModuleTimeoutError, "MODULE_TIMEOUT", _describe_timeout),
+    (InvalidInputError, "GENERAL_INVALID_INPUT", _describe_input),
+    (CallDepthExceededError, "CALL_DEPTH_EXCEEDED", lambda _: "Call depth limit exceeded"),
+    (CircularCallError, "CIRCULAR_CALL", lambda _: "Circular call detected"),
+    (CallFrequencyExceededError, "CALL_FREQUENCY_EXCEEDED", lambda _: "Call frequency limit exceeded"),
 )
 
-__all__ = ["BAD_CHUNK", "INTERNAL", "INVALID", "META_KEY", "ErrorMapper", "format_field_errors"]
+__all__ = [
+    "BAD_CHUNK",
+    "CIRCUIT_BREAKER_RECOVERY_GUIDANCE",
+    "INTERNAL",
+    "INVALID",
+    "META_KEY",
+    "ErrorMapper",
+    "format_field_errors",
+    "internal_error_response",
+]

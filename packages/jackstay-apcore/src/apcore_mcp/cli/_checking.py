@@ -152,10 +152,13 @@ def openapi_of(args: Namespace) -> dict[str, Any] | None:
     if bad is not None:
         raise BadValueError(f"--openapi-header must be NAME:VALUE, not {bad!r}")
     found: dict[str, Any] = {"spec": args.from_openapi, "include_deprecated": not args.openapi_no_deprecated}
-    for name in ("base_url", "prefix", "include", "exclude"):
-        value = getattr(args, f"openapi_{name}")
-        if value is not None:
-            found[name] = value
+    given = {
+        "base_url": args.openapi_base_url,
+        "prefix": args.openapi_prefix,
+        "include": args.openapi_include,
+        "exclude": args.openapi_exclude,
+    }
+    found.update({name: value for name, value in given.items() if value is not None})
     if pairs:
         found["headers"] = {name.strip(): value.strip() for name, _, value in pairs}
     return found

@@ -1,6 +1,7 @@
 """Errors as dicts with `errorType`, for apcore's registry of error formatters and for programs that read them."""
 
 import logging
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
@@ -10,8 +11,10 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 )
 from apcore.cancel import ExecutionCancelledError  # type: ignore[import-untyped]  # apcore ships no types
 
-from apcore_mcp.adapters.errors import INTERNAL, ErrorMapper
 from apcore_mcp.compat.constants import ERROR_CODES
+
+# The message of an internal error.
+INTERNAL: Final = "Internal error occurred"
 
 logger = logging.getLogger("apcore_mcp.adapters.errors")
 
@@ -23,32 +26,70 @@ _GUIDANCE: Final = {
     "suggestion": "suggestion",
 }
 
-# Codes whose details are not for the caller.
-_PRIVATE: Final = frozenset({"ACL_DENIED", "CALL_DEPTH_EXCEEDED", "CIRCULAR_CALL", "CALL_FREQUENCY_EXCEEDED"})
+# Codes whose message and details are not for the caller, with what is shown instead.
+_HIDDEN: Final = {
+    "ACL_DENIED": "Access denied",
+    **dict.fromkeys(
+        (
+            "CALL_DEPTH_EXCEEDED",
+            "CIRCULAR_CALL",
+            "CALL_FREQUENCY_EXCEEDED",
+            "MODULE_EXECUTE_ERROR",
+            "GENERAL_INTERNAL_ERROR",
+        ),
+        INTERNAL,
+    ),
+}
 
-# Codes whose message is not for the caller either.
-_INTERNAL: Final = frozenset({"MODULE_EXECUTE_ERROR", "GENERAL_INTERNAL_ERROR"})
+# Codes of errors that pass by themselves.
+_RETRYABLE: Final = frozenset({"TASK_LIMIT_EXCEEDED", "CIRCUIT_BREAKER_OPEN", "APPROVAL_TIMEOUT"})
+
+# The messages of some codes, from the details or the message of the error.
+_MESSAGES: Final[Mapping[str, Callable[[Mapping[str, Any], str], str]]] = {
+    "SCHEMA_VALIDATION_ERROR": lambda details, _: _describe_fields(details.get("errors")),
+    "CONFIG_ENV_MAP_CONFLICT": lambda details, _: f"Config env map conflict: {details.get('env_var', 'unknown')}",
+    "PIPELINE_ABORT": lambda details, _: f"Pipeline aborted at step: {details.get('step', 'unknown')}",
+    "STEP_NOT_FOUND": lambda _, message: f"Pipeline step not found: {message}",
+    "VERSION_INCOMPATIBLE": lambda _, message: f"Version incompatible: {message}",
+}
+
+# What a model can do when a circuit breaker of apcore is open, and the breaker has no advice of its own.
+CIRCUIT_BREAKER_RECOVERY_GUIDANCE: Final = (
+    "The module failed repeatedly, so its circuit breaker is open. Wait for the recovery window, then try one call."
+)
 
 
 class MCPErrorFormatter:
     """Formats errors of apcore as dicts with `isError`, `errorType`, `message`, `details` and guidance."""
 
-    def __init__(self) -> None:
-        self._mapper = ErrorMapper()
-
-    def format(self, error: BaseException, context: object = None) -> dict[str, Any]:  # noqa: ARG002  # apcore's
+    def format(self, error: Any, context: object = None) -> dict[str, Any]:  # noqa: ARG002  # apcore's
         """Return the dict of an error; see `internal_error_response` for an exception that is not of apcore."""
         if isinstance(error, ExecutionCancelledError):
             return {**_response(ERROR_CODES["EXECUTION_CANCELLED"], "Execution was cancelled"), "retryable": True}
-        if not isinstance(error, ModuleError):
+        if not is_module_error(error):
             return internal_error_response()
-        if error.code in _INTERNAL or error.code in _PRIVATE:
-            return _response(error.code, "Access denied" if error.code == "ACL_DENIED" else INTERNAL)
-        text = self._mapper.describe(error)
-        found = _response(error.code, error.message if text.startswith("Module error: ") else text)
-        found["details"] = _details(error)
-        values = {name: getattr(error, field, None) for field, name in _GUIDANCE.items()}
-        return {**found, **{name: value for name, value in values.items() if value is not None}}
+        code = str(error.code)
+        if code in _HIDDEN:
+            return _response(code, _HIDDEN[code])
+        details = error.details if isinstance(error.details, dict) else None
+        known = "PIPELINE_ABORT" if type(error).__name__ == "PipelineAbortError" else code
+        message = str(error.message)
+        found = _response(code, _MESSAGES[known](details or {}, message) if known in _MESSAGES else message)
+        found["details"] = _narrow(code, details)
+        if code in _RETRYABLE:
+            found["retryable"] = True
+        for field, name in _GUIDANCE.items():
+            value = getattr(error, field, None)
+            if value is not None:
+                found.setdefault(name, value)
+        if code == "CIRCUIT_BREAKER_OPEN":
+            found.setdefault("aiGuidance", CIRCUIT_BREAKER_RECOVERY_GUIDANCE)
+        return found
+
+
+def is_module_error(error: object) -> bool:
+    """Return whether an object is an error of apcore, or has its `code`, `message` and `details`."""
+    return isinstance(error, ModuleError) or all(hasattr(error, name) for name in ("code", "message", "details"))
 
 
 # The name by PEP 8.
@@ -72,11 +113,34 @@ def _response(code: str, message: str) -> dict[str, Any]:
     return {"isError": True, "errorType": code, "message": message, "details": None}
 
 
-def _details(error: ModuleError) -> dict[str, Any] | None:
-    details = error.details if isinstance(error.details, dict) else None
-    if error.code == "APPROVAL_PENDING":
+def _narrow(code: str, details: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the details that are for the caller."""
+    if code == "APPROVAL_PENDING":
         return {"approvalId": details["approval_id"]} if details and "approval_id" in details else None
+    if code == "APPROVAL_DENIED" and details and details.get("reason"):
+        return {"reason": details["reason"]}
     return details
 
 
-__all__ = ["MCPErrorFormatter", "McpErrorFormatter", "internal_error_response", "register_mcp_formatter"]
+def _describe_fields(rows: object) -> str:
+    title = "Schema validation failed"
+    if not isinstance(rows, list) or not rows:
+        return title
+    lines = []
+    for row in rows:
+        fields = row if isinstance(row, dict) else {"field": "unknown", "message": str(row)}
+        path = fields.get("path")
+        place = (path or "<root>") if isinstance(path, str) else fields.get("field", "unknown")
+        lines.append(f"  {place}: {fields.get('message', 'invalid')}")
+    return "\n".join((f"{title}:", *lines))
+
+
+__all__ = [
+    "CIRCUIT_BREAKER_RECOVERY_GUIDANCE",
+    "INTERNAL",
+    "MCPErrorFormatter",
+    "McpErrorFormatter",
+    "internal_error_response",
+    "is_module_error",
+    "register_mcp_formatter",
+]

@@ -14,6 +14,7 @@ from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.catalogue import Catalogue, Change, Entry, alias_of, display_of
+from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
 from apcore_mcp.server.system import add_system_resource, is_readonly_system_module
@@ -51,18 +52,23 @@ class MCPServerFactory:
         # Descriptions as Markdown, with the schemas and examples.
         self.rich_description = rich_description
 
-    def create_server(self, name: str = "apcore-mcp", version: str = "0.1.0", **limits: int) -> Server:
-        """Return a server without tools. Clients are notified when tools are added. `limits` are options of `Server`.
+    def create_server(self, name: str = "apcore-mcp", version: str = "0.1.0", **options: Any) -> Server:
+        """Return a server without tools. Clients are notified when tools are added. `options` are those of `Server`.
 
         Raises: ValueError for an empty name or version, or a name over 255 characters.
         """
         check_name(name)
         if not version:
             raise ValueError("version must not be empty")
-        given: Any = limits
-        return Server(name, version=version, capabilities=("tools", "resources"), **given)
+        return Server(name, version=version, capabilities=("tools", "resources"), **options)
 
-    def build_tool(self, descriptor: "ModuleDescriptor") -> Tool:
+    def build_tool(
+        self,
+        descriptor: "ModuleDescriptor",
+        *,
+        registry: "Registry | None" = None,  # noqa: ARG002  # of apcore-mcp
+        strict: bool | None = None,  # noqa: ARG002  # of apcore-mcp, where it has no effect either
+    ) -> FactoryTool:
         """Return the MCP tool of a module. Hints that the module does not declare are omitted.
 
         Raises: ValueError for an empty id; KeyError for a reference that cannot be resolved.
@@ -70,7 +76,7 @@ class MCPServerFactory:
         display = display_of(descriptor)
         name = alias_of(display) or ModuleIDNormalizer().shorten(descriptor.module_id)
         declared = descriptor.annotations
-        return Tool(
+        return FactoryTool(
             name=name,
             title=descriptor.name or None,
             description=describe(descriptor, display, is_rich=self.rich_description),
@@ -80,7 +86,12 @@ class MCPServerFactory:
         )
 
     def build_tools(
-        self, registry: "Registry", tags: Sequence[str] | None = None, prefix: str | None = None
+        self,
+        registry: "Registry",
+        tags: Sequence[str] | None = None,
+        prefix: str | None = None,
+        *,
+        strict: bool | None = None,  # noqa: ARG002  # of apcore-mcp, where it has no effect either
     ) -> list[Tool]:
         """Return the MCP tools of the modules that match the filters. Modules without a description are skipped."""
         catalogue = self.build_catalogue(registry, tags, prefix)
@@ -187,10 +198,10 @@ class CatalogueSync:
             self._documents.discard(uri)
 
 
-def to_tool(entry: Entry, *, redacts: bool = True) -> Tool:
+def to_tool(entry: Entry, *, redacts: bool = True) -> FactoryTool:
     """Return the MCP tool of an entry. `redacts`: sensitive values of its output are replaced by a string."""
     output_schema = entry.output_schema or None
-    return Tool(
+    return FactoryTool(
         name=entry.name,
         title=entry.title,
         description=entry.description,

@@ -8,6 +8,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
+from apcore_mcp.backends import check_registry
 from apcore_mcp.catalogue import Catalogue
 from jackstay.types import Tool
 
@@ -26,10 +27,7 @@ class RegistryListener:
     """
 
     def __init__(self, registry: "Registry", factory: "MCPServerFactory", catalogue: Catalogue | None = None) -> None:
-        from apcore import Registry  # noqa: PLC0415  # apcore is imported on first use
-
-        if not isinstance(registry, Registry):
-            raise TypeError(f"registry must be an apcore Registry, not {type(registry).__name__}")
+        check_registry(registry)
         self._registry = registry
         self._catalogue = factory.build_catalogue(registry) if catalogue is None else catalogue
         self._lock = threading.Lock()

@@ -25,7 +25,6 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     ApprovalPendingError,
     CancelToken,
     Context,
-    Executor,
     ModuleNotFoundError,
     SchemaValidationError,
     TraceContext,
@@ -34,9 +33,12 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 from apcore_mcp.adapters.errors import ErrorMapper, format_field_errors
 from apcore_mcp.approval import CONSENT, Consent, ElicitationAnswer, attach_client_approval, request_approval
 from apcore_mcp.auth.jwt import to_identity
-from apcore_mcp.catalogue import Catalogue, Entry
-from apcore_mcp.containment import contained, is_executor
-from apcore_mcp.formats import Formatter
+from apcore_mcp.backends import AdaptedExecutor, adapt_executor
+from apcore_mcp.catalogue import Catalogue, Entry, bare_entry
+from apcore_mcp.compat.calls import ExtraCaller
+from apcore_mcp.compat.results import DirectResult
+from apcore_mcp.containment import contained
+from apcore_mcp.formats import make_formatter
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY, ElicitResult
 from apcore_mcp.secrets import SECRETS, Secrets
 from apcore_mcp.threads import install_thread_pool
@@ -54,6 +56,9 @@ CallListener: TypeAlias = Callable[[Entry, float, Outcome], None]
 
 # The maximum nesting of an output.
 MAX_OUTPUT_DEPTH = 100
+
+# The maximum nesting at which chunks of a stream are merged.
+MAX_MERGE_DEPTH = 32
 
 # A longer output is sent only as structured content, without a copy as text: together they could exceed the maximum
 # frame size (16 MiB). MCP 2025-06-18, server/tools: the text SHOULD be present, for older clients.
@@ -110,31 +115,36 @@ class ExecutionRouter:
     With `approval="elicit"`, an executor without an approval handler gets `ClientApproval`. Event loops that run calls
     get a thread pool for modules, if they have no executor yet, or always with `owns_loop`.
 
-    Raises: TypeError if `executor` is not an apcore Executor.
+    `executor` is an Executor of apcore, or an object with `call_async()`.
+
+    Raises: TypeError for any other `executor`.
     """
 
     def __init__(
         self,
-        executor: Executor,
+        executor: Any,
         *,
         catalogue: Catalogue | None = None,
         validate_inputs: bool = False,
         fill_defaults: bool = True,
         approval: str = "elicit",
         redact_output: bool = True,
-        format_output: Formatter | None = None,
+        output_format: str | None = None,
+        output_formatter: Callable[[Any], str] | None = None,
+        output_schema_map: Mapping[str, dict[str, Any]] | None = None,
         trace: bool = False,
         error_mapper: ErrorMapper | None = None,
         owns_loop: bool = False,
     ) -> None:
-        if not is_executor(executor):
-            raise TypeError(f"executor must be an apcore Executor, not {type(executor).__name__}")
+        executor = adapt_executor(executor)
         self._executor = executor
         self._catalogue = catalogue
         self._validates = validate_inputs
         self._fills = fill_defaults
         self.redacts = redact_output
-        self._format = format_output
+        self._format = make_formatter(output_format, output_formatter)
+        # The output schemas of modules that are not in the catalogue.
+        self._output_schemas = output_schema_map or {}
         self._traces = trace
         self._denies = approval == "deny"
         self._uses_client_approval = approval == "elicit" and attach_client_approval(executor)
@@ -172,17 +182,44 @@ class ExecutionRouter:
         from apcore_mcp.compat.tasks import preflight_of  # noqa: PLC0415  # few programs need it
 
         entry = self.catalogue.find(tool_name)
-        found = self._executor.validate(tool_name if entry is None else entry.id, arguments)
-        return preflight_of(found)
+        validate = getattr(self._executor, "validate", None)
+        if not callable(validate):
+            return {"valid": True, "checks": [], "requires_approval": False}
+        try:
+            return preflight_of(validate(tool_name if entry is None else entry.id, arguments))
+        except Exception as error:  # noqa: BLE001  # any error of apcore becomes a failed check
+            failed = self._errors.format(error)
+            shown = {"errorType": failed["errorType"], "message": failed["message"]}
+            check = {"check": "unexpected", "passed": False, "error": shown, "warnings": []}
+            return {"valid": False, "checks": [check], "requires_approval": False}
 
     async def handle_call(
-        self, tool_name: str, arguments: dict[str, Any] | None, caller: Caller | None = None
-    ) -> CallToolResult:
-        """Call a module by its tool name, id or OpenAI name. Does not raise an Exception."""
+        self,
+        tool_name: str,
+        arguments: dict[str, Any] | None,
+        caller: "Caller | dict[str, Any] | None" = None,
+        *,
+        extra: dict[str, Any] | None = None,
+    ) -> DirectResult:
+        """Call a module by its tool name, id or OpenAI name. Does not raise an Exception.
+
+        The result is also a tuple of the content, whether it is an error, and the trace id. `extra` is a caller as a
+        dict: `identity`, `_meta`, `session`, `progress_token` with `send_notification`, `version_hint`.
+        """
+        given = caller if extra is None else extra
+        known = ExtraCaller(given) if isinstance(given, dict) else given
         entry = self.catalogue.find(tool_name)
+        if entry is None and isinstance(self._executor, AdaptedExecutor):
+            definition = self._executor.describe(tool_name)
+            entry = bare_entry(tool_name, self._output_schemas.get(tool_name), self._executor.can_stream, definition)
+        result: CallToolResult
         if entry is None:
-            return self._errors.to_mcp_error(ModuleNotFoundError(module_id=tool_name))
-        return await self.call(entry, arguments, caller)
+            result = self._errors.to_mcp_error(ModuleNotFoundError(module_id=tool_name))
+        else:
+            result = await self.call(entry, arguments, known)
+        if isinstance(known, ExtraCaller):
+            await known.flush()
+        return DirectResult(result.content, result.structured_content, result.is_error, meta=result.meta)
 
     async def call(
         self, entry: Entry, arguments: dict[str, Any] | None, caller: Caller | None = None
@@ -277,7 +314,8 @@ class ExecutionRouter:
             if entry.is_streaming and caller is not None and "progressToken" in caller.meta:
                 return await self._stream(call, caller)
             if not self._traces:
-                return await self._executor.call_async(entry.id, call.arguments, context=call.context)
+                version = _version_of(caller, entry)
+                return await self._executor.call_async(entry.id, call.arguments, context=call.context, **version)
             output, trace = await self._executor.call_async_with_trace(entry.id, call.arguments, call.context)
             call.steps.update(describe_trace(trace))
             return output
@@ -288,10 +326,11 @@ class ExecutionRouter:
         count = 0
         # MCP 2024-11-05 has no message in progress; a caller other than an MCP client has no version.
         has_message = getattr(caller, "version", "") != "2024-11-05"
-        async for chunk in self._executor.stream(call.entry.id, call.arguments, context=call.context):
+        version = _version_of(caller, call.entry)
+        async for chunk in self._executor.stream(call.entry.id, call.arguments, context=call.context, **version):
             count += 1
             caller.progress(count, message=self._encode(call.entry, chunk)[0] if has_message else "")
-            _merge(merged, chunk)
+            merged = _deep_merge(merged, chunk)
         return merged
 
     # --- results ------------------------------------------------------------------------------------------------------
@@ -339,7 +378,9 @@ class ExecutionRouter:
     def _context(self, caller: Caller | None, token: CancelToken, helpers: "_CallHelpers") -> "Context[Any]":
         identity = None
         if caller is not None:
-            identity = to_identity(caller.principal, caller.scopes, getattr(caller, "claims", {}))
+            identity = getattr(caller, "identity", None)
+            if identity is None:
+                identity = to_identity(caller.principal, caller.scopes, getattr(caller, "claims", {}))
         parent = None if caller is None else read_parent(caller.meta)
         context = Context.create(identity=identity, trace_parent=parent, cancel_token=token)
         if caller is not None:
@@ -360,6 +401,18 @@ class ExecutionRouter:
                 listener(entry, seconds, outcome)
             except Exception:
                 _logger.exception("a call listener failed")
+
+
+def _version_of(caller: Caller | None, entry: Entry) -> dict[str, str]:
+    """Return the version of the module that the caller, or else the module itself, prefers, as a keyword of apcore."""
+    wanted: object = getattr(caller, "version_hint", None)
+    if wanted is None and caller is not None:
+        apcore = caller.meta.get("apcore")
+        wanted = apcore.get("version") if isinstance(apcore, Mapping) else None
+    if not isinstance(wanted, str):
+        metadata: object = getattr(entry.descriptor, "metadata", None)
+        wanted = metadata.get("version_hint") if isinstance(metadata, Mapping) else None
+    return {"version_hint": wanted} if isinstance(wanted, str) else {}
 
 
 def _with_trace(result: CallToolResult, context: "Context[Any]") -> CallToolResult:
@@ -391,11 +444,11 @@ class _CallHelpers:
         # In the stateless era, what ends the request so that the client repeats it with the answer.
         self.end: BaseException | None = None
 
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         assert self._caller is not None
         self._caller.progress(progress, total, message or "")
 
-    async def elicit(self, message: str, form: dict[str, Any] | None) -> ElicitResult | None:
+    async def elicit(self, message: str, form: dict[str, Any] | None = None) -> ElicitResult | None:
         assert self._caller is not None
         try:
             answer: Any = await self._caller.elicit(message, form or {"type": "object", "properties": {}})
@@ -499,19 +552,18 @@ def _plain(value: Any, path: str, invalid: list[str], depth: int) -> Any:
     return _plain(json_value(value), path, invalid, depth + 1)
 
 
-def _merge(base: dict[str, Any], more: Mapping[str, Any]) -> None:
-    for key, value in more.items():
-        if isinstance(value, dict) and isinstance(base.get(key), dict):
-            _merge(base[key], value)
-        else:
-            base[key] = value
-            if isinstance(value, dict):
-                # A copy, because later chunks are merged into it.
-                base[key] = {}
-                _merge(base[key], value)
+def _deep_merge(base: Mapping[str, Any], more: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+    """Return both: objects are merged, up to a depth, and other values are replaced. Neither is changed."""
+    merged = {**base, **more}
+    if depth < MAX_MERGE_DEPTH:
+        for key in base.keys() & more.keys():
+            if isinstance(base[key], dict) and isinstance(more[key], dict):
+                merged[key] = _deep_merge(base[key], more[key], depth + 1)
+    return merged
 
 
 __all__ = [
+    "MAX_MERGE_DEPTH",
     "MAX_OUTPUT_DEPTH",
     "MAX_TEXT_COPY",
     "MAX_UNLOAD_WAIT",

@@ -1,0 +1,60 @@
+"""Calls with the dict `extra` of apcore-mcp."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from apcore import Executor, Identity, Registry
+
+from apcore_mcp import ExecutionRouter, auth_identity_var, elicit, report_progress
+from apcore_mcp.compat.calls import ExtraCaller
+from jackstay.errors import CapabilityError
+
+
+class Session:
+    async def elicit_form(self, message: str, requestedSchema: Any) -> Any:  # noqa: N803
+        return SimpleNamespace(action="accept", content={"message": message, "schema": requestedSchema})
+
+
+async def test_identity_progress_and_session(kinds: SimpleNamespace, registry: Registry) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def execute(inputs: Any, context: Any) -> Any:
+        await report_progress(context, 1, 2, "half")
+        await report_progress(context, 2)
+        return {"who": context.identity.id, "answer": await elicit(context, "Sure?")}
+
+    module = kinds.Later()
+    module.input_schema = module.output_schema = {}
+    module.execute = execute
+    registry.register("x.work", module)
+    router = ExecutionRouter(Executor(registry))
+    extra = {
+        "identity": Identity(id="ann"),
+        "session": Session(),
+        "progress_token": "t",
+        "send_notification": send,
+        "_meta": {"apcore": {"version": "1.0.0"}},
+    }
+    result = await router.handle_call("x.work", {}, extra)
+    assert '"who": "ann"' in result.text
+    assert '"message": "Sure?"' in result.text
+    assert [message["params"] for message in sent] == [
+        {"progressToken": "t", "progress": 1, "total": 2, "message": "half"},
+        {"progressToken": "t", "progress": 2, "total": None},
+    ]
+
+
+async def test_identity_of_the_middleware_and_no_session() -> None:
+    reset = auth_identity_var.set(Identity(id="bob"))
+    try:
+        caller = ExtraCaller({"_meta": {"progressToken": 1}})
+    finally:
+        auth_identity_var.reset(reset)
+    assert (caller.principal, dict(caller.meta)) == ("bob", {})
+    await caller.flush()
+    with pytest.raises(CapabilityError):
+        await caller.elicit("Sure?", {})
