@@ -12,7 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 ROOT = Path(__file__).parent.parent
+for source in (ROOT / "packages").glob("*/src"):
+    sys.path.insert(0, str(source))
+
+from procontext.models import Library  # noqa: E402  # from this tree, wherever it is run
+from procontext.resolve import Index  # noqa: E402
+
 REGISTRY = ROOT / "packages" / "jackstay-procontext" / "src" / "procontext" / "registry" / "known-libraries.json"
 
 TEXTS = ("name", "description", "docs_url", "llms_txt_url", "repo_url")
@@ -42,7 +50,7 @@ def merge(row: dict[str, Any], fact: dict[str, Any]) -> dict[str, Any]:
             made[key] = values
     packages = {
         place: joined(row.get("packages", {}).get(place, []), (fact.get("packages") or {}).get(place) or [])
-        for place in ("pypi", "npm")
+        for place in ("pypi", "npm", "crates", "go", "maven", "rubygems", "nuget")
     }
     made["packages"] = {place: names for place, names in packages.items() if names}
     return made
@@ -57,10 +65,17 @@ def build(rows: list[dict[str, Any]], facts: list[dict[str, Any]]) -> list[dict[
     return list(made.values())
 
 
-def write(file: Path, version: str, rows: list[dict[str, Any]]) -> None:
-    """Write one library per line, for readable diffs."""
+def write(file: Path, version: str, rows: list[dict[str, Any]], undocumented: set[str]) -> None:
+    """Write one library per line, for readable diffs, and the names of undocumented packages, one per line."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows)
-    file.write_text(f'{{"version":{json.dumps(version)},"libraries":[\n{lines}\n]}}\n')
+    names = ",\n".join(map(json.dumps, sorted(near(rows, undocumented))))
+    file.write_text(f'{{"version":{json.dumps(version)},"libraries":[\n{lines}\n],"undocumented":[\n{names}\n]}}\n')
+
+
+def near(rows: list[dict[str, Any]], names: set[str]) -> set[str]:
+    """Return the names that would be taken for typing errors of other libraries. The others need not be listed."""
+    index = Index(msgspec.convert(rows, tuple[Library, ...]))
+    return {name for name in names if any(match.matched_via == "fuzzy" for match in index.resolve(name))}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -70,10 +85,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--into", type=Path, default=REGISTRY, help="the registry to update")
     parser.add_argument("--version", default=datetime.datetime.now(datetime.UTC).strftime("%Y.%m.%d"))
     given = parser.parse_args(arguments)
-    rows = json.loads(given.into.read_bytes())["libraries"] if given.into.exists() else []
+    old = json.loads(given.into.read_bytes()) if given.into.exists() else {"libraries": []}
+    rows, undocumented = old["libraries"], set(old.get("undocumented", ()))
     for file in given.facts:
-        rows = build(rows, json.loads(file.read_bytes())["libraries"])
-    write(given.into, given.version, rows)
+        facts = json.loads(file.read_bytes())
+        rows = build(rows, facts["libraries"])
+        undocumented |= set(facts.get("undocumented", ()))
+    write(given.into, given.version, rows, undocumented)
     print(f"{given.into}: version {given.version}, {len(rows)} libraries")
     return 0
 

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from procontext.errors import RegistryError
@@ -24,7 +25,7 @@ def test_unknown_fields_are_ignored() -> None:
 # (data, error)
 INVALID = [
     (b"", "not a registry"),
-    (b"[]", "not a registry"),
+    (b"[]", "contains no libraries"),
     (b"{", "not a registry"),
     (b'{"version": "\xff", "libraries": []}', "not a registry"),
     (document(version=3), "not a registry"),
@@ -65,3 +66,42 @@ def test_bundled_registry_has_400_libraries() -> None:
     assert len(found.libraries) >= 400
     assert found.version.count(".") == 2
     assert len(checksum(data)) == 64
+
+
+def test_public_format() -> None:
+    """An array of entries, as the public ProContext publishes it."""
+    entries = [
+        {"id": "knots", "name": "Knots ", "llms_txt_url": "https://knots.example/llms.txt", "aliases": ["tie"]},
+        {
+            "id": "sail",
+            "name": "Sail",
+            "description": None,
+            "llms_txt_url": "https://sail.example/llms.txt",
+            "llms_full_txt_url": "https://sail.example/llms-full.txt",
+            "packages": [
+                {
+                    "ecosystem": "npm",
+                    "languages": ["typescript"],
+                    "package_names": ["@sail/core"],
+                    "repo_url": "https://x",
+                },
+                {
+                    "ecosystem": "pypi",
+                    "languages": ["python"],
+                    "package_names": ["sail"],
+                    "readme_url": "https://x/README",
+                },
+                {"ecosystem": "cargo", "package_names": ["sail-rs"]},
+                {"ecosystem": "hackage", "package_names": ["sail-hs"]},
+            ],
+        },
+    ]
+    document = read_document(msgspec.json.encode(entries), "file")
+    knots, sail = document.libraries
+    assert (document.version, knots.name, knots.aliases) == ("public", "Knots", ("tie",))
+    assert list(sail.packages.names()) == [("pypi", "sail"), ("npm", "@sail/core"), ("crates", "sail-rs")]
+    assert (sail.languages, sail.repo_url) == (("typescript", "python"), "https://x")
+    with pytest.raises(RegistryError, match=r"missing required field `name`.* \(library number 1\)"):
+        read_document(b'[{"id": "x"}]', "file")
+    with pytest.raises(RegistryError, match="contains no libraries"):
+        read_document(b"[]", "file")

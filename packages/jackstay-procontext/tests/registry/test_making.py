@@ -1,7 +1,8 @@
-"""tools/make_registry.py, tools/check_registry.py and tools/check_packages.py."""
+"""tools/make_registry.py, check_registry.py, collect_packages.py and check_packages.py."""
 
 import importlib.util
 import json
+import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 from procontext.models import Library
-from procontext.registry import BUNDLED
+from procontext.registry import BUNDLED, read_document
+from procontext.resolve import Index
 from scripted.places import ROOT
 
 TOOLS = ROOT / "tools"
@@ -240,3 +242,44 @@ def test_package_metadata_is_fetched_once(
     chosen = str(facts(tmp_path, other))
     assert check.main([str(file), "--answers", str(tmp_path / "answers.json"), "--facts", chosen]) == 0
     assert requested[-1] == "b"
+
+
+def wheel(folder: Path, name: str, *lines: str) -> None:
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name}-1.0.dist-info/METADATA", "\n".join((f"Name: {name}", *lines, "", "text")))
+
+
+def test_collecting_from_package_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each site that a package names; the other names are known to be undocumented."""
+    wheel(tmp_path, "knots", "Project-URL: Documentation, https://knots.example/docs/#start")
+    wheel(tmp_path, "knots_extra", "Project-URL: Docs, https://knots.example/docs/")
+    wheel(
+        tmp_path, "rope", "Home-page: https://github.com/sea/rope", "Project-URL: Source, https://github.com/sea/rope"
+    )
+    wheel(tmp_path, "knotz", "Home-page: https://github.com/sea/knotz")
+    wheel(tmp_path, "odd", "Project-URL: Docs, https://user:secret@odd.example/")
+    wheel(tmp_path, "port", "Project-URL: Docs, https://odd.example:bad/")
+    wheel(tmp_path, "fastapi", "Project-URL: Docs, https://elsewhere.example/")
+    manifests = {
+        "@sea/sail": {"homepage": "https://sail.example/", "repository": "git+https://github.com/sea/sail.git"},
+        "tide": {"homepage": "https://www.npmjs.com/package/tide"},
+        "@types/tide": {"homepage": "https://types.example/"},
+        "gone": None,
+    }
+    (tmp_path / "npm.json").write_text(json.dumps(manifests))
+    into = tmp_path / "facts.json"
+    options = ["--npm", str(tmp_path / "npm.json"), "--registry", str(facts(tmp_path, FASTAPI)), "--into", str(into)]
+    assert tool("collect_packages").main(["--wheels", str(tmp_path), *options]) == 0
+    assert capsys.readouterr().out == "9 packages: 2 new libraries, 5 without documentation\n"
+    found = json.loads(into.read_bytes())
+    knots, sail = found["libraries"]
+    assert (knots["docs_url"], knots["packages"]) == ("https://knots.example/docs/", {"pypi": ["knots", "knots_extra"]})
+    assert (sail["id"], sail["repo_url"]) == ("sea-sail", "https://github.com/sea/sail")
+    assert found["undocumented"] == ["knotz", "odd", "port", "rope", "tide"]
+    registry = tmp_path / "registry.json"
+    tool("make_registry").main(["--facts", str(into), "--into", str(registry), "--version", "1"])
+    document = read_document(registry.read_bytes(), "registry")
+    assert document.undocumented == ("knotz",)  # the others are similar to no library
+    index = Index(document.libraries, document.undocumented)
+    assert [match.library_id for match in index.resolve("knotss")] == ["knots"]
+    assert [index.resolve("knotz"), index.resolve("rope")] == [[], []]

@@ -180,7 +180,8 @@ class Registry:
                 document, origin = self._find()
                 source_ids = {source.id for source in self._sources}
                 libraries = (*self._sources, *(row for row in document.libraries if row.id not in source_ids))
-                index = Index((*self._accepted(libraries), *libraries) if self._local_sources else libraries)
+                rows = (*self._accepted(libraries), *libraries) if self._local_sources else libraries
+                index = Index(rows, document.undocumented)
                 if self._is_loaded.is_set():
                     index.warm()  # the old index is used meanwhile
                 self._index = index

@@ -38,20 +38,6 @@ _JS_SUFFIX: Final = re.compile(r"(.{2,}?)[-_.\s]?js")
 _JS_NAMES: Final = frozenset(("angularjs", "angular.js"))
 
 
-# Packages that exist, are not in the registry, and are spelled like ones that are.
-_OTHERS = """
-aenum aiohttp-jinja2 anytree appdirs asgiref bleach bleak boltons botocore cachetools cachy cffi chardet
-cloudpickle colorama coloredlogs configobj decorator deepdiff dill docopt docutils dotmap filelock flasgger
-flask-cors gevent greenlet httplib2 humanize importlib-metadata iniconfig isodate jmespath json5 jsonpath
-jsonpickle locket mako markupsafe mock more-itertools multidict munch netaddr oauthlib passlib pathspec pbr
-pexpect platformdirs pluggy ply propcache ptyprocess pyasn1 pycparser pydub pyperclip pyrsistent pytz qtpy
-requests-oauthlib scapy simplejson six snowballstemmer sortedcontainers soupsieve tabulate tblib text-
-unidecode threadpoolctl tomli tomlkit toolz triton tzdata ujson uritemplate wcwidth webencodings wrapt
-xmltodict yarl zipp
-"""
-OTHER_PACKAGES: Final = frozenset(_OTHERS.split())
-
-
 class _FuzzyIndex(NamedTuple):
     """All names by their length and the bit set of their letters.
 
@@ -82,7 +68,7 @@ class _FuzzyIndex(NamedTuple):
 class Index:
     """The names of a set of libraries. Equal matches keep the order of the libraries."""
 
-    def __init__(self, libraries: Iterable[Library]) -> None:
+    def __init__(self, libraries: Iterable[Library], undocumented: Iterable[str] = ()) -> None:
         self._ids: dict[str, Library] = {}
         self._packages: dict[str, tuple[Library, ...]] = {}
         self._aliases: dict[str, tuple[Library, ...]] = {}
@@ -90,6 +76,8 @@ class Index:
         self._spellings: dict[str, tuple[Library, ...]] | None = None
         self._fuzzy: _FuzzyIndex | None = None
         self._lock = threading.Lock()
+        # Packages that exist and have no row: a name that is similar to theirs is not a typing error.
+        self._undocumented = frozenset(undocumented)
         for library in libraries:
             self._add(library)
 
@@ -229,7 +217,7 @@ class Index:
 
     def _similar(self, name: str) -> list[tuple[Library, float]]:
         length = len(name)
-        if length < MIN_FUZZY_LENGTH or canonical(name) in OTHER_PACKAGES:
+        if length < MIN_FUZZY_LENGTH or canonical(name) in self._undocumented:
             return []
         from rapidfuzz import fuzz, process  # noqa: PLC0415  # takes 20 ms, and exact names do not need it
 

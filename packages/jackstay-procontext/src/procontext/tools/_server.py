@@ -1,7 +1,8 @@
 """The tools as an MCP server.
 
-A success is one text block of JSON, with `structuredContent` on revisions that have it. A failure is the error envelope
-with `isError`, also for invalid arguments. An unknown tool or malformed JSON-RPC is a protocol error.
+A success is one text block of JSON. The short results of `resolve_library` and `search_docs` are also
+`structuredContent` on revisions that have it; tables of contents and pages are not sent twice. A failure is the error
+envelope with `isError`, also for invalid arguments. An unknown tool or malformed JSON-RPC is a protocol error.
 """
 
 import logging
@@ -38,6 +39,9 @@ logger = logging.getLogger("procontext.tools")
 
 # Called at the end of a tool call with the tool, `ok` or the error code, and the duration in seconds.
 Count: TypeAlias = Callable[[str, str, float], object]
+
+# Tools whose results are long. With an output schema, each would be sent as text and as structured content.
+_TEXTS = (GET_LIBRARY_DOCS, READ_PAGE)
 
 # The implementation of one tool.
 ToolFunction: TypeAlias = Callable[[dict[str, Json], Context], Awaitable[msgspec.Struct]]
@@ -110,6 +114,8 @@ def _add(server: Server, row: ToolRow, work: ToolFunction, count: Count | None, 
         outcome = "INTERNAL"
         try:
             answer: object = await work(given, context)
+            if row in _TEXTS:
+                answer = CallToolResult(content=(TextContent(text=msgspec.json.encode(answer).decode()),))
             outcome = "ok"
         except ProContextError as error:
             answer, outcome = _refusal(error), error.code
@@ -127,7 +133,7 @@ def _add(server: Server, row: ToolRow, work: ToolFunction, count: Count | None, 
         title=row.title,
         description=row.description,
         input_schema=row.input_schema,
-        output_schema=row.output_schema,
+        output_schema=None if row in _TEXTS else row.output_schema,
         handler=handle,
         validate=False,  # the tool validates its arguments itself, and its results need no validation
         read_only=True,
