@@ -1,4 +1,4 @@
-"""What `RedisBackend` costs: CPU for each call, and the time of a passed-on response. `make bench ONLY=machines`.
+"""What `RedisBackend` costs: memory, CPU for each call, the time of a passed-on response. `make bench ONLY=machines`.
 
 Starts a `redis-server` of its own. Requests are passed to the ASGI app, without sockets. Exits with 1 if a target is
 missed by more than the noise of the run.
@@ -14,14 +14,19 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from msgspec import structs
+
 from _measure import print_platform
+from jackstay.protocol.server import ClientParams
 from jackstay.redis import RedisBackend
-from jackstay.server import Context, MemoryBackend, Server
+from jackstay.server import Context, MemoryBackend, Server, TaskRecord
+from jackstay.server.http import SessionRecord
 
 CALLS = 1_000
 ROUNDS = 7
 ANSWERS = 300
 AT_ONCE = 16
+ITEMS = 2_000
 # A ratio above the target by less than this is noise.
 NOISE = 0.05
 
@@ -166,7 +171,44 @@ async def answer_times(first: Any, receiver: Any) -> list[float]:
     return sorted(times)
 
 
+async def print_sizes(backend: RedisBackend) -> None:
+    """Print the memory of Redis for each session, event and task, and the time to create and to claim a task."""
+    await backend.open("sizes")
+    client, tasks = backend._client, backend.tasks
+
+    async def used() -> int:
+        return int((await client.info("memory"))["used_memory"])
+
+    params = ClientParams(OLD, b'{"name":"bench","version":"1"}', b'{"elicitation":{}}')
+    record = SessionRecord(params, "alice")
+    before = await used()
+    for number in range(ITEMS):
+        await backend.sessions.save(f"session {number}", record, 1000.0)
+    print(f"  a session:                 {(await used() - before) / ITEMS:7.0f} bytes")
+    before = await used()
+    for number in range(ITEMS // 20):
+        rows = [("s", event, b"x" * 200) for event in range(20)]
+        await backend.events.append_many(f"session {number}", rows)
+    print(f"  an event of 200 bytes:     {(await used() - before) / ITEMS:7.0f} bytes")
+    now = await tasks.now()
+    arguments = b'{"name":"index","arguments":{"path":"%b"}}' % (b"x" * 200)
+    times = {"created_at": now, "updated_at": now, "due_at": now, "expires_at": now + 1000}
+    row = TaskRecord(id="", tool="index", call=arguments, principal="alice", protocol=NEW, **times)
+    before, began = await used(), time.perf_counter()
+    for number in range(ITEMS):
+        await tasks.create(structs.replace(row, id=f"task {number}", idempotency_key=f"{number:064}"), ITEMS)
+    created = time.perf_counter() - began
+    print(f"  a task with 200 bytes:     {(await used() - before) / ITEMS:7.0f} bytes")
+    began = time.perf_counter()
+    for found in await tasks.due(now, ITEMS, queued=True):
+        await tasks.replace(structs.replace(found, revision=2, state="running"))
+    claimed = time.perf_counter() - began
+    print(f"  one after the other: {ITEMS / created:.0f} tasks/s created, {ITEMS / claimed:.0f} tasks/s changed")
+    await backend.close()
+
+
 async def measure(url: str) -> bool:
+    await print_sizes(RedisBackend(url, timeout=10.0))
     servers = [serving(None), serving(MemoryBackend()), *(serving(RedisBackend(url, timeout=10.0)) for _ in range(2))]
     plain, memory, redis, other = (server.asgi(sessions=number > 0) for number, server in enumerate(servers))
     plain_redis = servers[2].asgi()

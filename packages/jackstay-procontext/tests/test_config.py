@@ -197,7 +197,7 @@ def test_settings_table() -> None:
     assert rows["cache.ttl_hours"].default == "24.0"
     assert rows["registry.url"].default == "null"
     assert all(row.help.endswith(".") for row in rows.values())
-    assert len(rows) == 29
+    assert len(rows) == 30
     assert [row.key for row in rows.values() if row.is_local] == [
         "sources",
         "cache.ttl_hours",
