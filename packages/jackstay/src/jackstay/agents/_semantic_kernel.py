@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from semantic_kernel.contents import ImageContent, TextContent
@@ -28,9 +27,7 @@ class SemanticKernelPlugin:
             await self._source.close()
             raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._source.close()
 
 

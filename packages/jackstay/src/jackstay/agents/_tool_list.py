@@ -1,7 +1,6 @@
 """`ToolList`: the tools of a source as a list for a framework, while a `with` block runs."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Generic, TypeVar
 
 from jackstay.agents._source import AgentTool, ToolSource
@@ -24,9 +23,7 @@ class ToolList(Generic[T]):
             await self._source.close()
             raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._source.close()
 
     def __enter__(self) -> list[T]:
@@ -37,7 +34,5 @@ class ToolList(Generic[T]):
             self._source.wait_close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._source.wait_close()

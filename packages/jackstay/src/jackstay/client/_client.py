@@ -11,7 +11,6 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 
 import msgspec
@@ -126,9 +125,7 @@ class Client:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def open(self, *, wait: bool = True) -> None:

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import socket
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -80,9 +79,7 @@ class RedirectListener:
             self._servers.append(server)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop listening and close all connections."""
         for server in self._servers:
             server.close()

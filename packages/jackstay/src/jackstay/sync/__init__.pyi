@@ -3,7 +3,6 @@
 import builtins
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Generic, Self, Unpack
 
 from jackstay.apps import App
@@ -134,9 +133,7 @@ class Client:
 
     def __repr__(self) -> str: ...
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
     def open(self, *, wait: bool = True) -> None:
         """Connect. With `wait`, return when the client is ready; otherwise return at once, and `ready()` waits.
 
@@ -260,9 +257,7 @@ class Fleet:
 
     def __repr__(self) -> str: ...
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
     def __init__(
         self,
         targets: Mapping[str, Target],

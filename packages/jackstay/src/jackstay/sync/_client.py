@@ -6,7 +6,6 @@ this API raise StateError there.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 from jackstay import client as async_api
@@ -124,9 +123,7 @@ class _Openable(Blocking):
         self._open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def _open(self, **kwargs: Any) -> None:

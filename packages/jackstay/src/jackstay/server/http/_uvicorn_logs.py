@@ -4,7 +4,6 @@ Errors stay errors; uvicorn's messages about itself and about invalid HTTP becom
 """
 
 import logging
-from types import TracebackType
 from typing import Final
 
 logger = logging.getLogger("jackstay.server.http")
@@ -44,9 +43,7 @@ class UvicornLogs:
             uvicorn_logger.handlers, uvicorn_logger.propagate = [handler()], False
             uvicorn_logger.setLevel(logging.INFO)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for uvicorn_logger, handlers, propagate, level in self._before:
             uvicorn_logger.handlers, uvicorn_logger.propagate = handlers, propagate
             uvicorn_logger.setLevel(level)
