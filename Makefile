@@ -121,7 +121,7 @@ lint: $(VENV)/.installed ## ruff, rules and format
 types: $(VENV)/.installed ## mypy, strict
 	$(RUN) -m mypy
 	$(RUN) -m mypy $(wildcard tools/*.py)
-	$(RUN) -m mypy $(wildcard tests/typed/*.py) examples/guides/weather_client.py
+	$(RUN) -m mypy $(wildcard tests/typed/*.py examples/agents/*.py) examples/guides/weather_client.py
 
 words: $(VENV)/.installed ## words that we avoid, and citations that do not resolve
 	$(RUN) tools/check_words.py

@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from google.adk.agents import LlmAgent  # type: ignore[import-not-found]
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse  # type: ignore[import-not-found]
-from google.adk.runners import InMemoryRunner  # type: ignore[import-not-found]
-from google.genai import types  # type: ignore[import-not-found]
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.runners import InMemoryRunner
+from google.genai import types
 
 from jackstay.agents import adk_toolset
 
@@ -28,7 +28,7 @@ async def main(target: Any = WEATHER) -> str:
         return str(events[-1].content.parts[0].text)
 
 
-class ScriptedModel(BaseLlm):  # type: ignore[misc]
+class ScriptedModel(BaseLlm):
     """A model that makes these calls, one for each turn, and then answers."""
 
     model: str = "scripted"

@@ -9,10 +9,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from autogen_agentchat.agents import AssistantAgent  # type: ignore[import-not-found]
-from autogen_core import FunctionCall  # type: ignore[import-not-found]
-from autogen_core.models import CreateResult, ModelInfo, RequestUsage  # type: ignore[import-not-found]
-from autogen_ext.models.replay import ReplayChatCompletionClient  # type: ignore[import-not-found]
+from autogen_agentchat.agents import AssistantAgent
+from autogen_core import FunctionCall
+from autogen_core.models import CreateResult, ModelInfo, RequestUsage
+from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from jackstay.agents import autogen_workbench
 

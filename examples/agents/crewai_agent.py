@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from crewai import Agent, BaseLLM  # type: ignore[import-not-found]
+from crewai import Agent, BaseLLM
 
 from jackstay.agents import crewai_tools
 
@@ -23,7 +23,7 @@ def main(target: Any = WEATHER) -> str:
         return str(agent.kickoff("What should I wear in Bergen?"))
 
 
-class ScriptedModel(BaseLLM):  # type: ignore[misc]
+class ScriptedModel(BaseLLM):
     """A model that makes these calls, one for each turn, and then answers."""
 
     turns: list[Any]

@@ -8,10 +8,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from langchain.agents import create_agent  # type: ignore[import-not-found]
-from langchain_core.language_models import BaseChatModel  # type: ignore[import-not-found]
-from langchain_core.messages import AIMessage, BaseMessage  # type: ignore[import-not-found]
-from langchain_core.outputs import ChatGeneration, ChatResult  # type: ignore[import-not-found]
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 
 from jackstay.agents import langchain_tools
 
@@ -27,7 +27,7 @@ async def main(target: Any = WEATHER) -> str:
         return str(result["messages"][-1].content)
 
 
-class ScriptedModel(BaseChatModel):  # type: ignore[misc]
+class ScriptedModel(BaseChatModel):
     """A model that makes these calls, one for each turn, and then answers."""
 
     turns: list[Any]
@@ -42,7 +42,7 @@ class ScriptedModel(BaseChatModel):  # type: ignore[misc]
     def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
         self.received[:] = messages
         turn = self.turns[sum(isinstance(message, AIMessage) for message in messages)]
-        message = AIMessage(turn) if isinstance(turn, str) else AIMessage("", tool_calls=[_call(*turn, len(messages))])
+        message = AIMessage(turn) if isinstance(turn, str) else AIMessage("", tool_calls=[_call(turn, len(messages))])
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     @property
@@ -50,7 +50,8 @@ class ScriptedModel(BaseChatModel):  # type: ignore[misc]
         return "scripted"
 
 
-def _call(name: str, arguments: dict[str, Any], number: int) -> dict[str, Any]:
+def _call(turn: tuple[str, dict[str, Any]], number: int) -> dict[str, Any]:
+    name, arguments = turn
     return {"name": name, "args": arguments, "id": f"call_{number}"}
 
 

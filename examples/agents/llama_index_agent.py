@@ -8,9 +8,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from llama_index.core.agent.workflow import FunctionAgent  # type: ignore[import-not-found]
-from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock  # type: ignore[import-not-found]
-from llama_index.core.llms.mock import MockFunctionCallingLLM  # type: ignore[import-not-found]
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
+from llama_index.core.llms.mock import MockFunctionCallingLLM
 
 from jackstay.agents import llama_index_tools
 

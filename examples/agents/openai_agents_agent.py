@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage  # type: ignore[import-not-found]
-from openai.types.responses import (  # type: ignore[import-not-found]
+from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
+from openai.types.responses import (
     ResponseFunctionToolCall,
     ResponseOutputMessage,
     ResponseOutputText,
@@ -31,7 +31,7 @@ async def main(target: Any = WEATHER) -> str:
         return str(result.final_output)
 
 
-class ScriptedModel(Model):  # type: ignore[misc]
+class ScriptedModel(Model):
     """A model that makes these calls, one for each turn, and then answers."""
 
     def __init__(self, turns: list[Any]) -> None:

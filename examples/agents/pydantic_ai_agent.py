@@ -8,9 +8,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from pydantic_ai import Agent  # type: ignore[import-not-found]
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart  # type: ignore[import-not-found]
-from pydantic_ai.models.function import AgentInfo, FunctionModel  # type: ignore[import-not-found]
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from jackstay.agents import pydantic_ai_toolset
 
@@ -25,7 +25,7 @@ async def main(target: Any = WEATHER) -> str:
     return str(result.output)
 
 
-class ScriptedModel(FunctionModel):  # type: ignore[misc]
+class ScriptedModel(FunctionModel):
     """A model that makes these calls, one for each turn, and then answers."""
 
     def __init__(self, turns: list[Any]) -> None:

@@ -8,11 +8,11 @@ import asyncio
 from pathlib import Path
 from typing import Any, ClassVar
 
-from semantic_kernel.agents import ChatCompletionAgent  # type: ignore[import-not-found]
-from semantic_kernel.connectors.ai.chat_completion_client_base import (  # type: ignore[import-not-found]
+from semantic_kernel.agents import ChatCompletionAgent
+from semantic_kernel.connectors.ai.chat_completion_client_base import (
     ChatCompletionClientBase,
 )
-from semantic_kernel.contents import ChatMessageContent, FunctionCallContent  # type: ignore[import-not-found]
+from semantic_kernel.contents import ChatMessageContent, FunctionCallContent
 
 from jackstay.agents import semantic_kernel_plugin
 
@@ -27,7 +27,7 @@ async def main(target: Any = WEATHER) -> str:
         return str(await agent.get_response("What should I wear in Bergen?"))
 
 
-class ScriptedModel(ChatCompletionClientBase):  # type: ignore[misc]
+class ScriptedModel(ChatCompletionClientBase):
     """A model that makes these calls, one for each turn, and then answers."""
 
     SUPPORTS_FUNCTION_CALLING: ClassVar[bool] = True

@@ -7,8 +7,8 @@ python examples/agents/smolagents_agent.py
 from pathlib import Path
 from typing import Any
 
-from smolagents import Model, ToolCallingAgent  # type: ignore[import-not-found]
-from smolagents.models import (  # type: ignore[import-not-found]
+from smolagents import Model, ToolCallingAgent
+from smolagents.models import (
     ChatMessage,
     ChatMessageToolCall,
     ChatMessageToolCallFunction,
@@ -28,7 +28,7 @@ def main(target: Any = WEATHER) -> str:
         return str(agent.run("What should I wear in Bergen?"))
 
 
-class ScriptedModel(Model):  # type: ignore[misc]
+class ScriptedModel(Model):
     """A model that makes these calls, one for each turn, and then answers."""
 
     def __init__(self, turns: list[Any]) -> None:

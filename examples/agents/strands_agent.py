@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from strands import Agent  # type: ignore[import-not-found]
-from strands.models import Model  # type: ignore[import-not-found]
+from strands import Agent
+from strands.models import Model
 
 from jackstay.agents import strands_tools
 
@@ -26,7 +26,7 @@ def main(target: Any = WEATHER) -> str:
     return answer
 
 
-class ScriptedModel(Model):  # type: ignore[misc]
+class ScriptedModel(Model):
     """A model that makes these calls, one for each turn, and then answers."""
 
     def __init__(self, turns: list[Any]) -> None:

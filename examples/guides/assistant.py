@@ -66,7 +66,7 @@ async def run_openai_responses(create: Create, toolbox: Toolbox, question: str) 
 
 
 async def main(question: str) -> None:
-    from anthropic import AsyncAnthropic  # type: ignore[import-not-found]  # noqa: PLC0415  # `pip install anthropic`
+    from anthropic import AsyncAnthropic  # noqa: PLC0415  # `pip install anthropic`
 
     target = stdio(sys.executable, SHOP, "ledger.txt", inherit_env=["PYTHONPATH"])
     async with connect(target) as client:

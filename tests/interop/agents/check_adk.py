@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from contract import AsyncContract, Received, Run, Turn, example, own_command, weather
+from contract import GUARD, AsyncContract, Received, Run, Turn, example, own_command, weather
 from google.adk.agents import LlmAgent
 from google.adk.runners import InMemoryRunner
 from google.adk.tools.mcp_tool import McpToolset, StdioConnectionParams
@@ -54,6 +54,17 @@ def test_one_toolset_serves_several_event_loops() -> None:
     asyncio.run(toolset.close())
 
 
+def test_progress_reaches_the_callback_of_the_toolset() -> None:
+    reports = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, total, message))
+
+    run = TestContract().run(Workshop().server, ("work", {}), "Done.", progress_callback=on_progress)
+    assert run.answer == "Done."
+    assert reports == [(1, 2, "half")]
+
+
 def test_example() -> None:
     assert asyncio.run(adk_agent.main(weather())) == "Bring a coat: 10 degrees."
 
@@ -61,7 +72,7 @@ def test_example() -> None:
 def test_own_adapter_when_the_server_dies(tmp_path: Path) -> None:
     crash = ("crash", {"ledger": str(tmp_path / "ledger")})
     model = adk_agent.ScriptedModel(turns=[crash, ("add", {"a": 2, "b": 3}), "Done."])
-    parameters = StdioConnectionParams(server_params=StdioServerParameters(**own_command()))
+    parameters = StdioConnectionParams(server_params=StdioServerParameters(**own_command()), timeout=GUARD)
     agent = LlmAgent(name="worker", model=model, tools=[McpToolset(connection_params=parameters)])
 
     async def scenario() -> Any:

@@ -11,7 +11,7 @@ from jackstay.extras import install_command
 from jackstay.protocol.client import ClientKeywords
 
 if TYPE_CHECKING:
-    from jackstay.agents._adk import AdkToolset
+    from jackstay.agents._adk import AdkToolset, ProgressCallback
     from jackstay.agents._autogen import AutogenWorkbench
     from jackstay.agents._crewai import CrewAITool
     from jackstay.agents._langchain import LangChainTool
@@ -69,15 +69,22 @@ def pydantic_ai_toolset(source: Source, *, only: Only = None, **options: Unpack[
 
 
 @shows("jackstay.protocol.client:Settings")
-def adk_toolset(source: Source, *, only: Only = None, **options: Unpack[ClientKeywords]) -> "AdkToolset":
+def adk_toolset(
+    source: Source,
+    *,
+    only: Only = None,
+    progress_callback: "ProgressCallback | None" = None,
+    **options: Unpack[ClientKeywords],
+) -> "AdkToolset":
     """Return a toolset for Google's Agent Development Kit: `Agent(tools=[adk_toolset(URL)])`.
 
     It is opened by the first run, and closed by `await runner.close()` or at the end of the program. Images are parts
     of the function response, structured output is the response. A failed call is a response with `error`.
+    `progress_callback` is that of the kit's own toolset: `await callback(progress, total, message)`.
 
     Raises: UsageError for an invalid source, an unknown option or a bad value, and if the kit is not installed.
     """
-    toolset: AdkToolset = _adapter("adk").AdkToolset(ToolSource(source, only, **options))
+    toolset: AdkToolset = _adapter("adk").AdkToolset(ToolSource(source, only, **options), progress_callback)
     return toolset
 
 

@@ -59,8 +59,10 @@ def _method(source: ToolSource, tool: AgentTool) -> Callable[..., Any]:
 
 
 def _value(outcome: Outcome) -> Any:
+    if outcome.is_error:
+        return f"Error: {outcome.text}"
     if all(isinstance(part, str) for part in outcome.parts):
-        return f"Error: {outcome.text}" if outcome.is_error else outcome.text
+        return outcome.text
     return [
         TextContent(text=part)
         if isinstance(part, str)
