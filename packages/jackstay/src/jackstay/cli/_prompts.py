@@ -10,6 +10,7 @@ from jackstay.cli._running import with_client
 from jackstay.cli._screen import BOLD, Screen, StatusLine, escape_controls, first_line
 from jackstay.cli._values import pairs
 from jackstay.client import Client
+from jackstay.errors import JsonRpcError, UsageError, did_you_mean
 from jackstay.types import Prompt
 
 
@@ -53,7 +54,13 @@ def run(arguments: Namespace) -> int:
 
 async def _get(name: str, values: dict[str, str], client: Client, *, as_json: bool) -> int:
     with StatusLine(f"getting {name}"):
-        result = await client.prompts.get(name, values)
+        try:
+            result = await client.prompts.get(name, values)
+        except JsonRpcError:
+            names = [prompt.name for prompt in await client.prompts.list()]
+            if name in names:
+                raise
+            raise UsageError(f"unknown prompt {name!r}{did_you_mean(name, names)}") from None
     if as_json:
         print_json(result.raw)
         return DONE
