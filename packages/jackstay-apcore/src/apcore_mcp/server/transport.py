@@ -144,10 +144,12 @@ class TransportManager:
         options = {"host": host, "port": port, "path": MCP_PATH, "sessions": True, **self._http}
         if not _is_this_machine(host) and self._http.get("auth") is None:
             logger.warning(
-                "%s is reachable from the network without authentication: every caller can use every tool", host
+                "%s is reachable from the network without authentication: every caller can use every tool%s",
+                host,
+                "" if self._http.get("hosts") else " that sends `Host: localhost`; other names need --allow-host",
             )
         if transport == "sse":
-            logger.warning("the SSE transport is deprecated; use streamable-http")
+            logger.warning("the SSE transport is deprecated; use streamable-http. It is served at %s", SSE_PATH)
             options["sse_path"] = SSE_PATH
         return options
 

@@ -176,7 +176,7 @@ class Connection(Driver):
 
     def _receive_error(self, error: McpError) -> None:
         if isinstance(error, FrameTooLargeError):
-            self.step(e.OversizeReceived(error.size))
+            self.step(e.OversizeReceived(error.size, error.start))
         else:
             # `went_down` follows and closes the connection; this is the reason.
             logger.warning("connection %d: the input stream is corrupt: %s", self.number, error.message)

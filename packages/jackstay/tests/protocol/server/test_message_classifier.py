@@ -192,6 +192,10 @@ def test_the_error_of_an_oversize_frame_has_size_and_limit() -> None:
     assert isinstance(send.error, FrameTooLargeError)
     assert parse(send.frame)["error"]["data"] == {"size": 5000, "limit": 4096}
     assert violation == e.Violation("oversize received", 5000, 1)
+    assert parse(send.frame).get("id") is None
+    send, _ = core.step(e.OversizeReceived(5000, b'{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{'), NOW)
+    assert isinstance(send, e.Send)
+    assert parse(send.frame)["id"] == "a"
 
 
 def test_invalid_frames_are_counted_and_never_close_the_connection() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackstay.errors import ProtocolError
+from jackstay.errors import ProtocolError, RequestId
 from jackstay.protocol.wire._jsonrpc import (
     ABSENT,
     MAX_BATCH_MEMBERS,
@@ -31,6 +31,7 @@ from jackstay.protocol.wire._jsonrpc import (
     encode_notification,
     encode_request,
     encode_result,
+    request_id_at_start,
 )
 
 PARSE = ErrorCode.PARSE_ERROR
@@ -600,3 +601,20 @@ def test_the_scan_for_the_id_of_a_deep_frame_is_bounded(subtests: pytest.Subtest
             found = decode(frame)
             assert isinstance(found, Malformed)
             assert found.id == id
+
+
+@pytest.mark.parametrize(
+    ("start", "id"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', 7),
+        (b'{ "method" : "a\\"b" , "id" : "x\\n" , "params":{', "x\n"),
+        (b'{"jsonrpc":"2.0","id":7,"result":{"method":"a",', None),
+        (b'{"jsonrpc":"2.0","method":"tools/call","params":{"id":8,', None),
+        (b'{"id":"\\x","method":"a","params":', None),
+        (b'{"id":"cut', None),
+        (b'[{"id":7,"method":"a",', None),
+        (b"", None),
+    ],
+)
+def test_id_of_a_request_from_its_beginning(start: bytes, id: RequestId | None) -> None:
+    assert request_id_at_start(start) == id

@@ -166,6 +166,7 @@ def test_a_line_over_the_limit_is_reported_once_and_not_buffered() -> None:
     with pytest.raises(FrameTooLargeError) as caught:
         framer.next_frame()
     assert (caught.value.size, caught.value.limit, caught.value.code) == (11, 10, -32600)
+    assert caught.value.start == b"x" * 11
     for _ in range(100):
         framer.feed(b"x" * 1_000)
         assert framer.next_frame() is None

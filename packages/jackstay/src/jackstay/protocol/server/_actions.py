@@ -33,6 +33,7 @@ from jackstay.protocol.wire._jsonrpc import (
     encode_error,
     encode_notification,
     encode_result,
+    request_id_at_start,
 )
 from jackstay.types import encode_json
 
@@ -48,7 +49,8 @@ MAX_QUOTED_VERSION = 64
 def reject_oversize(c: "Server", event: e.OversizeReceived) -> None:
     """-32600, skip to the next frame"""
     error = FrameTooLargeError(event.size, c.max_frame_bytes)
-    c.peer_requests.reject(error, ABSENT, c.negotiation.unreadable_id, error.details)
+    id = request_id_at_start(event.start)
+    c.peer_requests.reject(error, ABSENT if id is None else id, c.negotiation.unreadable_id, error.details)
 
 
 def reject_unreadable(c: "Server", event: e.UnreadableReceived) -> None:

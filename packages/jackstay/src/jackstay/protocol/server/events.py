@@ -31,6 +31,8 @@ class OversizeReceived(Event, frozen=True):
     """a frame over the limit was received; the framer skips to the next (stepped by the driver)"""
 
     size: int
+    # The beginning of the frame.
+    start: bytes = b""
 
 
 class UnreadableReceived(Event, frozen=True):

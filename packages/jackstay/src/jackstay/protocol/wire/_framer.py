@@ -14,6 +14,9 @@ from jackstay.errors import UsageError
 # The default limit, in both directions.
 MAX_FRAME_BYTES: Final = 16_777_216
 
+# How much of the beginning of a larger frame is kept, to find the id of a request.
+START_BYTES: Final = 512
+
 # A frame may arrive in pieces of any size. A `bytes` object of one byte takes 42 bytes, so smaller pieces than this are
 # joined; above it the overhead is under one per cent and a copy would cost more.
 SMALL_PIECE: Final = 4_096
@@ -93,6 +96,10 @@ class FrameBuffer:
         self._flush_small()
         if piece:
             self._pieces.append(piece)
+
+    def start(self) -> bytes:
+        """Return the first bytes."""
+        return (self._pieces[0] if self._pieces else bytes(self._small))[:START_BYTES]
 
     def ends_with(self, byte: bytes) -> bool:
         if self._small or not self._pieces:

@@ -5,6 +5,7 @@ Independent of methods, states and revisions. `decode` never raises: an invalid 
 Ids, method names and errors are copies, and members of a batch are views of their own member only.
 """
 
+import re
 from collections.abc import Callable
 from enum import IntEnum
 from functools import cache, lru_cache
@@ -49,6 +50,10 @@ MAX_FLATTENED: Final = 1 << 17
 # The value of an absent member, as opposed to one that is `null`.
 ABSENT: Final = UNSET
 Absent: TypeAlias = UnsetType
+
+
+# A member of a request before its params.
+_EARLY_MEMBER: Final = re.compile(rb'\s*[{,]\s*"(jsonrpc|id|method)"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)(?=\s*,)')
 
 
 class ErrorCode(IntEnum):
@@ -472,3 +477,22 @@ def _encode_id(id: RequestId) -> bytes:
     if type(id) is str and len(id) <= MAX_ID_LENGTH:
         return encode_json(id)
     raise UsageError(f"id must be an int or a str of at most {MAX_ID_LENGTH} characters", path="id")
+
+
+def request_id_at_start(start: bytes) -> RequestId | None:
+    """Return the id of a request from the beginning of its frame; None if the id or the method is not before `params`.
+
+    Without the method it may be a response, whose id is one of ours.
+    """
+    members: dict[bytes, bytes] = {}
+    at = 0
+    while (found := _EARLY_MEMBER.match(start, at)) is not None:
+        members[found[1]] = found[2]
+        at = found.end()
+    if b"id" not in members or b"method" not in members:
+        return None
+    try:
+        id: RequestId = msgspec.json.decode(members[b"id"], type=int | str)
+    except DECODE_ERRORS:
+        return None
+    return id

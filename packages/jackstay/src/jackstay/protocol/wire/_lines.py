@@ -8,7 +8,7 @@ lines over the limit are skipped.
 from collections.abc import Sequence
 
 from jackstay.errors import FrameTooLargeError
-from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, BufferedFramer, IncompleteFrame
+from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, START_BYTES, BufferedFramer, IncompleteFrame
 
 _BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
 _RETURN, _NEWLINE = b"\r\n"
@@ -96,9 +96,8 @@ class LineFramer(BufferedFramer):
             return
         size = self._buffer.size + len(piece) - start
         if size > self._limit and not self._fits_without_return(size, piece[-1:]):
-            self._buffer.clear()
             self._skipped = size
-            raise FrameTooLargeError(size, self._limit)
+            raise self._too_large(size, piece, start)
         self._buffer.add(piece[start:])
 
     def _join(self, piece: bytes, start: int, newline: int) -> bytes:
@@ -106,9 +105,14 @@ class LineFramer(BufferedFramer):
         size = self._buffer.size + newline - start
         last = piece[max(start, newline - 1) : newline]
         if size > self._limit and not self._fits_without_return(size, last):
-            self._buffer.clear()
-            raise FrameTooLargeError(size, self._limit)
+            raise self._too_large(size, piece, start)
         return self._buffer.pop(piece[start:newline])
+
+    def _too_large(self, size: int, piece: bytes, start: int) -> FrameTooLargeError:
+        """Drop what is buffered of the line. Return the error."""
+        beginning = self._buffer.start() or piece[start : start + START_BYTES]
+        self._buffer.clear()
+        return FrameTooLargeError(size, self._limit, start=beginning)
 
     def _fits_without_return(self, size: int, last: bytes) -> bool:
         """Return True if the line is within the limit without its carriage return."""
