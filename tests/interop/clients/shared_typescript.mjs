@@ -39,13 +39,15 @@ const count = (name) => () => {
 client.setNotificationHandler(named("notifications/tools/list_changed", "ToolListChangedNotificationSchema"), count("changes"));
 client.setNotificationHandler(named("notifications/resources/updated", "ResourceUpdatedNotificationSchema"), count("updates"));
 
-// Make a call, and wait until there is one more notification than before.
+// Make a call until there is one more notification than before: the stream for them may open late.
 const oneMore = async (counter, ...given) => {
   const before = seen[counter];
-  const more = new Promise((resolve) => (waiting = () => seen[counter] > before && resolve()));
-  await call(...given);
-  waiting();
-  await more;
+  while (seen[counter] === before) {
+    const more = new Promise((resolve) => (waiting = () => seen[counter] > before && resolve()));
+    await call(...given);
+    waiting();
+    await Promise.race([more, new Promise((resolve) => setTimeout(resolve, 5_000).unref())]);
+  }
 };
 
 const transport = new StreamableHTTPClientTransport(new URL(url));
