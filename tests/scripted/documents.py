@@ -4,7 +4,7 @@ from typing import Any
 
 from procontext.errors import ProContextError
 from procontext.interfaces import Progress
-from procontext.models import Coverage, FetchReport, Hit, IndexText, Library, Page
+from procontext.models import CacheStatus, Coverage, FetchReport, Hit, IndexText, Library, Page, StoredLibrary
 from procontext.page import markdown_page
 
 
@@ -51,6 +51,12 @@ class ScriptedDocuments:
             progress(0, 1, "")
             progress(1, 1, "https://x/page")
         return FetchReport(stored=1, total=1)
+
+    async def status(self) -> CacheStatus:
+        return CacheStatus("memory", True, len(self.pages), 0, 0)
+
+    async def libraries(self) -> list[StoredLibrary]:
+        return []
 
     async def close(self) -> None:
         self.is_closed = True

@@ -502,7 +502,7 @@ def test_http_options(
     assert serve(config) == 0
     assert refreshed.wait(30)
     (options,) = served
-    assert options["wrap_app"] is None
+    assert callable(options["wrap_app"](None))  # the status page
     assert (options["host"], options["port"], options["sessions"], options["health"]) == (
         "127.0.0.1",
         0,

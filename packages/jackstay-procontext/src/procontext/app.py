@@ -107,6 +107,10 @@ class Application:
         server.on_shutdown(self.close)
         return server
 
+    def describe(self) -> str:
+        """Return a line about the registry."""
+        return f"Registry {self.registry.version}: {len(self.registry)} libraries, from {self.registry.origin}"
+
     def gauges(self) -> Mapping[str, float]:
         """Return the current values of the gauges."""
         return {"registry_libraries": len(self.registry), "registry_generation": self.registry.generation}
@@ -196,6 +200,7 @@ def _start_refreshing(
 def _serve_http(application: Application, server: "Server", auth: "BearerAuth | None") -> int:
     config = application.config.server
     from jackstay.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # loaded only for HTTP
+    from procontext.status import StatusPage  # noqa: PLC0415  # the same
 
     names = _own_names(config.host)
     if auth is None:
@@ -210,18 +215,21 @@ def _serve_http(application: Application, server: "Server", auth: "BearerAuth | 
         )
 
     metrics = application.metrics
+    hosts = (*LOCAL_HOSTS, *names, *config.allowed_hosts)
+    page = StatusPage(application.documents, application.describe, hosts, auth)
+    logging.getLogger("procontext").addHandler(page.problems)
     # Sessions, because each has its own list of resolved libraries.
     return server.run(
         transport="http",
         host=config.host,
         port=config.port,
-        hosts=(*LOCAL_HOSTS, *names, *config.allowed_hosts),
+        hosts=hosts,
         # Web pages of this machine only, whatever host names the server accepts.
         origins=tuple(f"{scheme}://{host}" for scheme in ("http", "https") for host in LOCAL_HOSTS),
         sessions=True,
         health=True,
         auth=auth,
-        wrap_app=None if metrics is None else lambda app: metrics.wrap_app(app, auth),
+        wrap_app=lambda app: page.wrap_app(app if metrics is None else metrics.wrap_app(app, auth)),
     )
 
 

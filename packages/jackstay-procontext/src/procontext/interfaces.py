@@ -6,7 +6,7 @@
 from collections.abc import Callable, Collection, Iterator
 from typing import Protocol, TypeAlias
 
-from procontext.models import Coverage, FetchReport, Hit, IndexText, Library, Page
+from procontext.models import CacheStatus, Coverage, FetchReport, Hit, IndexText, Library, Page, StoredLibrary
 
 # Called while a library is prefetched, with the number of finished pages, the total number, and the URL of the last
 # page (empty at the start).
@@ -60,6 +60,12 @@ class Documents(Protocol):
 
         A failed page is skipped and logged; a failed index raises as in `index`.
         """
+
+    async def status(self) -> CacheStatus:
+        """Return the size and the location of the cache."""
+
+    async def libraries(self) -> list[StoredLibrary]:
+        """Return the libraries that have pages in the cache."""
 
     async def close(self) -> None:
         """Stop background tasks and close the cache. Stored documents are kept."""

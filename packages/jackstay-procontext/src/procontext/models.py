@@ -105,6 +105,25 @@ class FetchReport(msgspec.Struct, frozen=True, kw_only=True):
     beyond_limit: int = 0
 
 
+class StoredLibrary(msgspec.Struct, frozen=True):
+    """A library in the cache: its pages, and when the first and the last of them was checked."""
+
+    library_id: str
+    pages: int
+    oldest: datetime
+    newest: datetime
+
+
+class CacheStatus(msgspec.Struct, frozen=True):
+    """Location and size of a cache."""
+
+    path: str
+    is_in_memory: bool
+    documents: int
+    sections: int
+    bytes: int
+
+
 class Heading(msgspec.Struct, frozen=True):
     """A heading of levels 1 to 4. `line` counts from 1; `text` has no markup; `anchor` is empty if unknown."""
 
@@ -163,6 +182,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 __all__ = [
     "LIBRARY_ID_PATTERN",
+    "CacheStatus",
     "Coverage",
     "FetchReport",
     "Heading",
@@ -174,5 +194,6 @@ __all__ = [
     "MatchedVia",
     "Packages",
     "Page",
+    "StoredLibrary",
     "Window",
 ]

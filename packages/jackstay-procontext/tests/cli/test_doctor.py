@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from procontext.cache import FILE_NAME, Document
+from procontext.cache._store import Store as PageStore
 from procontext.cli import _doctor as module
 from procontext.cli import main
 from procontext.cli._doctor import cache_directory, run_checks
@@ -82,7 +84,17 @@ def test_cache_size_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     (folder / "cache").mkdir()
     (folder / "cache" / "file").write_bytes(b"x" * 2_097_152)
     monkeypatch.setenv("PROCONTEXT__CACHE__DIR", "cache")
-    assert found()["cache"].detail.endswith("2.0 MB of at most 1024")
+    assert found()["cache"].detail.endswith("2.0 MB of at most 1024; no page is stored yet")
+    (folder / "cache" / "file").unlink()
+    store = PageStore(folder / "cache")
+    store.put(Document(key="k", kind="page", url="u", text="", fetched_at=0.0, checked_at=0.0), ("lib",))
+    store.close()
+    assert found()["cache"].detail.endswith("; 1 documents with 0 sections of 1 libraries")
+    (folder / "cache" / FILE_NAME).write_bytes(b"no database" * 1000)
+    unreadable = found()["cache"]
+    assert (unreadable.state, "It is replaced" in unreadable.advice) == ("warning", True)
+    monkeypatch.setattr(module, "MIN_FREE_BYTES", 2**63)
+    assert "Free some space" in found()["cache"].advice
 
 
 def test_missing_network_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ __all__, __getattr__, __dir__ = attach(
     __name__,
     {
         "._cache": "Cache",
-        "._rows": "CacheStatus Document Section",
+        "._rows": "Document Section",
+        "._store": "FILE_NAME",
     },
 )

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from procontext.cache._rows import CacheStatus, Document, Section
+from procontext.cache._rows import Document, Section
 from procontext.cache._store import Store
-from procontext.models import Hit
+from procontext.models import CacheStatus, Hit, StoredLibrary
 
 _T = TypeVar("_T")
 
@@ -120,6 +120,10 @@ class Cache:
     async def status(self) -> CacheStatus:
         """Return the size and the location of the cache."""
         return await self._run(self._store.status)
+
+    async def libraries(self) -> list[StoredLibrary]:
+        """Return the libraries that have pages."""
+        return await self._run(self._store.libraries)
 
     async def close(self) -> None:
         """Finish pending operations and close the file. Further calls do nothing."""

@@ -40,14 +40,4 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     checked_at: float
 
 
-class CacheStatus(msgspec.Struct, frozen=True):
-    """Location and size of a cache."""
-
-    path: str
-    is_in_memory: bool
-    documents: int
-    sections: int
-    bytes: int
-
-
-__all__ = ["CacheStatus", "Document", "Section"]
+__all__ = ["Document", "Section"]

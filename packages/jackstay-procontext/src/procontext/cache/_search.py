@@ -56,13 +56,14 @@ _PHRASE_FACTOR: Final = 0.6
 # How much the best sections of the page for each term count, compared with the section itself.
 _PAGE_FACTOR: Final = 0.5
 # The power of the share of the terms that a section has.
-_SHARE_POWER: Final = 0.5
+_SHARE_POWER: Final = 0.65
 _CHANGES_FACTOR: Final = 0.4
 # For a signature, if the query is no name: an explanation answers a question better than a reference.
 _SIGNATURE_FACTOR: Final = 0.4
 # For the share of the words of the heading that the query has, and for their number.
 _HEADING_SHARE: Final = 0.3
 _HEADING_COUNT: Final = 0.5
+_PARENT_COUNT: Final = 0.2
 _EXACT_FACTOR: Final = 3.0
 # For the section whose anchor is the complete name of the object.
 _ANCHOR_FACTOR: Final = 2.0
@@ -252,7 +253,9 @@ class _Ranking:
             score = (sum(own) + _PAGE_FACTOR * sum(best[candidate.url])) * share**_SHARE_POWER
             if not self._is_name and candidate.path:
                 count, share = heading_share(candidate.path[-1])
+                above = max((heading_share(heading)[0] for heading in candidate.path[:-1]), default=0.0)
                 score *= (1 + _HEADING_SHARE * share) * (1 + _HEADING_COUNT * min(count, 3) / 3)
+                score *= 1 + _PARENT_COUNT * min(above, 3) / 3
             if is_exact(candidate.path):
                 score *= _EXACT_FACTOR
             if self._is_name and names_object(candidate.anchor, self._terms):

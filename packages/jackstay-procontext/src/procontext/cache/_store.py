@@ -12,6 +12,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
@@ -20,9 +21,9 @@ import msgspec
 
 from procontext.cache._private import make_private
 from procontext.cache._quota import QUOTA_SCHEMA, Quota, delete_documents, file_bytes, weigh
-from procontext.cache._rows import CacheStatus, Document, Section
+from procontext.cache._rows import Document, Section
 from procontext.cache._search import SEARCH_SCHEMA, delete_sections, insert_sections, join_library, search_library
-from procontext.models import Heading, Hit
+from procontext.models import CacheStatus, Heading, Hit, StoredLibrary
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -273,6 +274,21 @@ class Store:
             return CacheStatus(str(self.path), self.is_in_memory, documents, sections, size)
 
         return self._safely("status", operation, CacheStatus(str(self.path), self.is_in_memory, 0, 0, 0))
+
+    def libraries(self) -> list[StoredLibrary]:
+        """Return the libraries that have pages."""
+
+        def operation() -> list[StoredLibrary]:
+            rows = self._connection.execute(
+                "SELECT m.library_id, count(*), min(d.checked_at), max(d.checked_at) FROM memberships m"
+                " JOIN documents d ON d.key = m.key WHERE d.kind = 'page' GROUP BY m.library_id ORDER BY m.library_id"
+            )
+            return [
+                StoredLibrary(name, pages, datetime.fromtimestamp(oldest, UTC), datetime.fromtimestamp(newest, UTC))
+                for name, pages, oldest, newest in rows
+            ]
+
+        return self._safely("list libraries", operation, [])
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 _WORD = re.compile(r"\w+")
@@ -498,6 +499,7 @@ def heading_counter(terms: Sequence[str]) -> Callable[[str], tuple[float, float]
     own = frozenset(form for term in terms for form in _base_forms(term))
     others = frozenset(form for term in terms for word in synonyms(term) for form in _base_forms(word))
 
+    @cache  # sections of a page have the same headings above them
     def count(heading: str) -> tuple[float, float]:
         words = {word for word in _WORD.findall(object_name(heading).casefold()) if word not in STOP_WORDS}
         found = 0.0

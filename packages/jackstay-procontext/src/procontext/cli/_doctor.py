@@ -2,10 +2,13 @@
 
 import logging
 import os
+import shutil
 import socket
+import sqlite3
 import threading
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,6 +17,7 @@ import msgspec
 
 from jackstay.extras import install_command, missing_modules
 from procontext.app import make_registry
+from procontext.cache import FILE_NAME
 from procontext.cli._application import add_config_option
 from procontext.cli._main import DONE, FAILED
 from procontext.cli._screen import print_json, styled
@@ -22,6 +26,8 @@ from procontext.config import Config, load
 from procontext.config_files import find_files
 from procontext.errors import ConfigError, RegistryError
 
+# With less free space, the cache may be unable to store pages.
+MIN_FREE_BYTES: Final = 100 * 1_048_576
 # Seconds for a DNS lookup: some systems query three servers for five seconds each.
 DNS_TIMEOUT: Final = 5.0
 
@@ -112,7 +118,28 @@ def _cache(config: Config) -> Finding:
     files = [file for file in directory.glob("*") if file.is_file()] if directory.exists() else []
     size = sum(file.stat().st_size for file in files)
     max_size = config.cache.max_bytes / 1_048_576
-    return Finding("cache", "ok", f"{directory}, {size / 1_048_576:.1f} MB of at most {max_size:.0f}")
+    detail = f"{directory}, {size / 1_048_576:.1f} MB of at most {max_size:.0f}"
+    free = shutil.disk_usage(existing).free
+    if free < MIN_FREE_BYTES:
+        advice = "Free some space, or set cache.dir to another disk; until then new pages are not stored."
+        return Finding("cache", "warning", f"{detail}; the disk has {free / 1_048_576:.0f} MB left", advice)
+    try:
+        return Finding("cache", "ok", f"{detail}{_stored(directory / FILE_NAME)}")
+    except sqlite3.Error as error:
+        advice = f"It is replaced by an empty one at the next start. To do it now, delete {directory / FILE_NAME}."
+        return Finding("cache", "warning", f"{detail}; the file cannot be read: {error}", advice)
+
+
+def _stored(file: Path) -> str:
+    """Return what the search index has. Raises: sqlite3.Error."""
+    if not file.exists():
+        return "; no page is stored yet"
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
+        pages, sections, libraries = (
+            connection.execute(f"SELECT count({column}) FROM {table}").fetchone()[0]  # noqa: S608  # constants
+            for column, table in (("*", "documents"), ("*", "sections"), ("DISTINCT library_id", "memberships"))
+        )
+    return f"; {pages} documents with {sections} sections of {libraries} libraries"
 
 
 def _network(config: Config) -> Finding:

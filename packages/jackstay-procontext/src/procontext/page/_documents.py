@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from procontext.cache import Cache, CacheStatus, Document
+from procontext.cache import Cache, Document
 from procontext.config import Config
 from procontext.errors import ProContextError, failure
 from procontext.fetch import (
@@ -32,7 +32,17 @@ from procontext.fetch import (
     parse_url,
 )
 from procontext.interfaces import Libraries, Progress
-from procontext.models import Coverage, FetchReport, Hit, IndexSource, IndexText, Library, Page
+from procontext.models import (
+    CacheStatus,
+    Coverage,
+    FetchReport,
+    Hit,
+    IndexSource,
+    IndexText,
+    Library,
+    Page,
+    StoredLibrary,
+)
 from procontext.page._conversion import (
     ConvertedPage,
     convert_fetched,
@@ -137,6 +147,10 @@ class LibraryDocuments:
     async def status(self) -> CacheStatus:
         """Return the size and the location of the cache."""
         return await self._cache.status()
+
+    async def libraries(self) -> list[StoredLibrary]:
+        """Return the libraries that have pages in the cache."""
+        return await self._cache.libraries()
 
     # --- tables of contents -------------------------------------------------------------------------------------------
 

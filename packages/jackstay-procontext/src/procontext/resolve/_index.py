@@ -217,7 +217,7 @@ class Index:
 
     def _similar(self, name: str) -> list[tuple[Library, float]]:
         length = len(name)
-        if length < MIN_FUZZY_LENGTH or canonical(name) in self._undocumented:
+        if length < MIN_FUZZY_LENGTH or canonical(name) in self._undocumented or _is_near_module(name):
             return []
         from rapidfuzz import fuzz, process  # noqa: PLC0415  # takes 20 ms, and exact names do not need it
 
@@ -235,8 +235,12 @@ class Index:
             library = fuzzy.owners[candidates[place]]
             if library.id in best or round((1 - score / 100) * (length + len(candidate))) > edits:
                 continue
-            if _begins_alike(candidate, name) and not (
-                _is_shortened(candidate, name) or _is_extension(candidate, name) or _is_sibling(candidate, name)
+            if (
+                _begins_alike(candidate, name)
+                and _digits(candidate) == _digits(name)
+                and not (
+                    _is_shortened(candidate, name) or _is_extension(candidate, name) or _is_sibling(candidate, name)
+                )
             ):
                 best[library.id] = (library, score)
                 if len(best) == MAX_MATCHES:
@@ -303,6 +307,16 @@ def _begins_alike(candidate: str, name: str) -> bool:
         or name[1:] == candidate
         or (candidate[:2] == name[1::-1] and candidate[2:] == name[2:])
     )
+
+
+def _is_near_module(name: str) -> bool:
+    """Return whether a name has one character more than a module of the standard library: `jsonn` is not jsonc."""
+    return any(name[:at] + name[at + 1 :] in sys.stdlib_module_names for at in range(len(name)))
+
+
+def _digits(name: str) -> str:
+    """Return the digits of a name. Other digits are another package, not a typing error: `json3`, `json5`."""
+    return "".join(filter(str.isdecimal, name))
 
 
 def _is_extension(candidate: str, name: str) -> bool:
