@@ -104,12 +104,12 @@ class UnexpectedOptionError(UsageError, TypeError):
     """There is no option or keyword argument `option`. Nothing was sent.
 
     `where` is what was called ("Server()"), `valid` the names that it accepts. The message suggests the nearest valid
-    name, or lists all of them if none is near.
+    name, or lists all of them if none is near, unless there is another `hint`.
     """
 
-    def __init__(self, where: str, option: str, valid: Iterable[str] = ()) -> None:
+    def __init__(self, where: str, option: str, valid: Iterable[str] = (), *, hint: str = "") -> None:
         names = tuple(valid)
-        hint = did_you_mean(option, names)
+        hint = f"; {hint}" if hint else did_you_mean(option, names)
         if not hint and names:
             hint = f"; valid options: {', '.join(names)}"
         super().__init__(f"{where} got an unexpected option {option!r}{hint}", path=option)

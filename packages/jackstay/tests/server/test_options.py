@@ -1,5 +1,7 @@
 """The options of a server: defaults, validation and documentation."""
 
+import re
+
 import msgspec
 import pytest
 
@@ -50,6 +52,13 @@ def test_an_unknown_option_is_a_type_error_with_a_suggestion() -> None:
     assert str(raised.value) == "Server() got an unexpected option 'thread'; did you mean 'threads'?"
     assert raised.value.path == "thread"
     assert isinstance(raised.value, TypeError)
+
+
+@pytest.mark.parametrize(("option", "where"), [("auth", "asgi() and of run"), ("port", "run")])
+def test_an_option_of_http_is_refused_with_the_place_where_it_belongs(option: str, where: str) -> None:
+    text = f"Server() got an unexpected option '{option}'; it is an option of {where}(transport='http')"
+    with pytest.raises(UnexpectedOptionError, match=re.escape(text)):
+        make_options(name="x", **{option: 1})
 
 
 def test_only_the_name_is_required() -> None:

@@ -110,9 +110,20 @@ def test_definitions_with_the_same_name_are_renamed() -> None:
         Draft202012Validator({**schema, "$defs": found.definitions}).validate(value)
 
 
-def test_a_definition_and_a_struct_of_the_same_name_are_rejected() -> None:
-    with pytest.raises(UnusableHintError, match="two different classes have the name 'Inner'"):
-        schemas_of([Outer, msgspec.defstruct("Inner", ["x"])], "validation")
+class Painted(pydantic.BaseModel):
+    color: Color
+
+
+def test_a_definition_of_a_model_may_have_the_name_of_another_class() -> None:
+    for hints, values in (
+        ([Outer, msgspec.defstruct("Inner", ["x"])], ({"inner": {"a": 1}}, {"x": 2})),
+        ([Painted, Color], ({"color": "red"}, "red")),
+    ):
+        found = schemas_of(hints, "validation")
+        for schema, value in zip(found.schemas, values, strict=True):
+            whole = {**schema, "$defs": found.definitions}
+            Draft202012Validator(whole).validate(value)
+            assert not Draft202012Validator(whole).is_valid("blue")
 
 
 def test_unsupported_hints_are_rejected_with_one_line(subtests: pytest.Subtests) -> None:

@@ -17,9 +17,9 @@ class ProxyOptions(SettingsBase, frozen=True, kw_only=True):
     """
 
     # fmt: off
-    # Long enough for a restart of the server, and no longer than clients usually wait.
+    # Long enough for a restart of the server, and shorter than clients usually wait (30 s): they should get this error.
     wait: Annotated[float, Setting("How long a call waits for a server that is down. Then it fails, and is known not"
-        " to have run.", low=0, high=3600)] = 30.0
+        " to have run.", low=0, high=3600)] = 25.0
     # Off by default: the client decides, by cancelling the call.
     timeout: Annotated[float | None, Setting("How long the server may take to respond. Each progress notification"
         " starts it again. None: no limit.", low=MIN_SECONDS, high=86_400)] = None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import jackstay.protocol.server as core
 from jackstay import types
-from jackstay.errors import Json
+from jackstay.errors import Json, UnexpectedOptionError
 from jackstay.protocol import METHODS, MIN_SECONDS, Era, Setting, refuse_unknown, with_tuples
 from jackstay.server._entries import IconLike, read_icons
 from jackstay.server._pool import THREADS
@@ -108,5 +108,18 @@ def make_options(**given: Any) -> Options:
 
     Raises: UnexpectedOptionError for an unknown one; UsageError for a bad value.
     """
-    refuse_unknown(sorted(given), (*Options.__struct_fields__, *_OTHER_PARAMETERS), "Server()")
+    known = (*Options.__struct_fields__, *_OTHER_PARAMETERS)
+    try:
+        refuse_unknown(sorted(given), known, "Server()")
+    except UnexpectedOptionError as error:
+        from jackstay.server.http._options import HTTP_OPTIONS  # noqa: PLC0415  # only for this hint
+        from jackstay.server.http._run import RUN_OPTIONS  # noqa: PLC0415
+
+        if error.option in HTTP_OPTIONS:
+            hint = "it is an option of asgi() and of run(transport='http')"
+        elif error.option in RUN_OPTIONS:
+            hint = "it is an option of run(transport='http')"
+        else:
+            raise
+        raise UnexpectedOptionError("Server()", error.option, known, hint=hint) from None
     return Options(**with_tuples(given))

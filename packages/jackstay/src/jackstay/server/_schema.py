@@ -3,7 +3,7 @@
 The hints of a function are processed together, so that a class that two parameters share is defined once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -30,8 +30,12 @@ class Schemas(msgspec.Struct, frozen=True):
     definitions: dict[str, Json]
 
 
-def schemas_of(hints: Sequence[Hint], mode: Literal["validation", "serialization"]) -> Schemas:
+def schemas_of(
+    hints: Sequence[Hint], mode: Literal["validation", "serialization"], reserved: Collection[str] = ()
+) -> Schemas:
     """Return the schemas of adapted hints. `mode` is for pydantic models, whose input and output may differ.
+
+    Definitions of pydantic models get longer names instead of the `reserved` ones.
 
     Raises:
         UnusableHintError: for a hint without a schema, or that msgspec cannot decode.
@@ -42,7 +46,7 @@ def schemas_of(hints: Sequence[Hint], mode: Literal["validation", "serialization
         if is_path(cls):
             return {"type": "string", "format": "path"}
         if is_pydantic(cls):
-            return _lift(cls.model_json_schema(ref_template="#/$defs/{model}", mode=mode), cls, lifted, mode)
+            return _lift(cls.model_json_schema(ref_template="#/$defs/{model}", mode=mode), cls, lifted, mode, reserved)
         raise UnusableHintError(f"{getattr(cls, '__qualname__', cls)} has no JSON form")
 
     try:
@@ -51,18 +55,20 @@ def schemas_of(hints: Sequence[Hint], mode: Literal["validation", "serialization
             msgspec.json.Decoder[Any](hint)  # rejects some unions that have a schema
     except UNUSABLE as error:
         raise UnusableHintError(" ".join(str(error).split())) from error
-    for name in lifted.keys() & definitions.keys():
-        raise UnusableHintError(f"two different classes have the name {name!r}")
+    if (
+        not reserved and lifted.keys() & definitions.keys()
+    ):  # an enum beside a model that has it, or two classes of one name
+        return schemas_of(hints, mode, reserved=definitions.keys())
     return Schemas(schemas, {**lifted, **definitions})
 
 
-def _lift(schema: Schema, cls: type, lifted: dict[str, Json], mode: str) -> Schema:
+def _lift(schema: Schema, cls: type, lifted: dict[str, Json], mode: str, reserved: Collection[str]) -> Schema:
     """Move the definitions of a schema to `lifted`, under longer names if there is a conflict."""
     assert is_pydantic(cls)
     definitions = schema.pop("$defs", None)
     if not isinstance(definitions, dict):
         return schema
-    if any(name in lifted and lifted[name] != found for name, found in definitions.items()):
+    if any(name in reserved or lifted.get(name, found) != found for name, found in definitions.items()):
         prefix = f"{cls.__module__}.{cls.__qualname__}".replace(".", "_").replace("<locals>", "")
         schema = cls.model_json_schema(ref_template=f"#/$defs/{prefix}_{{model}}", mode=mode)
         renamed = schema.pop("$defs")
