@@ -17,7 +17,7 @@ CONFIGURATION = """
 daemon off;
 pid {directory}/pid;
 error_log {directory}/error.log warn;
-events {{ worker_connections 256; }}
+events {{ worker_connections 1024; }}
 http {{
   access_log {directory}/access.log;
   client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy; fastcgi_temp_path {directory}/fastcgi;
