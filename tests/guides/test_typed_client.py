@@ -10,7 +10,7 @@ from jackstay.cli import main
 
 
 def test_the_generated_module_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "--", sys.executable, str(ROOT / "examples" / "weather.py")]) == 0
+    assert main(["generate", "--timeout", "240", "--", sys.executable, str(ROOT / "examples" / "weather.py")]) == 0
     assert capsys.readouterr().out == (GUIDES / "weather_client.py").read_text(encoding="utf-8")
 
 

@@ -29,9 +29,9 @@ def test_an_unexpected_argument_is_a_usage_error(jackstay: Callable) -> None:
 
 def test_one_prompt(jackstay: Callable) -> None:
     server = ("city=Rome", "--", sys.executable, str(ROOT / "examples" / "weather.py"))
-    done = jackstay("prompts", "get", "packing", *server, peer=False)
+    done = jackstay("prompts", "get", "--timeout", "240", "packing", *server, peer=False)
     assert (done.code, done.out.splitlines()[0]) == (0, "user:")
-    done = jackstay("prompts", "get", "pakcing", *server, peer=False)
+    done = jackstay("prompts", "get", "--timeout", "240", "pakcing", *server, peer=False)
     assert (done.code, done.err) == (2, "jackstay: unknown prompt 'pakcing'; did you mean 'packing'?\n")
     done = jackstay("prompts", "get", "review", "code=x")  # a server that lists it and does not provide it
     assert (done.code, "no method prompts/get" in done.err) == (1, True)
