@@ -271,10 +271,17 @@ zone timezone
 # Phrases of questions, with the words that documentation uses for them.
 _PHRASES = """
 all at once: bulk batch
+all or nothing: atomic transaction
+all the time: continuous
+allowed values: choices enum validate
+as it arrives: stream
 at least: minimum
+at midnight: schedule crontab
 at most: maximum
+at startup: startup initialization
 at the same time: concurrent parallel
 behind a proxy: proxy
+between processes: shared
 break up: split
 by default: default
 by hand: manual
@@ -282,26 +289,37 @@ by itself: automatic
 by name: keyword
 clean up: cleanup teardown
 command line: cli command
+data files: data include resources
 depend on: dependency
 each other: mutual
+every day: periodic schedule cron
+every hour: periodic schedule cron
+every minute: periodic schedule interval
+fail fast: strict
 find out: determine
 from the command line: cli
 from the outside: external
 get rid of: remove
+give up after: stop attempts
 give up: abort fail
 go first: priority
 go on: resume continue
+half done: rollback transaction
 how long: duration
 how many: number count
 if it exists: upsert
 in the background: background
+in two places: shared reuse
 keep alive: keepalive
+keep open: persistent keepalive
 keep track: track
 leave out: omit exclude
 left out: omit exclude
 line by line: stream iterate
 log in: login
 logged in: login authentication
+longer and longer: exponential backoff
+look like: style theme
 look up: lookup
 make sure: ensure
 more than once: multiple repeated
@@ -313,34 +331,48 @@ on the fly: dynamic
 one after the other: sequential
 one by one: iterate
 only once: once single
+only some: subset partial filter
 out of the box: default builtin
+own type: custom type
 piece by piece: stream chunk
 put together: combine
 read only: immutable readonly
+related rows: relationship foreign join
 right away: immediate
 run again: retry
 run out: exhaust limit
 same results: seed deterministic
+save to: export output
 set up: setup configure
 shut down: shutdown stop
 slow down: throttle delay rate
 speed up: performance
+spread over: split multiple
 step by step: tutorial
 switch off: disable
 switch on: enable
 take apart: parse split
 tear down: teardown
 the same way: consistent
+thread safe: thread locking
 throw away: discard expire
+too big: limit maximum size
+too fast: throttle rate limit delay
+too large: limit maximum size
 too late: expire expiration
 too long: timeout limit
 too many: limit
+too often: throttle rate limit
+too slow: performance timeout
 turn into: convert
 turn off: disable
 turn on: enable
 two copies: concurrent instances
 under test: testing
+unknown fields: extra unknown
 up to date: current
+when it fails: error retry failure
+when something fails: error handling failure
 without blocking: asynchronous nonblocking
 """
 _CHANGES = """
