@@ -100,9 +100,9 @@ class Inspected:
 
 
 @asynccontextmanager
-async def inspecting() -> AsyncIterator[Inspected]:
-    """Connect a session to the server of this file."""
-    made = Inspected(make_server())
+async def inspecting(server: Server | None = None) -> AsyncIterator[Inspected]:
+    """Connect a session to a server; by default to the one of this file."""
+    made = Inspected(server or make_server())
     await made.session.connect()
     # Until the server has acknowledged the subscription to its lists, so that no message is on its way.
     async for event in made.session.events.follow():

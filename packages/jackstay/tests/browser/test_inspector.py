@@ -1,6 +1,7 @@
 """The inspector of any server in a browser: its sections, questions, faults, recordings, access, and accessibility."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,57 @@ def test_sampling_is_answered_by_hand(page: Page, url: str) -> None:
     expect(page.locator(".result")).to_contain_text("Roses are red")
 
 
+# --- tasks and apps ---------------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_watched_and_cancelled(page: Page, url: str) -> None:
+    # Not negotiated: a server that starts slowly may be tried with an older revision, which has no tasks.
+    open_page(page, url, "Connection")
+    page.locator("#connect-version").select_option("2026-07-28")
+    page.locator("#connect .main").click()
+    page.goto(url.partition("#")[0])
+    expect(page.locator("#start")).to_contain_text("MCP 2026-07-28")
+    page.locator("#tools button", has=page.locator('.name:text-is("slow_compute")')).click()
+    fill(page, seconds="600")
+    page.get_by_role("button", name="Start as a task").click()
+    expect(page.locator("#tool")).to_contain_text("Started: see the section Tasks.")
+    page.locator("#sections button", has_text="Tasks").click()
+    row = page.locator("#task-list > li").first
+    expect(row.locator(".badge")).to_have_text("working")
+    screenshot(page, "tasks")
+    row.get_by_role("button", name="Cancel").click()
+    expect(row.locator("[role=status]")).to_have_text("cancelled")
+    expect(row.locator(".ran")).to_have_text("may have run")
+
+
+def test_an_app_is_shown_without_an_origin_and_calls_tools_only_if_allowed(page: Page, start_inspector: Any) -> None:
+    example = ROOT / "examples" / "apps" / "server.py"
+    open_page(page, start_inspector("inspect", "--no-browser", "--", sys.executable, str(example)), row="roll")
+    call(page)
+    expect_outcome(page, "done")
+    app = page.frame_locator("iframe.app")
+    dice = re.compile("^[⚀⚁⚂⚃⚄⚅]{2}$")
+    expect(app.locator("output")).to_have_text(dice)
+    app.get_by_role("button", name="Roll again").click()
+    expect(app.locator("output")).to_have_text("the user has not allowed the app to use its server")
+    page.get_by_label("The app may call tools").check()
+    app.get_by_role("button", name="Roll again").click()
+    expect(app.locator("output")).to_have_text(dice)
+    screenshot(page, "app")
+    assert violations(page) == []
+    frame = page.frames[1]
+    assert frame.evaluate("window.origin") == "null"
+    seen = "(() => { try { return parent.document.title } catch { return 'blocked' } })()"
+    assert frame.evaluate(seen) == "blocked"
+    assert (
+        frame.evaluate("fetch(new URL('/api/about', location.href)).then(() => 'sent', () => 'blocked')") == "blocked"
+    )
+    problems = page.problems  # type: ignore[attr-defined]  # of the fixture
+    assert problems
+    assert all("Content Security Policy" in text or "Failed to fetch" in text for text in problems)
+    problems.clear()
+
+
 # --- messages, states and faults --------------------------------------------------------------------------------------
 
 
@@ -264,7 +316,7 @@ def test_everything_is_reached_with_the_keyboard(page: Page, url: str) -> None:
     page.locator("#theme").focus()
     page.keyboard.press("Tab")
     expect(page.locator("#sections button").first).to_be_focused()
-    for name in ("Resources", "Prompts", "Messages", "Connection"):
+    for name in ("Resources", "Prompts", "Tasks", "Messages", "Connection"):
         page.keyboard.press("Tab")
         expect(page.locator("#sections button:focus")).to_have_text(name)
     page.keyboard.press("Enter")
@@ -289,7 +341,7 @@ def test_accessibility(page: Page, url: str, scheme: Any, width: int) -> None:
         page.locator(f'.field[data-path="{path}"] > .head .send input').check()
     call(page)
     expect(page.locator(".result [role=status] .badge")).to_be_visible()
-    for section in ("Tools", "Resources", "Prompts", "Messages", "Connection"):
+    for section in ("Tools", "Resources", "Prompts", "Tasks", "Messages", "Connection"):
         if section != "Tools":
             page.locator("#sections button", has_text=section).click()
         if section in ("Resources", "Prompts"):

@@ -14,7 +14,7 @@ ROUTES = [
     ("DELETE", "call/x"), ("GET", "resources"), ("POST", "read"), ("POST", "subscribe"), ("GET", "prompts"),
     ("POST", "prompt"), ("POST", "complete"), ("POST", "answer"), ("POST", "connect"), ("POST", "log-level"),
     ("POST", "kill"), ("POST", "fault"), ("GET", "messages/1"), ("GET", "recording"), ("POST", "replay"),
-    ("POST", "snippet"),
+    ("POST", "snippet"), ("POST", "start"), ("POST", "cancel-task"), ("GET", "app/x"), ("POST", "app-call"),
 ]  # fmt: skip
 
 # headers: the status of the response.

@@ -235,6 +235,8 @@ class Tasks:
             if listener.id == task.task_id:
                 listener.task = task
                 listener.has_arrived.set()
+                if task.status in ("completed", "failed", "cancelled"):
+                    listener.has_ended.set()
 
     async def _wait(
         self, handle: TaskHandle, deadline: Deadline, on_status: Callable[[GetTaskResult], object] | None = None
@@ -282,7 +284,11 @@ class Tasks:
             if task.status == "input_required" and task.input_requests:
                 missing = {key: value for key, value in task.input_requests.items() if key not in answered}
                 async with deadline.bound(sent=True):
-                    answered.update(await self._requests.request_handlers.fulfil(missing))
+                    given = await self._fulfil(missing, listener)
+                if given is None:
+                    task = None  # it has ended meanwhile
+                    continue
+                answered.update(given)
                 responses = {key: answered[key] for key in task.input_requests}
                 params = {"taskId": handle.id, "inputResponses": responses}
                 await self._request("tasks/update", params, UpdateTaskResult, deadline)
@@ -296,6 +302,20 @@ class Tasks:
                     await asyncio.sleep(pause)
                 task = None if listener is None else await listener.wait(pause)
             delay = min(delay * 2, max(FIRST_POLL, min(interval, MAX_POLL)))
+
+    async def _fulfil(self, requests: Mapping[str, Any], listener: "_Listener | None") -> Mapping[str, Any] | None:
+        """Return the responses to the requests of a task; None if a notification reports that it has ended."""
+        fulfil = self._requests.request_handlers.fulfil(requests)
+        if listener is None:
+            return await fulfil
+        both = asyncio.ensure_future(fulfil), asyncio.ensure_future(listener.has_ended.wait())
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            return both[0].result() if both[0].done() else None
+        finally:
+            for work in both:
+                work.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
 
     async def _request(self, method: str, params: Mapping[str, Any], result: type[R], deadline: Deadline) -> R:
         """Send a request about a task, and repeat it through every failure of the connection until the deadline.
@@ -345,6 +365,7 @@ class _Listener:
         self.id = id
         self.task: GetTaskResult | None = None
         self.has_arrived = asyncio.Event()
+        self.has_ended = asyncio.Event()
 
     async def wait(self, seconds: float) -> GetTaskResult | None:
         """Wait for the next notification, and return its task; None after so many seconds."""

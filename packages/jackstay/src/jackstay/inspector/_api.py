@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from jackstay.apps import app_of_tool
 from jackstay.errors import McpError, UsageError
 from jackstay.inspector._app import PageApp, Request, Routes
+from jackstay.inspector._apps import AppDocuments, call_for_app
 from jackstay.inspector._calls import ToolCall
+from jackstay.inspector._events import describe_failure
 from jackstay.inspector._faults import FAULTS
 from jackstay.inspector._questions import Answer
 from jackstay.inspector._responses import RequestRejected, respond, stream_body
-from jackstay.inspector._session import Choice, ConnectionOptions, Session, describe_failure, describe_server
+from jackstay.inspector._session import Choice, ConnectionOptions, Session, describe_server
 from jackstay.inspector._snippets import FORMATS, Snippet, make_snippet
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import Access, check_access, error_response, fold_headers
 from jackstay.server.http import ANONYMOUS, Principal
-from jackstay.types import PromptReference, ResourceTemplate, ResourceTemplateReference, Tool
+from jackstay.types import TASKS_EXTENSION, PromptReference, ResourceTemplate, ResourceTemplateReference, Tool
 
 if TYPE_CHECKING:
     from jackstay.server.http import Scope
@@ -39,11 +42,18 @@ class InspectorApi:
         self._token = token
         self._access = Access.allow()
         self._calls: dict[str, ToolCall] = {}
+        self._documents = AppDocuments()
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
     def app(self) -> PageApp:
         """Return the ASGI app."""
-        return PageApp(self._routes(), check=self._check, authorize=self._authorize, max_body_bytes=MAX_BODY_BYTES)
+        return PageApp(
+            self._routes(),
+            check=self._check,
+            authorize=self._authorize,
+            max_body_bytes=MAX_BODY_BYTES,
+            respond_more=self._documents.respond,
+        )
 
     def close(self) -> None:
         """Delete the recordings that the page has sent."""
@@ -58,6 +68,10 @@ class InspectorApi:
             ("tools", True): ("GET", self._show_tool),
             ("call", False): ("POST", self._call),
             ("call", True): ("DELETE", self._cancel),
+            ("start", False): ("POST", self._start),
+            ("cancel-task", False): ("POST", self._cancel_task),
+            ("app", True): ("GET", self._show_app),
+            ("app-call", False): ("POST", self._call_for_app),
             ("resources", False): ("GET", self._list_resources),
             ("read", False): ("POST", self._read),
             ("subscribe", False): ("POST", self._subscribe),
@@ -104,7 +118,7 @@ class InspectorApi:
                 "title": "Inspector",
                 "is_client": True,
                 "last": session.events.last,
-                "sections": ["tools", "resources", "prompts", "messages", "connection"],
+                "sections": ["tools", "resources", "prompts", "tasks", "messages", "connection"],
                 "state": session.state,
                 "server": server,
                 "servers": [{"name": row.name, "display": row.display} for row in session.choices.values()],
@@ -176,7 +190,9 @@ class InspectorApi:
                 raise RequestRejected(error_response(404, f"the server has no tool {request.name[:200]!r}"))
             raw = tool.raw
             details = {"input_schema": raw.get("inputSchema", {}), "output_schema": raw.get("outputSchema", {})}
-            return {"row": _row(tool), **details, "documentation": None, "sensitive": [], "raw": raw}
+            has_tasks = TASKS_EXTENSION in (client.server_capabilities.extensions or {})
+            more = {"documentation": None, "sensitive": [], "has_tasks": has_tasks, "raw": raw}
+            return {"row": _row(tool), **details, **more}
 
         await self._do(request, shown)
 
@@ -200,6 +216,39 @@ class InspectorApi:
         if call is not None:
             call.cancel()
         await request.respond({"cancelled": call is not None})
+
+    # --- tasks and apps -----------------------------------------------------------------------------------------------
+
+    async def _start(self, request: Request) -> None:
+        body = await request.json()
+        tool, arguments = _string(body, "tool"), _object(body, "arguments")
+        client = await self.session.settled_client()
+        await self._do(request, lambda: self.session.tasks.start(client, tool, arguments))
+
+    async def _cancel_task(self, request: Request) -> None:
+        task = _string(await request.json(), "task")
+        await self._do(request, lambda: self.session.tasks.cancel(task))
+
+    async def _show_app(self, request: Request) -> None:
+        client = self.session.client
+
+        async def found() -> dict[str, Any]:
+            app = await client.apps.find(request.name)
+            if app is None:
+                raise RequestRejected(error_response(404, f"the tool {request.name[:200]!r} has no app"))
+            return self._documents.add(app)
+
+        await self._do(request, found)
+
+    async def _call_for_app(self, request: Request) -> None:
+        body = await request.json()
+        tool, arguments = _string(body, "tool"), _object(body, "arguments")
+        client = self.session.client
+
+        async def called() -> dict[str, Any]:
+            return {"raw": await call_for_app(client, tool, arguments)}
+
+        await self._do(request, called)
 
     # --- resources and prompts ----------------------------------------------------------------------------------------
 
@@ -369,6 +418,7 @@ def _row(tool: Tool) -> dict[str, Any]:
         "is_streaming": False,
         "needs_approval": False,
         "hints": {hint: value for hint, value in values.items() if value is not None},
+        "app": app_of_tool(tool),
         "revision": format(hash(msgspec.json.encode(tool.raw)) & 0xFFFFFFFFFFFFFFFF, "x"),
     }
 
@@ -377,6 +427,13 @@ def _string(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str):
         raise _bad_request(f"{name} must be a string")
+    return value
+
+
+def _object(body: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = body.get(name, {})
+    if not isinstance(value, dict):
+        raise _bad_request(f"{name} must be an object")
     return value
 
 

@@ -22,6 +22,9 @@ Check: TypeAlias = Callable[[Scope], Mapping[str, str]]
 # Returns the principal of a request. Raises: RequestRejected.
 Authorize: TypeAlias = Callable[[Scope], Awaitable[Principal]]
 
+# Responds to a path that is not part of the page, or returns False.
+RespondMore: TypeAlias = Callable[[Send, str], Awaitable[bool]]
+
 _FOREIGN: Final = "only the inspector's own page may send this request"
 
 
@@ -75,13 +78,21 @@ class PageApp:
     """An ASGI 3 application for HTTP, for the paths below `prefix`."""
 
     def __init__(
-        self, routes: Routes, *, check: Check, authorize: Authorize, prefix: str = "", max_body_bytes: int
+        self,
+        routes: Routes,
+        *,
+        check: Check,
+        authorize: Authorize,
+        prefix: str = "",
+        max_body_bytes: int,
+        respond_more: "RespondMore | None" = None,
     ) -> None:
         self._routes = routes
         self._check = check
         self._authorize = authorize
         self._prefix = prefix
         self._max_body_bytes = max_body_bytes
+        self._respond_more = respond_more
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {self._prefix or '/'}>"
@@ -96,6 +107,8 @@ class PageApp:
             self._check(scope)
             if path in ("", "/") and scope["method"] != "HEAD":
                 only(scope, "GET")
+            if self._respond_more is not None and await self._respond_more(send, path):
+                return
             if not await respond_page(send, path, self._prefix.rpartition("/")[2]):
                 await self._authorize(scope)  # a stranger does not learn which paths exist
                 raise RequestRejected(error_response(404, "no such path in the inspector"))

@@ -14,7 +14,7 @@ import msgspec
 
 from jackstay.client import Client
 from jackstay.errors import McpError
-from jackstay.inspector._session import describe_failure
+from jackstay.inspector._events import describe_failure
 from jackstay.protocol import REVISIONS, Era
 from jackstay.types import META_LOG_LEVEL, CallToolResult, ProgressNotificationParams, TextContent
 

@@ -4,9 +4,11 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+
+from jackstay.errors import McpError
 
 # The size of the kept events; the oldest are dropped above it.
 MAX_KEPT_BYTES: Final = 33_554_432
@@ -62,3 +64,14 @@ class EventLog:
                     await self._changed.wait()
             except TimeoutError:
                 yield b": alive\n\n"
+
+
+def describe_failure(error: McpError) -> dict[str, Any]:
+    """Return an error as the page shows it. `may_have_run` is True, False, or None where only the server knows."""
+    return {
+        "error": type(error).__name__,
+        "message": str(error),
+        "may_have_run": error.may_have_run,
+        "code": error.code,
+        "details": error.details,
+    }

@@ -1,8 +1,8 @@
 """The files of the inspector page: document, scripts and style, with the security headers of the document.
 
-Descriptions and results are untrusted; the scripts insert them as text only. The Content Security Policy allows only
-scripts and styles of this server, requests to it, images and sound in `data:` URLs, and no frames, forms or markup from
-strings (Trusted Types). The document contains no data, so it is the same for every user.
+Descriptions and results are untrusted; the scripts insert them as text only. The policy allows only scripts, styles and
+frames of this server, requests to it, media in `data:` URLs, no forms and no markup from strings (Trusted Types). The
+document contains no data, so it is the same for every user.
 """
 
 import re
@@ -31,6 +31,7 @@ PAGE_HEADERS: Final = (
                 "connect-src 'self'",
                 "img-src data:",  # images in results, and the empty icon, without which browsers request /favicon.ico
                 "media-src data:",
+                "frame-src 'self'",  # apps, which have no origin: see `_apps`
                 "base-uri 'none'",
                 "form-action 'none'",
                 "frame-ancestors 'none'",

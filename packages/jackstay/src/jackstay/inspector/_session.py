@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from jackstay.apps import Apps
 from jackstay.client import Client, Notification, connect
 from jackstay.errors import McpError, UsageError
-from jackstay.inspector._events import EventLog
+from jackstay.inspector._events import EventLog, describe_failure
 from jackstay.inspector._faults import FaultsOnDemand
 from jackstay.inspector._questions import Questions
+from jackstay.inspector._tasks import StartedTasks
 from jackstay.inspector._transcript import Transcript
 from jackstay.protocol import VERSIONS
 from jackstay.testing import RecordedTarget
@@ -58,6 +60,7 @@ class Session:
         self.transcript = Transcript(choices[0].name, self.events)
         self.questions = Questions(self.events)
         self.faults: FaultsOnDemand | None = None
+        self.tasks = StartedTasks(self.events)
         self.subscribed: set[str] = set()
         self.log_level = ""
         self._client: Client | None = None
@@ -116,7 +119,9 @@ class Session:
         faults = None if target.is_http else FaultsOnDemand(target, self.events)
         versions = (options.version,) if options.version else VERSIONS
         recorded = RecordedTarget(faults or target, self.transcript)
-        client = connect(recorded, versions=versions, request_timeout=REQUEST_TIMEOUT, max_timeout=None)
+        client = connect(
+            recorded, versions=versions, request_timeout=REQUEST_TIMEOUT, max_timeout=None, extensions=[Apps()]
+        )
         client.elicitation.handle(self.questions.elicit)
         client.sampling.handle(self.questions.sample)
         client.roots.set(options.roots)
@@ -146,6 +151,7 @@ class Session:
 
     async def _stop(self) -> None:
         self.questions.cancel()
+        await self.tasks.stop()
         if self._client is not None:
             await self._client.stop()
 
@@ -187,17 +193,6 @@ class Session:
 
     def _show_sign_in(self, url: str) -> None:
         self.events.publish("sign_in", {"url": url})
-
-
-def describe_failure(error: McpError) -> dict[str, Any]:
-    """Return an error as the page shows it. `may_have_run` is True, False, or None where only the server knows."""
-    return {
-        "error": type(error).__name__,
-        "message": str(error),
-        "may_have_run": error.may_have_run,
-        "code": error.code,
-        "details": error.details,
-    }
 
 
 def describe_server(client: Client) -> dict[str, Any]:

@@ -11,10 +11,11 @@ import { addFailure, addMark, addMessage, clearMessages } from "./messages.js";
 import { loadMetrics } from "./metrics.js";
 import { addQuestion, clearQuestions, removeQuestion } from "./questions.js";
 import { cancelCall, loadTools, openTool } from "./tools.js";
+import { addTask, clearTasks } from "./tasks.js";
 import { pre } from "./views.js";
 
 const TITLES = {
-  tools: "Tools", resources: "Resources", prompts: "Prompts", messages: "Messages", connection: "Connection",
+  tools: "Tools", resources: "Resources", prompts: "Prompts", tasks: "Tasks", messages: "Messages", connection: "Connection",
   metrics: "Metrics"
 };
 
@@ -27,7 +28,7 @@ function showSection(section) {
   document.body.dataset.section = section;
   for (const button of byId("sections").querySelectorAll("button"))
     button.setAttribute("aria-current", button.dataset.section === section ? "page" : "false");
-  for (const name of ["messages", "connection", "metrics"]) byId(name).hidden = name !== section;
+  for (const name of ["tasks", "messages", "connection", "metrics"]) byId(name).hidden = name !== section;
   byId("list").hidden = !isListed(section);
   byId("list").setAttribute("aria-label", TITLES[section]);
   byId("search").placeholder = `Search ${section}`;
@@ -158,6 +159,7 @@ const HANDLERS = {
     clearMessages();
     clearConnection();
     clearQuestions();
+    clearTasks();
   },
   changed: () => {},
   message: (fields, number) => addMessage(number, fields),
@@ -171,6 +173,7 @@ const HANDLERS = {
   notification: (fields) => addNotification(fields),
   question: (fields) => addQuestion(fields),
   answered: ({ question }) => removeQuestion(question),
+  task: (fields) => addTask(fields),
   sign_in: ({ url }) => showSignIn(url),
 };
 

@@ -3,6 +3,7 @@
 import {
   ServerError, base, copyAs, linesOf, notice, post, query, request, state
 } from "./api.js";
+import { appView, definitionOf } from "./apps.js";
 import { byId, copyButton, duration, el, isObject, pretty, readJson, reveal, tabs } from "./dom.js";
 import { OMIT, makeForm, showProblems, withoutSecrets } from "./form.js";
 import { setCurrent, setRows } from "./list.js";
@@ -25,6 +26,7 @@ function badges(row) {
   if (row.hints.destructive) made.push(["destructive", "bad"]);
   if (row.hints["read-only"]) made.push(["read-only", "good"]);
   if (row.is_streaming) made.push(["streams", "accent"]);
+  if (row.app) made.push(["has an app", "accent"]);
   return made.map(([text, kind]) => el("span", { class: `badge ${kind}` }, text));
 }
 
@@ -216,6 +218,12 @@ function makeCallPanel(whole, filled) {
   } }, "Validate") : null;
   const validated = el("span", { role: "status", class: "quiet" });
   const run = el("button", { type: "submit", class: "main run", "aria-keyshortcuts": "Control+Enter" }, "Call");
+  const start = whole.has_tasks ? el("button", { type: "button", onclick: async () => {
+    const value = check();
+    if (value === null) return;
+    const answer = await query("/api/start", { tool: whole.row.name, arguments: value });
+    validated.textContent = answer.failed ? answer.failed.message : "Started: see the section Tasks.";
+  } }, "Start as a task") : null;
   const cancel = el("button", { type: "button", class: "cancel", hidden: true,
     "aria-keyshortcuts": "Escape", onclick: cancelCall }, "Cancel");
   const card = el("form", { class: "card form", novalidate: true, onsubmit: (event) => {
@@ -228,7 +236,7 @@ function makeCallPanel(whole, filled) {
   } },
   el("div", { class: "row" }, el("h3", {}, "Arguments"), el("span", { class: "grow" }), chooser.list),
   fields, rawPanel, general,
-  el("div", { class: "row runbar" }, run, cancel, validate, validated, el("span", { class: "grow" }),
+  el("div", { class: "row runbar" }, run, cancel, start, validate, validated, el("span", { class: "grow" }),
     timeout ? el("label", { class: "quiet row" }, "Timeout (s)", timeout) : null,
     copyAs("tools/call", () => {
       const value = check();
@@ -321,7 +329,8 @@ async function runCall({ whole, value, seconds, run, cancel, result, showInvalid
   const all = (performance.now() - began) / 1000;
   clock.textContent = end.seconds === undefined || state.about.is_client ? duration(end.seconds ?? all)
     : `${duration(end.seconds)} in the server, ${duration(all)} in total`;
-  showEnd(end, status, body, showInvalid, entry.trace);
+  const app = whole.row.app ? () => appView(whole.row.name, definitionOf(whole.row.name), value, end.raw) : null;
+  showEnd(end, status, body, showInvalid, entry.trace, app);
   if (!end.problems?.length) result.scrollIntoView({ block: "nearest" });
   Object.assign(entry, {
     outcome: end.type === "result" ? (end.is_error ? "error" : "ok") : end.type,
@@ -373,7 +382,7 @@ function outcomeBadge(outcome) {
 // Traceback and log lines of a module, which the server sends to pages on the same machine.
 const debugView = (debug) => el("details", { class: "debug", open: true }, el("summary", {}, "Traceback"), pre(debug));
 
-function showEnd(end, status, body, showInvalid, trace) {
+function showEnd(end, status, body, showInvalid, trace, app) {
   const outcome = end.type === "result" ? (end.is_error ? "error" : "ok") : end.type;
   status.replaceChildren(outcomeBadge(outcome));
   if (end.failure) body.append(failureView(end.failure));
@@ -392,11 +401,11 @@ function showEnd(end, status, body, showInvalid, trace) {
   if (end.debug) body.append(debugView(end.debug));
   if (end.type !== "result") return;
   if (end.problems?.length) showInvalid(end.problems);
-  showOutput(body, end);
+  showOutput(body, end, app);
 }
 
 // Show an output as a tree, JSON and text. Without structured content, text that is JSON is parsed.
-function showOutput(body, { structured, texts, is_error: isError, content, raw }) {
+function showOutput(body, { structured, texts, is_error: isError, content, raw }, app) {
   const text = texts.join("\n\n");
   let value = structured;
   if (value === undefined) {
@@ -405,7 +414,7 @@ function showOutput(body, { structured, texts, is_error: isError, content, raw }
   const hasMedia = (content || []).some((block) => block.type !== "text");
   const plain = el("div", { class: isError ? "error" : "" },
     ...(hasMedia ? content.map(contentBlock) : [pre(text)]));
-  const panels = [];
+  const panels = app && !isError ? [{ label: "App", panel: app() }] : [];
   if (!isError && value !== undefined)
     panels.push({ label: "Structured", panel: el("div", {}, tree(value)) },
       { label: "JSON", panel: el("div", {}, pre(pretty(value))) });
