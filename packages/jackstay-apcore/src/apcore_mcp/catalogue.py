@@ -367,6 +367,15 @@ def display_of(descriptor: "ModuleDescriptor") -> Mapping[str, Any]:
     return {**display, **special} if isinstance(special, Mapping) else display
 
 
+def runs_in_background(descriptor: object) -> bool:
+    """Return whether a module declares `metadata.async`, or `mcp_async` in the extras of its annotations."""
+    metadata = getattr(descriptor, "metadata", None) or {}
+    extra = getattr(getattr(descriptor, "annotations", None), "extra", None) or {}
+    return any(
+        value is True or str(value).lower() == "true" for value in (metadata.get("async"), extra.get("mcp_async"))
+    )
+
+
 def alias_of(display: Mapping[str, Any]) -> str | None:
     """Return the alias if it is a valid tool name."""
     alias = display.get("alias")

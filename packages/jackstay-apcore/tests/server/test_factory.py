@@ -267,3 +267,29 @@ async def test_oldest_revision_gets_progress_without_message(registry: Registry)
     assert all("progress=3" in str(updates[-1]) for updates in progress_updates.values())
     assert '"text"' not in str(progress_updates["2024-11-05"])
     assert '"text"' in str(progress_updates["2025-06-18"])
+
+
+async def test_modules_that_run_in_the_background_are_tasks(kinds: SimpleNamespace) -> None:
+    registry = Registry()
+    registry.register("slow.report", kinds.Plain(lambda *_: {"pages": 3}, metadata={"async": True}))
+    registry.register("quick.report", kinds.Plain(lambda *_: {"pages": 1}))
+    server, _, sync = served(registry)
+    async with connect(server) as client:
+        task = await client.tools.start("slow.report", {})
+        assert task.id
+        assert (await task.result()).text == '{"pages": 3}'
+        assert (await client.tools.call("slow.report", {})).text == '{"pages": 3}'
+        assert not (await client.tools.start("quick.report", {})).id
+    sync.stop()
+
+
+async def test_a_module_that_is_added_to_a_running_server_without_tasks_is_none(kinds: SimpleNamespace) -> None:
+    registry = Registry()
+    registry.register("quick.report", kinds.Plain(lambda *_: {"pages": 1}))
+    server, catalogue, sync = served(registry)
+    async with connect(server) as client:
+        registry.register("slow.report", kinds.Plain(lambda *_: {"pages": 3}, metadata={"async": True}))
+        catalogue.update("slow.report")
+        assert (await client.tools.call("slow.report", {})).text == '{"pages": 3}'
+        assert not catalogue.skipped()
+    sync.stop()

@@ -14,6 +14,7 @@ from apcore.async_task import TaskStatus  # type: ignore[import-untyped]  # apco
 
 from apcore_mcp.adapters.errors import ErrorMapper
 from apcore_mcp.approval import CONSENT, Consent
+from apcore_mcp.catalogue import runs_in_background
 from apcore_mcp.tracing import read_parent
 from jackstay.types import Tool
 
@@ -109,12 +110,8 @@ class AsyncTaskBridge:
 
     @staticmethod
     def is_async_module(descriptor: Any) -> bool:
-        """Return whether a module declares `metadata.async`, or `mcp_async` in the extras of its annotations."""
-        metadata = getattr(descriptor, "metadata", None) or {}
-        extra = getattr(getattr(descriptor, "annotations", None), "extra", None) or {}
-        return any(
-            value is True or str(value).lower() == "true" for value in (metadata.get("async"), extra.get("mcp_async"))
-        )
+        """Return whether a module runs in the background."""
+        return runs_in_background(descriptor)
 
     def build_meta_tools(self) -> list[Tool]:
         """Return the tools."""

@@ -13,7 +13,7 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
-from apcore_mcp.catalogue import Catalogue, Change, Entry, alias_of, display_of
+from apcore_mcp.catalogue import Catalogue, Change, Entry, alias_of, display_of, runs_in_background
 from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
@@ -165,11 +165,7 @@ class CatalogueSync:
                     self._system[entry.id] = add_system_resource(self._server, entry, self._router)
                     continue
                 try:
-                    added.append(
-                        _make(
-                            self._server, to_tool(entry, redacts=self._router.redacts), _by_entry(self._router, entry)
-                        )
-                    )
+                    added.append(self._make(entry))
                     self._document(entry)
                 except UsageError as error:
                     failed.append((entry, error.message))
@@ -179,6 +175,18 @@ class CatalogueSync:
                 self._listed |= {tool.name for tool in added}
         for entry, reason in failed:
             self._catalogue.skip(entry.id, reason)
+
+    def _make(self, entry: Entry) -> Any:
+        """Return the tool of a module. One that runs in the background is a task, unless the server runs without."""
+        tool, handler = to_tool(entry, redacts=self._router.redacts), _by_entry(self._router, entry)
+        if runs_in_background(entry.descriptor):
+            try:
+                return _make(self._server, tool, handler, task=True)
+            except UsageError as error:
+                if error.path != "task":
+                    raise
+                logger.info("%s is no task until the server is started again: it has none yet", entry.id)
+        return _make(self._server, tool, handler)
 
     def _document(self, entry: Entry) -> None:
         text = entry.documentation
@@ -232,7 +240,7 @@ def _by_name(router: "ExecutionRouter", name: str) -> Callable[..., object]:
     return handle
 
 
-def _make(server: Server, tool: Tool, handler: Callable[..., object]) -> Any:
+def _make(server: Server, tool: Tool, handler: Callable[..., object], *, task: bool | None = None) -> Any:
     """Return a tool of the server. apcore, and optionally the router, validate the arguments. Raises: UsageError."""
     hints = tool.annotations
     options = {
@@ -243,6 +251,7 @@ def _make(server: Server, tool: Tool, handler: Callable[..., object]) -> Any:
         "idempotent": None if hints is None else hints.idempotent_hint,
         "open_world": None if hints is None else hints.open_world_hint,
         "meta": tool.meta,
+        "task": task,
     }
     given: Any = {name: value for name, value in options.items() if value is not None}
     return server.tool_from_schema(
