@@ -289,7 +289,7 @@ class Tasks:
                     task = None  # it has ended meanwhile
                     continue
                 answered.update(given)
-                responses = {key: answered[key] for key in task.input_requests}
+                responses = {key: answered[key] for key in task.input_requests or ()}
                 params = {"taskId": handle.id, "inputResponses": responses}
                 await self._request("tasks/update", params, UpdateTaskResult, deadline)
                 delay = FIRST_POLL

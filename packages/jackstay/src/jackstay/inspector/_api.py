@@ -191,7 +191,7 @@ class InspectorApi:
             raw = tool.raw
             details = {"input_schema": raw.get("inputSchema", {}), "output_schema": raw.get("outputSchema", {})}
             has_tasks = TASKS_EXTENSION in (client.server_capabilities.extensions or {})
-            more = {"documentation": None, "sensitive": [], "has_tasks": has_tasks, "raw": raw}
+            more: dict[str, Any] = {"documentation": None, "sensitive": [], "has_tasks": has_tasks, "raw": raw}
             return {"row": _row(tool), **details, **more}
 
         await self._do(request, shown)

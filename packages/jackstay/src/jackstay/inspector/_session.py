@@ -120,7 +120,7 @@ class Session:
         versions = (options.version,) if options.version else VERSIONS
         recorded = RecordedTarget(faults or target, self.transcript)
         client = connect(
-            recorded, versions=versions, request_timeout=REQUEST_TIMEOUT, max_timeout=None, extensions=[Apps()]
+            recorded, versions=versions, request_timeout=REQUEST_TIMEOUT, max_timeout=None, extensions=(Apps(),)
         )
         client.elicitation.handle(self.questions.elicit)
         client.sampling.handle(self.questions.sample)
