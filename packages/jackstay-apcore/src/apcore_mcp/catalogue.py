@@ -398,4 +398,13 @@ def _requires_approval(annotations: object) -> bool:
     return getattr(annotations, "requires_approval", False) is True
 
 
-__all__ = ["Catalogue", "Change", "Entry", "alias_of", "bare_entry", "check_filters", "display_of"]
+__all__ = [
+    "Catalogue",
+    "Change",
+    "Entry",
+    "alias_of",
+    "bare_entry",
+    "check_filters",
+    "display_of",
+    "runs_in_background",
+]
