@@ -411,6 +411,39 @@ async def test_a_rejected_notification_is_only_logged(caplog: pytest.LogCaptureF
         assert client.state == "ready"
 
 
+@on_fake_clock
+async def test_a_response_whose_connection_is_lost_is_sent_again(caplog: pytest.LogCaptureFixture) -> None:
+    """The server waits for it, and accepts it once. What the server refuses is not repeated."""
+    received: list[str] = []
+    answered = asyncio.Event()
+
+    async def call(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        reply.event({"method": "roots/list", "jsonrpc": "2.0", "id": "q"})
+        await answered.wait()
+        reply.event({"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}})
+        reply.end()
+
+    async def answer(seen: Seen, reply: Reply) -> None:
+        received.append(seen.rpc["id"])
+        if len(received) < 3:
+            raise OutcomeUnknownError("the connection was lost")
+        answered.set()
+        reply.send(202 if len(received) == 3 else 400)
+
+    script = Mcp(HANDSHAKE, session="s")
+    script.on.update({"tools/call": call, "response": answer})
+    client, _ = client_of(script)
+    client.roots.set(["file:///a"])
+    async with client:
+        for count in (3, 4):
+            answered.clear()
+            assert (await client.tools.call("echo")).content == []
+            assert received == ["q"] * count
+        await client.ping()
+    assert "the server did not receive a response" in caplog.text
+
+
 # --- cancelling -------------------------------------------------------------------------------------------------------
 
 

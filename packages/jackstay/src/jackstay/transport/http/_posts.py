@@ -34,6 +34,9 @@ LINGER: Final = 1.0
 # call limits it as well; this is for calls without one.
 MAX_RESUMES: Final = 8
 
+# Seconds before a response to a request of the server is sent again, if its connection was lost.
+RESPONSE_DELAYS: Final = (0.1, 0.5, 2.0)
+
 _ENDED = "the response ended without an answer"
 
 
@@ -113,7 +116,7 @@ class Post:
     async def _run(self, send: Callable[["Post"], Awaitable[None]]) -> None:
         channel = self._channel
         try:
-            await send(self)
+            await (send(self) if self.out.method else self._send_response(send))
         except CannotConnect as failure:
             channel.lost(self, failure.error, was_declined=False, could_connect=False)
         except McpError as error:
@@ -122,6 +125,19 @@ class Post:
             logger.exception("sending a request failed")
             unknown = OutcomeUnknownError(f"{type(error).__name__}: {error}")
             channel.lost(self, unknown, was_declined=False, could_connect=True)
+
+    async def _send_response(self, send: Callable[["Post"], Awaitable[None]]) -> None:
+        """Send a response, again if its connection is lost: the server accepts it once, and waits for it otherwise."""
+        for delay in RESPONSE_DELAYS:
+            try:
+                await send(self)
+            except (CannotConnect, OutcomeUnknownError) as error:
+                if isinstance(error, OutcomeUnknownError) and "status" in error.details:
+                    raise
+                await asyncio.sleep(delay)
+            else:
+                return
+        await send(self)
 
     async def _send(self) -> None:
         out, session = self.out, self.session
