@@ -128,7 +128,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "proxy": ("msgspec",),
     "inspector": ("msgspec",),
     "cli": ("msgspec",),
-    "apcore_mcp": ("apcore", "httpx", "joserfc", "jsonschema", "msgspec", "pydantic", "referencing"),
+    "apcore_mcp": ("apcore", "httpx", "joserfc", "jsonschema", "msgspec", "pydantic", "referencing", "starlette"),
     "procontext": (
         "h11",
         "html_to_markdown",
@@ -212,7 +212,6 @@ TESTED_ELSEWHERE = {
             "auth/middleware",
             "auth/protocol",
             "compat/constants",
-            "compat/explorer",
             "compat/markdown",
             "server/approval_bridge",
             "server/async_task_bridge",

@@ -31,7 +31,7 @@ def make_usage(app: "App", collector: Any, path: str) -> "Asgi":
                 raise RequestRejected(error_response(405, f"{path} allows only GET"))
             given = parse_qs(scope.get("query_string", b"").decode("latin-1"))
             below = scope["path"].removeprefix(scope.get("root_path", "")).removeprefix(path)
-            found = _find(collector, unquote(below.strip("/")), given.get("period", [PERIOD])[0])
+            found = find_usage(collector, unquote(below.strip("/")), given.get("period", [PERIOD])[0])
         except RequestRejected as error:
             await respond_error(send, error.response)
             return
@@ -40,7 +40,8 @@ def make_usage(app: "App", collector: Any, path: str) -> "Asgi":
     return page
 
 
-def _find(collector: Any, module_id: str, period: str) -> dict[str, Any]:
+def find_usage(collector: Any, module_id: str, period: str) -> dict[str, Any]:
+    """Return the usage of one module, or of all without an id. Raises: RequestRejected for a bad period."""
     try:
         if module_id:
             return _plain(collector.get_module(module_id, period=period))
@@ -53,4 +54,4 @@ def _plain(row: Any) -> dict[str, Any]:
     return dataclasses.asdict(row) if dataclasses.is_dataclass(row) and not isinstance(row, type) else dict(row)
 
 
-__all__ = ["PERIOD", "make_usage"]
+__all__ = ["PERIOD", "find_usage", "make_usage"]

@@ -4,7 +4,6 @@ import importlib
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from apcore import Executor, Registry
 
 import apcore_mcp
@@ -109,15 +108,6 @@ def test_constants() -> None:
     assert ERROR_CODES["ACL_DENIED"] == "ACL_DENIED"
     assert MODULE_ID_PATTERN.match("math.add")
     assert not MODULE_ID_PATTERN.match("Math")
-
-
-def test_functions_that_need_starlette_name_their_replacement() -> None:
-    from apcore_mcp.explorer import create_explorer_mount, create_usage_routes
-
-    with pytest.raises(NotImplementedError, match="explorer=True"):
-        create_explorer_mount([], None)
-    with pytest.raises(NotImplementedError, match="observability=True"):
-        create_usage_routes(None)
 
 
 def test_markdown(descriptor: Any) -> None:

@@ -35,6 +35,7 @@ from apcore_mcp.approval import CONSENT, Consent, ElicitationAnswer, attach_clie
 from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.backends import AdaptedExecutor, adapt_executor
 from apcore_mcp.catalogue import Catalogue, Entry, bare_entry
+from apcore_mcp.compat.authentication import auth_identity_var
 from apcore_mcp.compat.calls import ExtraCaller
 from apcore_mcp.compat.results import DirectResult
 from apcore_mcp.containment import contained
@@ -376,7 +377,8 @@ class ExecutionRouter:
     # --- context ------------------------------------------------------------------------------------------------------
 
     def _context(self, caller: Caller | None, token: CancelToken, helpers: "_CallHelpers") -> "Context[Any]":
-        identity = None
+        # A direct call has the identity that `AuthMiddleware` of the program set.
+        identity = auth_identity_var.get()
         if caller is not None:
             identity = getattr(caller, "identity", None)
             if identity is None:
