@@ -26,7 +26,8 @@ HEADERS = [
     ("Mcp-Session-Id", "0123456789abcdef0123456789abcdef"),
 ]
 BODY = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}'
-CANDIDATES = ("raw", "aiohttp", "httpx", "httpx2")
+CANDIDATES = ("raw", "jackstay", "aiohttp", "httpx", "httpx2")
+LIBRARIES = CANDIDATES[2:]
 ROUNDS = 5
 
 Post = Callable[[str, bytes], Awaitable[bytes]]
@@ -34,6 +35,24 @@ Use = contextlib.AbstractAsyncContextManager[Post]
 
 
 # --- the candidates ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def use_jackstay() -> Any:
+    from jackstay.transport import default_http_client
+
+    client = default_http_client(proxy="")
+
+    async def post(url: str, body: bytes) -> bytes:
+        response = await client.send("POST", url, HEADERS, body)
+        try:
+            assert response.headers["content-type"] == "application/json"
+            return b"".join([chunk async for chunk in response.chunks()])
+        finally:
+            await response.close()
+
+    yield post
+    await client.close()
 
 
 @contextlib.asynccontextmanager
@@ -107,8 +126,9 @@ async def use_raw() -> Any:
 
 
 def use(name: str) -> Use:
-    if name == "raw":
-        return use_raw()
+    own = {"raw": use_raw, "jackstay": use_jackstay}.get(name)
+    if own is not None:
+        return own()
     return use_aiohttp() if name == "aiohttp" else use_httpx(name)
 
 
@@ -191,7 +211,7 @@ def import_sample(name: str) -> Sample:
 
 def main() -> int:
     print_platform()
-    for name in CANDIDATES[1:]:
+    for name in LIBRARIES:
         print(f"  {name} {importlib.metadata.version(name)}")
     with limit_server() as url:
         for in_flight, calls in ((32, 1500), (1, 500)):
@@ -205,10 +225,11 @@ def main() -> int:
                     f"  {name:8} {format_seconds(row.middle):>9} {spread:>22}  "
                     f"{ratio:5.2f} x aiohttp  noise {row.noise:.0%}"
                 )
-        imports = interleave({name: import_sample(name) for name in CANDIDATES[1:]}, rounds=ROUNDS)
+        modules = ("jackstay.transport.http._pool", *LIBRARIES)
+        imports = interleave({name: import_sample(name) for name in modules}, rounds=ROUNDS)
         print("\nimport, after asyncio and ssl")
         for name, row in imports.items():
-            print(f"  {name:8} {format_seconds(row.middle):>9}")
+            print(f"  {name:28} {format_seconds(row.middle):>9}")
         print("\ncancelling a request closes its connection")
         for name in CANDIDATES:
             print(f"  {name:8} {run_in_process('cancel', name, url)}")

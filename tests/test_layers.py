@@ -97,7 +97,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "lazy": ("msgspec",),  # to read the declarations of options
     "types": ("msgspec",),
     "protocol": ("msgspec",),
-    "transport": ("aiohttp", "msgspec", "yarl"),
+    "transport": ("aiohttp", "httptools", "msgspec", "yarl"),
     "client": ("jsonschema", "msgspec", "referencing"),
     "server": ("h11", "httptools", "joserfc", "jsonschema", "msgspec", "referencing", "uvicorn", "uvloop"),
     "openapi": ("httpx", "msgspec", "yaml"),

@@ -8,13 +8,13 @@ from importlib.util import find_spec
 # The modules that must be importable for the extra to count as installed. `uvloop` is not listed: it is optional and
 # does not install on Windows.
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "http": ("aiohttp", "h11", "httptools", "joserfc", "uvicorn"),
+    "http": ("h11", "httptools", "joserfc", "uvicorn"),
     "schema": ("jsonschema", "referencing"),
     "openapi": ("httpx", "jsonschema", "referencing", "yaml"),
     "otel": ("opentelemetry",),
     "skills": ("yaml",),
     "redis": ("hiredis", "redis"),
-    "dev": ("aiohttp", "h11", "httptools", "joserfc", "uvicorn", "watchfiles"),
+    "dev": ("h11", "httptools", "joserfc", "uvicorn", "watchfiles"),
 }
 
 

@@ -33,14 +33,15 @@ def test_an_unsupported_client_is_rejected() -> None:
 
 
 async def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "jackstay.transport.http._aiohttp", raising=False)
     package = sys.modules["jackstay.transport.http"]
-    monkeypatch.delattr(package, "_aiohttp", raising=False)
+    for name in ("_pool", "_http1"):
+        monkeypatch.delitem(sys.modules, f"jackstay.transport.http.{name}", raising=False)
+        monkeypatch.delattr(package, name, raising=False)
     find = builtins.__import__
 
     def without(name: str, *args: Any, **named: Any) -> Any:
-        if name.partition(".")[0] == "aiohttp":
-            raise ModuleNotFoundError("No module named 'aiohttp'")
+        if name.partition(".")[0] == "httptools":
+            raise ModuleNotFoundError("No module named 'httptools'")
         return find(name, *args, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)

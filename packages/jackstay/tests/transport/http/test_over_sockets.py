@@ -159,10 +159,9 @@ async def test_a_cancelled_stateless_call_closes_its_connection() -> None:
         call.cancel()
         await gone[0].wait()
         begun.clear()
-        late = asyncio.ensure_future(client.tools.call("echo", timeout=0.5))
-        await begun.wait()
-        with pytest.raises(TimeoutError):
-            await late
+        while not begun.is_set():  # a busy machine may need more than the deadline to connect
+            with pytest.raises(TimeoutError):
+                await client.tools.call("echo", timeout=0.5)
         await gone[1].wait()
         assert server.received("notifications/cancelled") == []
         assert client.state == "ready"
@@ -192,21 +191,13 @@ async def test_a_cancelled_handshake_call_sends_one_notification() -> None:
         assert cancelled.rpc["params"]["requestId"] == server.received("tools/call")[0].id
 
 
-async def _idle_connections_ended(client: Client) -> None:
-    """Wait until the client has seen the end of its idle connections."""
-    pool = client._connection._transport.sender.client._session.connector  # type: ignore[union-attr]  # internals
-    while any(protocol.is_connected() for idle in pool._conns.values() for protocol, _ in idle):
-        await asyncio.sleep(0)
-
-
 async def test_after_a_redeploy_the_next_call_succeeds() -> None:
-    """docs/guarantees.md G4."""
+    """docs/guarantees.md G4. Connections to the old server are not used, even if the client has not read their end."""
     server = HttpServer(Mcp(HANDSHAKE, session="old"))
     await server.start()
     async with connect(http(server.url)) as client:
         await client.tools.list()
         await server.stop()
-        await _idle_connections_ended(client)
         again = HttpServer(Mcp(HANDSHAKE, session="new"))
         again.port = server.port
         await again.start()

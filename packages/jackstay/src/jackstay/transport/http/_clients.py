@@ -30,7 +30,7 @@ def wrap(client: object) -> HttpClient:
         from jackstay.transport.http._aiohttp import AiohttpClient  # noqa: PLC0415  # loaded on first use
 
         session: aiohttp.ClientSession = client  # type: ignore[assignment]  # checked by its class name
-        return AiohttpClient(session, own=False, connect_timeout=session.timeout.connect)
+        return AiohttpClient(session)
     for library in ("httpx", "httpx2"):
         if f"{library}.AsyncClient" in kinds:
             from jackstay.transport.http._httpx import HttpxClient  # noqa: PLC0415  # as above
@@ -60,7 +60,7 @@ def default_http_client(
     Raises: TransportError if the extra `http` is not installed.
     """
     try:
-        from jackstay.transport.http import _aiohttp  # noqa: PLC0415  # loaded on first use
+        from jackstay.transport.http._pool import Http1Client  # noqa: PLC0415  # loaded on first use
     except ImportError as error:
         message = f"HTTP needs the extra 'http' ({error}); run {install_command('http')}"
         raise TransportError(message, permanent=True) from error
@@ -69,7 +69,7 @@ def default_http_client(
         return proxy or None
 
     proxy_of = environment_proxy if proxy is None else fixed
-    return _aiohttp.own_client(verify=verify, proxy_of=proxy_of, connect_timeout=connect_timeout)
+    return Http1Client(verify=verify, proxy_of=proxy_of, connect_timeout=connect_timeout)
 
 
 def environment_proxy(url: str) -> str | None:
