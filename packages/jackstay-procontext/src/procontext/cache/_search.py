@@ -63,7 +63,7 @@ _SIGNATURE_FACTOR: Final = 0.4
 # For the share of the words of the heading that the query has, and for their number.
 _HEADING_SHARE: Final = 0.3
 _HEADING_COUNT: Final = 0.5
-_PARENT_COUNT: Final = 0.2
+_PARENT_COUNT: Final = 0.4
 _EXACT_FACTOR: Final = 3.0
 # For the section whose anchor is the complete name of the object.
 _ANCHOR_FACTOR: Final = 2.0

@@ -267,6 +267,20 @@ warn warning
 wildcard glob pattern
 wrap wrapper decorator
 zone timezone
+age expire lifetime
+alter migrate schema
+attempt retry try
+crawl follow visit
+duplicate unique distinct dedupe
+exponential backoff
+foreign relationship related join
+interval period
+memoize cache remember
+mute silence suppress quiet
+sign signature tamper verify
+stub mock fake patch
+theme style appearance
+trim strip whitespace
 """
 # Phrases of questions, with the words that documentation uses for them.
 _PHRASES = """
