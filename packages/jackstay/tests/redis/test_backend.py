@@ -54,6 +54,35 @@ async def test_a_client_can_be_passed_in(redis_server: RedisServer) -> None:
         await client.aclose()
 
 
+async def test_whatever_a_driver_raises_nobody_waits_and_the_bus_goes_on(redis_server: RedisServer) -> None:
+    client: Any = Redis(unix_socket_path=str(redis_server.socket), socket_timeout=100.0)
+    backend = RedisBackend(client, timeout=100.0)
+    received = asyncio.Event()
+    backend.changes.listen(lambda method, _: received.set() if method == "after" else None)
+    pipeline, execute = client.pipeline, client.execute_command
+
+    async def fail(*_: Any, **__: Any) -> None:
+        client.pipeline, client.execute_command = pipeline, execute
+        raise RuntimeError("a defect of the driver")
+
+    def failing(**options: Any) -> Any:
+        made = pipeline(**options)
+        made.execute = fail
+        return made
+
+    await backend.open("driver")
+    client.pipeline = failing
+    with pytest.raises(TransportError, match="a defect of the driver"):
+        await backend.sessions.load("id", 60.0)
+    client.execute_command = fail
+    while client.execute_command is fail:  # until the bus has read once more
+        await asyncio.sleep(0.01)
+    backend.changes.publish("after", "")
+    await received.wait()
+    await backend.close()
+    await client.aclose()
+
+
 def test_a_client_that_decodes_is_refused(redis_server: RedisServer) -> None:
     with pytest.raises(UsageError, match="decode_responses"):
         RedisBackend(Redis(unix_socket_path=str(redis_server.socket), decode_responses=True))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jackstay.errors import TransportError
-from jackstay.redis._engine import UNREACHABLE, Command, Engine
+from jackstay.redis._engine import Command, Engine
 from jackstay.redis._sessions import milliseconds
 from jackstay.server import GAP, ChangeListener
 
@@ -247,7 +247,7 @@ class RedisBus:
                     *("XREAD", "COUNT", READ_COUNT, "BLOCK", self._block),
                     *("STREAMS", bus, mailbox, self._last, self._last_letter),
                 )
-            except UNREACHABLE as error:
+            except Exception as error:  # noqa: BLE001  # whatever a driver raises, the worker must not become deaf
                 if self._is_connected:
                     logger.warning("the bus is disconnected: %s", str(error) or type(error).__name__)
                 self._is_connected = False

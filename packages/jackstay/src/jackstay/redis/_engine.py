@@ -144,7 +144,7 @@ class Engine:
             replies = await pipeline.execute(raise_on_error=False)
             if any(isinstance(reply, ReadOnlyError) for reply in replies):
                 await self._disconnect()  # it has become a replica: the next connection may find the new primary
-        except UNREACHABLE as error:
+        except Exception as error:  # noqa: BLE001  # whatever a driver raises, nobody may wait for a reply that was lost
             self._failed(error)
             for _, future in rows:
                 if not future.done():
