@@ -57,7 +57,7 @@ OTHER_HOSTS = (
 class Package(NamedTuple):
     """What the metadata of a package states."""
 
-    index: str
+    source: str
     name: str
     language: str
     docs_url: str | None
@@ -137,14 +137,14 @@ def rows(packages: list[Package], known: list[dict[str, Any]]) -> tuple[list[dic
         owner = None if package.docs_url is None else _owner(package, owners)
         if owner is not None:
             row = made.setdefault(owner["id"], {"id": owner["id"], "packages": {}})
-            row["packages"].setdefault(package.index, []).append(package.name)
+            row["packages"].setdefault(package.source, []).append(package.name)
         elif package.docs_url is None or library_id in used - {name}:
             undocumented.add(name)
         else:
             used.add(library_id)
             row = {"id": library_id, "name": package.name, "docs_url": package.docs_url}
             row |= {"repo_url": package.repo_url} if package.repo_url else {}
-            row |= {"languages": [package.language], "packages": {package.index: [package.name]}}
+            row |= {"languages": [package.language], "packages": {package.source: [package.name]}}
             made[library_id] = owners[_site(package.docs_url)] = row
     return list(made.values()), sorted(undocumented)
 
@@ -162,7 +162,7 @@ def _owner(package: Package, owners: dict[str, dict[str, Any]]) -> dict[str, Any
     if found is None and host is not None and package.name.lower().startswith(host["id"]):
         found = host
     # The same site may be about two languages; then each has its own row.
-    return found if found is not None and found.get("packages", {}).get(package.index) else None
+    return found if found is not None and found.get("packages", {}).get(package.source) else None
 
 
 def main(arguments: list[str] | None = None) -> int:
