@@ -194,9 +194,9 @@ def check_installed(binaries: Path) -> None:
     run_checked([python, "-m", "pip", "check"])
 
 
-# The modules of agent frameworks, which adapters import and the extra `all` does not have.
-FRAMEWORKS = (
-    "PIL agents autogen_core crewai google langchain_core llama_index mcp pydantic pydantic_ai pydantic_core"
+# The modules that no extra has: agent frameworks, which adapters import, and aiohttp for `http(client=...)`.
+WITHOUT_EXTRA = (
+    "PIL agents aiohttp autogen_core crewai google langchain_core llama_index mcp pydantic pydantic_ai pydantic_core"
     " semantic_kernel smolagents strands"
 )
 
@@ -210,7 +210,7 @@ def check_import(binaries: Path, package: str) -> None:
         f"import importlib, pkgutil, {package} as package\n"
         "from jackstay.errors import UsageError\n"
         "from jackstay.extras import EXTRAS\n"
-        f"libraries = {{name for names in EXTRAS.values() for name in names}} | {set(FRAMEWORKS.split())}\n"
+        f"libraries = {{name for names in EXTRAS.values() for name in names}} | {set(WITHOUT_EXTRA.split())}\n"
         "for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "    try:\n"
         "        importlib.import_module(module.name)\n"
