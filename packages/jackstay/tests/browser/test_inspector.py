@@ -139,6 +139,34 @@ def test_elicitation_is_answered_by_hand(page: Page, url: str) -> None:
     expect(page.locator(".result")).to_contain_text("cancel")
 
 
+def test_the_form_of_a_question_begins_with_its_defaults(page: Page, url: str) -> None:
+    open_page(page, url, row="test_elicitation_sep1034_defaults")
+    call(page)
+    dialog = page.locator("#question")
+    expect(dialog.locator('[data-path="name"] textarea')).to_have_value("John Doe")
+    dialog.locator('[data-path="age"] .widget input').fill("31")
+    page.locator("#question-accept").click()
+    expect_outcome(page, "done")
+    sent = {"name": "John Doe", "age": 31, "score": 95.5, "status": "active", "verified": True}
+    expect(page.locator(".result pre").first).to_contain_text(json.dumps(sent))
+
+
+def test_choices_have_their_titles(page: Page, url: str) -> None:
+    open_page(page, url, row="test_elicitation_sep1330_enums")
+    call(page)
+    dialog = page.locator("#question")
+    dialog.locator('[data-path="titledSingle"] select').select_option("Second Option")
+    dialog.locator('[data-path="legacyEnum"] select').select_option("Option Three")
+    dialog.locator('[data-path="titledMulti"]').get_by_label("Third Choice").check()
+    dialog.locator('[data-path="titledMulti"]').get_by_label("First Choice").check()
+    screenshot(page, "choices")
+    assert violations(page) == []
+    page.locator("#question-accept").click()
+    expect_outcome(page, "done")
+    sent = {"titledSingle": "value2", "legacyEnum": "opt3", "titledMulti": ["value1", "value3"]}
+    expect(page.locator(".result pre").first).to_contain_text(json.dumps(sent))
+
+
 def test_sampling_is_answered_by_hand(page: Page, url: str) -> None:
     open_page(page, url, row="test_sampling")
     fill(page, prompt="Write a poem")

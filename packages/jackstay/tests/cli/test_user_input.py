@@ -1,6 +1,7 @@
 """Questions at a terminal: real programs on a pseudo-terminal."""
 
 import contextlib
+import json
 import os
 import pty
 import signal
@@ -12,8 +13,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from jackstay.cli._user_input import is_interactive
-from scripted.places import PYTHONPATH, TESTS
+from jackstay.cli._user_input import choices_of, is_interactive
+from jackstay.errors import Json
+from scripted.places import PYTHONPATH, ROOT, TESTS
 
 SERVER = TESTS / "peers" / "eliciting_server.py"
 
@@ -95,6 +97,42 @@ def test_ctrl_d_cancels_ctrl_c_ends_and_json_is_indented() -> None:
         code, text = screen.end()
     assert code == 0
     assert '{\n  \x1b[34m"a"\x1b[0m: \x1b[33m1\x1b[0m\n}' in text
+
+
+def test_choices_are_typed_by_value_or_title() -> None:
+    command = ("call", "test_elicitation_sep1330_enums", "--", sys.executable, str(ROOT / "examples" / "everything.py"))
+    with terminal(*command) as screen:
+        screen.answer("(one of option1, option2, option3; optional): ", "\n")
+        screen.answer("(one of value1 (First Option), value2 (Second Option), value3 (Third Option); opt", "value9\n")
+        screen.wait_for("  expected one of value1 (First Option)")
+        screen.answer("optional): ", "second option\n")
+        screen.answer("opt3 (Option Three); optional): ", "opt3\n")
+        screen.answer("(any of option1, option2, option3, separated by commas; optional): ", "option1, option3\n")
+        screen.answer("by commas; optional): ", '["value1"]\n')
+        code, text = screen.end()
+    assert code == 0
+    sent = {
+        "titledSingle": "value2",
+        "legacyEnum": "opt3",
+        "untitledMulti": ["option1", "option3"],
+        "titledMulti": ["value1"],
+    }
+    assert json.dumps(sent) in text.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (None, {}),
+        ({"type": "string"}, {}),
+        ({"enum": [1, "a", None]}, {"1": 1, "a": "a", "null": None}),
+        ({"enum": ["a", "b"], "enumNames": ["A"]}, {"a": "a", "b": "b"}),
+        ({"anyOf": [{"const": "a"}, {"type": "null"}]}, {}),
+        ({"anyOf": [{"const": "a", "title": "A"}, {"const": "b"}]}, {"A": "a", "b": "b"}),
+    ],
+)
+def test_the_choices_of_a_schema(schema: Json, expected: dict[str, Json]) -> None:
+    assert choices_of(schema) == expected
 
 
 def test_nobody_is_prompted_without_a_terminal() -> None:

@@ -54,11 +54,12 @@ async def read_value(name: str, schema: Json, *, is_required: bool) -> Json:
     """
     screen = Screen(sys.stderr)
     members: Mapping[str, Any] = schema if isinstance(schema, dict) else {}
-    choices = members.get("enum")
-    kind = " or ".join(sorted(schema_types(schema))) or "any"
-    notes = [kind]
-    if isinstance(choices, list):
-        notes = ["one of " + ", ".join(str(choice) for choice in choices)]
+    choices, listed = choices_of(schema), choices_of(members.get("items"))
+    notes = [" or ".join(sorted(schema_types(schema))) or "any"]
+    if choices:
+        notes = [f"one of {_named(choices)}"]
+    elif listed:
+        notes = [f"any of {_named(listed)}, separated by commas"]
     if "default" in members:
         notes.append(f"default: {typed_text(members['default'])}")
     elif not is_required:
@@ -75,14 +76,46 @@ async def read_value(name: str, schema: Json, *, is_required: bool) -> Json:
         if not text and not is_required:
             return None
         try:
-            value = _parse(name, text, schema)
+            if choices:
+                return _choose(text, choices)
+            if listed and not text.startswith("["):
+                return [_choose(part, listed) for part in text.split(",") if part.strip()]
+            return _parse(name, text, schema)
         except UsageError as error:
             screen.print_line(f"  {escape_controls(error.message)}")
-            continue
-        if isinstance(choices, list) and value not in choices:
-            screen.print_line(f"  {escape_controls(f'expected one of {choices}')}")
-            continue
-        return value
+
+
+def choices_of(schema: Json) -> dict[str, Json]:
+    """Return the values to choose from, by their titles: `enum`, or alternatives that are all constants. May be empty.
+
+    2025-11-25 client/elicitation has titles; 2025-06-18 has `enumNames`.
+    """
+    if not isinstance(schema, dict):
+        return {}
+    values, names = schema.get("enum"), schema.get("enumNames")
+    if isinstance(values, list):
+        titles = names if isinstance(names, list) and len(names) == len(values) else values
+        return {typed_text(title): value for title, value in zip(titles, values, strict=True)}
+    parts = schema.get("oneOf") or schema.get("anyOf")
+    if not isinstance(parts, list) or not all(isinstance(part, dict) and "const" in part for part in parts):
+        return {}
+    rows = [part for part in parts if isinstance(part, dict)]
+    return {typed_text(part.get("title") or part["const"]): part["const"] for part in rows}
+
+
+def _named(choices: Mapping[str, Json]) -> str:
+    """Return the choices as they are offered: `r (Red), g (Green)`."""
+    typed = [(typed_text(value), title) for title, value in choices.items()]
+    return ", ".join(value if value == title else f"{value} ({title})" for value, title in typed)
+
+
+def _choose(text: str, choices: Mapping[str, Json]) -> Json:
+    """Return the choice with this value or title. Raises: UsageError."""
+    wanted = text.strip()
+    for title, value in choices.items():
+        if wanted == typed_text(value) or wanted.casefold() == title.casefold():
+            return value
+    raise UsageError(f"expected one of {_named(choices)}")
 
 
 def _parse(name: str, text: str, schema: Json) -> Json:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 # Seconds for a request that the page sends without a time of its own.
 REQUEST_TIMEOUT: Final = 60.0
 
+# Seconds without a response to `server/discover` before `initialize` is sent too. Longer than the default, because a
+# server that starts slowly would be shown in an older revision.
+PROBE_TIMEOUT: Final = 10.0
+
 # The lines of a server's stderr that are shown when it ends.
 MAX_STDERR_LINES: Final = 200
 
@@ -120,7 +124,12 @@ class Session:
         versions = (options.version,) if options.version else VERSIONS
         recorded = RecordedTarget(faults or target, self.transcript)
         client = connect(
-            recorded, versions=versions, request_timeout=REQUEST_TIMEOUT, max_timeout=None, extensions=(Apps(),)
+            recorded,
+            versions=versions,
+            probe_timeout=PROBE_TIMEOUT,
+            request_timeout=REQUEST_TIMEOUT,
+            max_timeout=None,
+            extensions=(Apps(),),
         )
         client.elicitation.handle(self.questions.elicit)
         client.sampling.handle(self.questions.sample)

@@ -47,6 +47,28 @@ function variantsOf(schema) {
   return null;
 }
 
+// Return the values to choose from, as [{value, label}], or null: `enum`, or alternatives that are all constants. The
+// labels are their titles (2025-11-25 client/elicitation), or `enumNames` of 2025-06-18.
+function choicesOf(schema, root) {
+  const labelOf = (value, title) =>
+    (typeof title === "string" && title ? title : typeof value === "string" ? value : JSON.stringify(value));
+  if (Array.isArray(schema.enum))
+    return schema.enum.map((value, at) => ({ value, label: labelOf(value, schema.enumNames?.[at]) }));
+  const listed = schema.oneOf || schema.anyOf;
+  if (!Array.isArray(listed) || !listed.length) return null;
+  const parts = listed.map((part) => resolve(part, root));
+  return parts.every((part) => "const" in part)
+    ? parts.map((part) => ({ value: part.const, label: labelOf(part.const, part.title) })) : null;
+}
+
+// Return the choices of a list in which each may occur once, or null.
+function setChoicesOf(schema, root) {
+  if (schema.type !== "array" || !schema.uniqueItems || !schema.items || schema.prefixItems) return null;
+  return choicesOf(resolve(schema.items, root), root);
+}
+
+const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+
 // Describe the type of a schema. Recursive types, and alternatives inside a list or a map, are shown by name.
 function typeOf(schema, root, seen = []) {
   const reference = schema?.$ref;
@@ -57,7 +79,8 @@ function typeOf(schema, root, seen = []) {
     (part?.$ref !== undefined && variantsOf(resolve(part, root)) ? nameOf(part) : typeOf(part, root, before));
   schema = resolve(schema, root);
   if ("const" in schema) return JSON.stringify(schema.const);
-  if (Array.isArray(schema.enum)) return `one of ${schema.enum.length} values`;
+  const choices = choicesOf(schema, root);
+  if (choices) return `one of ${choices.length} values`;
   const variants = variantsOf(schema);
   if (variants) return [...new Set(variants.map((part) => typeOf(part, root, before)))].join(" or ");
   if (schema.type === "array") return schema.items ? `list of ${inside(schema.items)}` : "list";
@@ -88,8 +111,9 @@ function fits(value, schema, root, seen = []) {
   const reference = schema?.$ref;
   if (seen.includes(reference)) return false;
   schema = resolve(schema, root);
-  if ("const" in schema) return JSON.stringify(schema.const) === JSON.stringify(value);
-  if (Array.isArray(schema.enum)) return schema.enum.some((option) => JSON.stringify(option) === JSON.stringify(value));
+  if ("const" in schema) return isSame(schema.const, value);
+  const choices = choicesOf(schema, root);
+  if (choices) return choices.some((choice) => isSame(choice.value, value));
   const variants = variantsOf(schema);
   if (variants) return variants.some((part) =>
     fits(value, part, root, reference === undefined ? seen : [...seen, reference]));
@@ -121,7 +145,8 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
     isSensitive: schema["x-sensitive"] === true || schema.format === "password" || schema.writeOnly === true
   };
   // Nested fields are created when "include" is checked, because a schema may be recursive.
-  const isNested = kindOf(schema, depth) !== "simple";
+  const kind = kindOf(schema, root, depth);
+  const isNested = kind !== "simple" && kind !== "set";
   function build() {
     if (widget) return;
     widget = makeWidget(context, initial);
@@ -133,8 +158,11 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
     slot.hidden = isNested && !isOn;
     node.classList.toggle("off", !isOn);
   }
-  const isLabel = !isNested && !("const" in schema);
-  const hint = [schema.description, limitsOf(schema)].filter(Boolean).join(" — ");
+  const isLabel = kind === "simple" && !("const" in schema);
+  // The title of an object is shown as its type.
+  const title = kind === "object" || isSameName(schema.title ?? name, name) ? "" : String(schema.title);
+  const limits = limitsOf(kind === "set" ? { ...schema, uniqueItems: false } : schema);
+  const hint = [title, schema.description, limits].filter(Boolean).join(" — ");
   const node = el("div", { class: "field", "data-path": path },
     el("div", { class: "head" },
       isLabel ? el("label", { for: id }, name) : el("span", { class: "label", id: `${id}-label` }, name),
@@ -156,9 +184,16 @@ function makeField({ schema: given, root, path, name, isRequired, value, depth, 
   };
 }
 
-function kindOf(schema, depth) {
+// Whether a title only repeats the name: generators make "Due date" of `due_date`.
+const isSameName = (title, name) => {
+  const plain = (text) => String(text).toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+  return plain(title) === plain(name);
+};
+
+function kindOf(schema, root, depth) {
   if (depth > MAX_FORM_DEPTH) return "simple";
-  if ("const" in schema || Array.isArray(schema.enum)) return "simple";
+  if ("const" in schema || choicesOf(schema, root)) return "simple";
+  if (setChoicesOf(schema, root)) return "set";
   if (variantsOf(schema)) return "variants";
   if (schema.type === "array" || schema.prefixItems) return "array";
   if (schema.type === "object" || schema.properties) return "object";
@@ -166,8 +201,9 @@ function kindOf(schema, depth) {
 }
 
 function makeWidget(context, initial) {
-  const { schema, depth } = context;
-  const kind = kindOf(schema, depth);
+  const { schema, root, depth } = context;
+  const kind = kindOf(schema, root, depth);
+  if (kind === "set") return makeSet(context, initial);
   if (kind === "variants") return makeVariants(context, initial);
   if (kind === "array") return makeArray(context, initial);
   if (kind === "object") {
@@ -177,7 +213,7 @@ function makeWidget(context, initial) {
   }
   if ("const" in schema)
     return { node: el("code", { id: context.id }, JSON.stringify(schema.const)), read: () => schema.const };
-  if (Array.isArray(schema.enum)) return makeChoice(context, initial);
+  if (choicesOf(schema, root)) return makeChoice(context, initial);
   if (schema.type === "null") return { node: el("code", { id: context.id }, "null"), read: () => null };
   if (schema.type === "boolean") return makeBoolean(context, initial);
   if (schema.type === "integer" || schema.type === "number") return makeNumber(context, initial);
@@ -187,13 +223,12 @@ function makeWidget(context, initial) {
 
 const described = ({ id }) => ({ id, "aria-describedby": `${id}-hint ${id}-error` });
 
-function makeChoice({ schema, path, id, touched }, initial) {
-  const at = initial === OMIT ? -1
-    : schema.enum.findIndex((option) => JSON.stringify(option) === JSON.stringify(initial));
+function makeChoice({ schema, root, path, id, touched }, initial) {
+  const choices = choicesOf(schema, root);
+  const at = initial === OMIT ? -1 : choices.findIndex(({ value }) => isSame(value, initial));
   const node = el("select", { ...described({ id }), onchange: touched },
     at < 0 ? el("option", { value: "-1" }, "choose…") : null,
-    ...schema.enum.map((option, index) => el("option", { value: String(index) },
-      typeof option === "string" ? option : JSON.stringify(option))));
+    ...choices.map(({ label }, index) => el("option", { value: String(index) }, label)));
   node.value = String(at);
   return {
     node,
@@ -202,9 +237,18 @@ function makeChoice({ schema, path, id, touched }, initial) {
         problems.push({ field: path, message: "choose one" });
         return OMIT;
       }
-      return schema.enum[Number(node.value)];
+      return choices[Number(node.value)].value;
     },
   };
+}
+
+function makeSet({ schema, root, id, touched }, initial) {
+  const chosen = Array.isArray(initial) ? initial : [];
+  const rows = setChoicesOf(schema, root).map(({ value, label }) => ({ value, label,
+    box: el("input", { type: "checkbox", checked: chosen.some((item) => isSame(item, value)), onchange: touched }) }));
+  const node = el("div", { id, role: "group", "aria-labelledby": `${id}-label` },
+    ...rows.map(({ box, label }) => el("label", { class: "check" }, box, el("span", {}, label))));
+  return { node, read: () => rows.filter(({ box }) => box.checked).map(({ value }) => value) };
 }
 
 function makeBoolean({ id, touched }, initial) {
@@ -250,7 +294,15 @@ function makeText({ schema, id, touched, isSensitive }, initial) {
   const node = kind
     ? el("input", { ...shared, type: kind, autocomplete: isSensitive ? "new-password" : "off", placeholder: example })
     : el("textarea", { ...shared, rows: 1, placeholder: example || "empty string" }); // an empty field is sent
-  return { node, read: () => node.value };
+  // Binary data as base64 (JSON Schema, and "byte" of OpenAPI): a file can be chosen instead.
+  const isBase64 = schema.contentEncoding === "base64" || schema.format === "byte";
+  const file = isBase64 && !kind ? el("input", { type: "file", "aria-label": "Fill in a file", onchange: async () => {
+    if (!file.files.length) return;
+    const bytes = new Uint8Array(await file.files[0].arrayBuffer());
+    node.value = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+    touched();
+  } }) : null;
+  return { node: file ? el("div", { class: "file" }, node, file) : node, read: () => node.value };
 }
 
 function makeJson({ path, id, touched }, initial, expected) {
@@ -281,7 +333,7 @@ function makeVariants(context, initial) {
   const found = variants.findIndex((part) => (isOpen ? part.type !== "null" : fits(initial, part, root)));
   let at = Math.max(0, found);
   const labels = variants.map((part, index) =>
-    part.title && kindOf(part, depth) === "object" ? part.title : typeOf(parts[index], root));
+    part.title && kindOf(part, root, depth) === "object" ? part.title : typeOf(parts[index], root));
   const slot = el("div", { class: "variant" });
   let inner = null;
   function build(value) {
@@ -314,12 +366,16 @@ function makeArray({ schema, root, path, id, depth, touched }, initial) {
     items = [];
     list.replaceChildren();
     values.forEach((value) => add(value));
+    showAdder();
+  }
+  // A tuple has no more items than its schema has.
+  function showAdder() {
+    adder.hidden = schema.items === false && items.length >= fixed.length;
   }
   function add(value) {
     const at = items.length;
     const remove = el("button", { type: "button", "aria-label": `Remove item ${at + 1}`, onclick: () => {
-      const left = items.filter((item) => item !== made).map((item) => item.field.read([]));
-      build(left);
+      build(items.filter((item) => item !== made).map((item) => item.field.read([])));
       touched();
       adder.focus();
     } }, "Remove");
@@ -333,6 +389,7 @@ function makeArray({ schema, root, path, id, depth, touched }, initial) {
   const adder = el("button", { type: "button", id, onclick: () => {
     touched();
     add(OMIT).row.querySelector("input, textarea, select")?.focus();
+    showAdder();
   } }, "Add an item");
   const count = Math.min(Math.max(Number.isSafeInteger(schema.minItems) ? schema.minItems : 0, fixed.length), 20);
   build(Array.isArray(initial) ? initial : Array.from({ length: count }, () => OMIT));

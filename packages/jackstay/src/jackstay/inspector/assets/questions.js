@@ -58,8 +58,20 @@ function showNext() {
   dialog.showModal();
 }
 
+// The schema with lists of choices as sets, and its defaults: the form begins with them (2025-11-25 client/elicitation).
+function prepare(schema) {
+  const properties = Object.entries(schema.properties || {});
+  return {
+    schema: { ...schema, properties: Object.fromEntries(properties.map(([name, part]) =>
+      [name, part?.type === "array" ? { ...part, uniqueItems: true } : part])) },
+    defaults: Object.fromEntries(properties.filter(([, part]) => part?.default !== undefined)
+      .map(([name, part]) => [name, part.default])),
+  };
+}
+
 function form(params) {
-  const made = makeForm(params.requestedSchema || {}, OMIT);
+  const { schema, defaults } = prepare(params.requestedSchema || {});
+  const made = makeForm(schema, defaults);
   const fields = el("div", { class: "fields" }, made.node);
   return {
     title: "The server requests information", accept: "Send",

@@ -388,14 +388,14 @@ function showEnd(end, status, body, showInvalid, trace, app) {
   if (end.failure) body.append(failureView(end.failure));
   else if (end.type === "refused")
     body.append(el("p", { class: "error" }, end.message),
-      el("p", { class: "quiet" }, "The server refused the call; the module did not run."));
+      el("p", { class: "quiet" }, "The server refused the call; the tool did not run."));
   if (end.type === "unknown" && !end.failure)
     body.append(el("p", { class: "error" }, end.message), el("p", {},
-      "The end of the call was not received: the module may have run, wholly or in part. "
+      "The end of the call was not received: the tool may have run, wholly or in part. "
       + "Check before you call it again."));
   if (end.type === "cancelled")
     body.append(el("p", { class: "quiet" },
-      "The call was cancelled and the module was notified. Its earlier effects are not undone."));
+      "The call was cancelled and the tool was notified. Its earlier effects are not undone."));
   if (trace && (end.type === "unknown" || end.is_error))
     body.append(el("p", { class: "quiet" }, "Trace ID in the server log: ", el("code", { class: "trace" }, trace)));
   if (end.debug) body.append(debugView(end.debug));
