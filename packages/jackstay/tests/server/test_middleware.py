@@ -136,6 +136,19 @@ async def test_a_rate_limit_by_tool_counts_calls_of_each_tool() -> None:
         assert "rate limit" in await text(peer, "count")
 
 
+async def test_unknown_tools_do_not_displace_the_counters_of_tools() -> None:
+    store = MemoryMiddlewareStore(max_keys=3)
+    async with connected(make(RateLimit(2, by="tool", store=store))) as peer:
+        for _ in range(3):
+            last = await peer.call("write")
+        assert last["isError"]
+        assert (await peer.error("tools/call", {"name": "unknown0"}))["message"] == "unknown tool: unknown0"
+        assert (await peer.error("tools/call", {"name": "unknown1"}))["message"] == "unknown tool: unknown1"
+        for number in range(2, 10):
+            assert (await peer.call(f"unknown{number}"))["isError"], "they are counted together"
+        assert (await peer.call("write"))["isError"]
+
+
 async def test_a_rate_limit_by_a_function_allows_requests_without_a_key() -> None:
     limit = RateLimit(1, by=lambda ctx: "writes" if ctx.params.get("name") == "write" else "")
     async with connected(make(limit)) as peer:
@@ -220,6 +233,48 @@ async def test_named_tools_are_cached_for_each_caller_or_for_all() -> None:
     async with http_client(make(ResponseCache(tools=["write"], shared=True)).asgi(auth=Tokens())) as http:
         assert [await post(http, token, call) for token in ("a", "b")] == ["1", "1"]
         assert await post(http, "a", tool("write")) == "2", "another revision has another encoding"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_the_cache_does_not_serve_what_a_caller_may_not_call(shared: bool) -> None:
+    names = ("scoped", "hidden", "disabled")
+    server = Server("cached", middleware=[ResponseCache(tools=names, shared=shared)])
+    server.tool(name="scoped", scopes={"admin"}, blocking=False)(lambda: "secret")
+    server.tool(name="hidden", blocking=False)(lambda: "secret")
+    server.tool(name="disabled", blocking=False)(lambda: "secret")
+    server.visible("hidden", scopes={"admin"})
+    async with http_client(server.asgi(auth=Tokens())) as http:
+        for name in names:
+            assert await post(http, "root.admin", stateless("tools/call", {"name": name, "arguments": {}})) == "secret"
+        server.disable("disabled")
+        for name in names:
+            call = stateless("tools/call", {"name": name, "arguments": {}})
+            response = await http.post(call, headers={"authorization": "Bearer alice"})
+            assert "error" in response.json, name
+
+
+async def test_anonymous_callers_differ_by_their_headers_and_sessions() -> None:
+    server = Server("cached", middleware=[ResponseCache()])
+
+    @server.tool(read_only=True)
+    async def me(ctx: Context) -> str:
+        return ctx.headers.get("x-forwarded-user", "") + ctx.headers.get("authorization", "") + str(ctx.request_id)
+
+    call = stateless("tools/call", {"name": "me", "arguments": {}})
+    async with http_client(server.asgi()) as http:
+        found = []
+        for number, headers in enumerate(
+            (
+                {"x-forwarded-user": "alice"},
+                {"x-forwarded-user": "bob"},
+                {"authorization": "Bearer a"},
+                {"authorization": "Bearer b"},
+                {"x-forwarded-user": "alice", "x-request-id": "7", "user-agent": "another"},
+            )
+        ):
+            response = await http.post({**call, "id": number}, headers=headers)
+            found.append(response.json["result"]["content"][0]["text"])
+    assert found == ["alice0", "bob1", "Bearer a2", "Bearer b3", "alice0"]
 
 
 async def test_calls_without_a_valid_name_are_not_cached() -> None:

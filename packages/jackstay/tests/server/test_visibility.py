@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from chaos.servers_own.conversation import STATELESS, connected
 from jackstay import Server
 from jackstay.errors import UsageError
 from jackstay.server import Caller
+from jackstay.server._catalogue import Kind
 from jackstay.server._visibility import MAX_CLASSES
 from jackstay.server.http import Principal
 from scripted.asgi import http_client, initialize, request, stateless
@@ -127,6 +129,41 @@ async def test_rules_apply_to_mounted_entries_however_they_are_added() -> None:
                 assert (await peer.error("tools/call", {"name": "up_wipe"}))["message"] == "unknown tool: up_wipe"
                 assert await peer.text("up_read") == "read"
             assert early.version
+
+
+@pytest.mark.parametrize("version", ERAS)
+async def test_rules_of_a_mounted_server_apply_at_each_host(version: str) -> None:
+    inner, middle, host = make(), Server("middle"), Server("host")
+    inner.visible(tags={"admin"}, scopes={"admin"})
+    middle.mount(inner, prefix="b")
+    host.mount(middle, prefix="a")
+    inner.visible("read", principals={"root"})  # after it was mounted
+    async with http_client(host.asgi(auth=Tokens())) as http:
+        alice, root = HttpCaller(http, "alice", version), HttpCaller(http, "root.admin", version)
+        assert await alice.names() == []
+        assert await root.names() == ["a_b_read", "a_b_wipe", "a_b_spy"]
+        assert await alice.names("resources", "uri") == ["test://a/b/open"]
+        assert await alice.names("resourceTemplates") == []
+        assert await alice.names("prompts") == ["a_b_plain"]
+        refused = await alice.send("tools/call", {"name": "a_b_wipe", "arguments": {}})
+        assert refused["error"]["message"] == "unknown tool: a_b_wipe"
+        assert (await alice.send("resources/read", {"uri": "test://a/b/closed/7"}))["error"]["data"] == {
+            "uri": "test://a/b/closed/7"
+        }
+        called = await root.send("tools/call", {"name": "a_b_wipe", "arguments": {}})
+        assert called["result"]["content"][0]["text"] == "wipe"
+
+
+async def test_tags_of_a_mounted_tool_that_is_replaced_are_those_of_the_new_one() -> None:
+    inner, host = Server("inner"), Server("host")
+    host.mount(inner)
+    host.visible(tags={"admin"}, principals={"root"})
+    inner.tool(name="wipe", blocking=False)(lambda: "wiped")
+    async with connected(host) as peer:
+        assert await peer.call("wipe")
+        [entry] = inner.catalogue.entries(Kind.TOOLS)
+        inner.catalogue.add_tools(msgspec.structs.replace(entry, tags=frozenset({"admin"})), replace=True)
+        assert (await peer.error("tools/call", {"name": "wipe"}))["message"] == "unknown tool: wipe"
 
 
 async def test_rules_by_principal_name_and_function_are_combined() -> None:

@@ -180,7 +180,7 @@ class Entries(Generic[E]):
         return number
 
     def swap(self, block: range, entries: Sequence[E], *, is_final: bool = False) -> bool:
-        """Replace the entries at the positions of `block`. Returns False if nothing changed.
+        """Replace the entries at the positions of `block`. Returns False if the list items are the same.
 
         Disabled entries remain disabled when they come back, unless `is_final`.
         """
@@ -193,12 +193,13 @@ class Entries(Generic[E]):
             else:
                 added[entry.key] = number, entry
         before = [entry.listed for number, entry in self.rows.values() if number in block]
-        if before == [entry.listed for _, entry in added.values()]:
+        if not before and not added:
             return False
+        # Entries with the same list items may differ in tags and scopes, which are not listed.
         rows = {key: row for key, row in self.rows.items() if row[0] not in block}
         self.rows = dict(sorted({**rows, **added}.items(), key=_number))
         self._change()
-        return True
+        return before != [entry.listed for _, entry in added.values()]
 
     def _change(self) -> None:
         self.version += 1

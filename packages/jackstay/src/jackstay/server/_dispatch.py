@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from jackstay.server._depends import Dependencies
     from jackstay.server._input_required import InputRounds, KeyRing
     from jackstay.server._lifespan import Lifespan
+    from jackstay.server._visibility import Views
 
 B = TypeVar("B", bound=Body)
 P = TypeVar("P")
@@ -139,6 +140,7 @@ class Dispatch:
         self.backend = backend
         self.pool = pool
         self.middleware: tuple[Middleware, ...] = ()
+        self.views: Views | None = None
         self._key_ring = key_ring
         self._round_timeout = round_timeout
         self._on_invalid_arguments = on_invalid_arguments
@@ -165,6 +167,13 @@ class Dispatch:
         from jackstay.server._depends import Dependencies  # noqa: PLC0415  # few servers need it
 
         return Dependencies()
+
+    def find_tool(self, name: str, caller: Caller) -> ToolEntry | None:
+        """Return the tool that a call of this name by this caller would reach, or None if there is none."""
+        entry = self.catalogue.find_tool(name)
+        if self.views is None or entry is None or self.views.view_for(caller).find_tool(name) is entry:
+            return entry
+        return None
 
     # --- the Handlers protocol ----------------------------------------------------------------------------------------
 

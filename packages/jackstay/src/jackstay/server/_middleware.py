@@ -153,8 +153,10 @@ class RateLimit(_Stored):
 class ResponseCache(_Stored):
     """Return the result of an equal tool call of the last `ttl` seconds again.
 
-    Applies to tools with `read_only=True`, or to `tools`. Each caller (principal, scopes and claims) has its own
-    results, unless `shared`. Results with `isError`, and those that require input, are not stored.
+    Applies to tools with `read_only=True`, or to `tools`. Each caller has its own results, unless `shared`: callers
+    differ by principal, scopes and claims, without a principal by the headers of the request, such as the session.
+    A tool that the caller does not see or may not call is not served from the cache. Results with `isError`, and those
+    that require input, are not stored.
     """
 
     def __init__(
@@ -189,13 +191,15 @@ class ResponseCache(_Stored):
 
     def _key(self, ctx: Context) -> str:
         params = ctx.params
-        name = params.get("name")
-        if not isinstance(name, str) or "requestState" in params or "inputResponses" in params:
+        tool = _called_tool(ctx)
+        if tool is None or "requestState" in params or "inputResponses" in params:
             return ""
-        if not (name in self._tools if self._tools is not None else _is_repeatable(ctx, name, read_only=True)):
+        if not (tool.key in self._tools if self._tools is not None else _is_repeatable(tool, read_only=True)):
             return ""
-        caller = None if self._is_shared else [ctx.principal, sorted(ctx.scopes), dict(ctx.claims)]
-        parts = [ctx._dispatch.name, ctx.version, name, params.get("arguments") or {}, caller]
+        if ctx._caller.scopes is not None and not tool.scopes <= ctx._caller.scopes:
+            return ""  # the call is refused
+        caller = None if self._is_shared else _identify(ctx)
+        parts = [ctx._dispatch.name, ctx.version, tool.key, params.get("arguments") or {}, caller]
         text = json.dumps(parts, sort_keys=True, default=str)
         return f"result:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
 
@@ -302,7 +306,8 @@ class Retry(Hooks):
         call_next: CallNext[CallToolRequestParams, CallToolResult],
     ) -> CallToolResult:
         """Call the tool until it returns."""
-        if not _is_repeatable(ctx, params.name):
+        tool = _called_tool(ctx)
+        if tool is None or not _is_repeatable(tool):
             return await call_next(params)
         raised: list[BaseException] = []
         token = RAISED.set(raised)
@@ -368,10 +373,34 @@ def _refuse(ctx: Context, error: JsonRpcError) -> bytes:
     return finalize(ctx, error_result(error.message))
 
 
-def _is_repeatable(ctx: Context, name: str, *, read_only: bool = False) -> bool:
+def _called_tool(ctx: Context) -> ToolEntry | None:
+    """Return the tool that is called; None for another request, and for a tool that this caller does not see."""
+    if ctx.method != "tools/call":
+        return None
+    tool: ToolEntry | None = ctx._dispatch.find_tool(target_of(ctx), ctx._caller)
+    return tool
+
+
+def _identify(ctx: Context) -> list[object]:
+    """Return what distinguishes a caller. Without a principal, these are the headers that a tool may read."""
+    known: list[object] = [ctx.principal, sorted(ctx.scopes), dict(ctx.claims)]
+    if not ctx.principal:
+        known += sorted(row for row in ctx.headers.items() if row[0] not in _ANONYMOUS_HEADERS)
+    return known
+
+
+# Headers that do not identify a user: those of HTTP, of MCP and of tracing that clients and load balancers add.
+_ANONYMOUS_HEADERS = frozenset(
+    {
+        *("accept", "accept-encoding", "accept-language", "connection", "content-length", "content-type", "host"),
+        *("mcp-method", "mcp-name", "mcp-protocol-version", "traceparent", "tracestate", "user-agent", "x-request-id"),
+    }
+)
+
+
+def _is_repeatable(tool: ToolEntry, *, read_only: bool = False) -> bool:
     """Return whether a tool is declared as read-only; or, unless `read_only`, as idempotent."""
-    entry: ToolEntry | None = ctx._dispatch.catalogue.tools.get(name)
-    hints = None if entry is None else entry.body.annotations
+    hints = tool.body.annotations
     return hints is not None and bool(hints.read_only_hint or (hints.idempotent_hint and not read_only))
 
 
@@ -381,7 +410,11 @@ def _by_principal(ctx: Context) -> str:
 
 
 def _by_tool(ctx: Context) -> str:
-    return target_of(ctx) if ctx.method == "tools/call" else ""
+    if ctx.method != "tools/call":
+        return ""
+    tool = _called_tool(ctx)
+    # Unknown names are counted together: each as a key of its own would displace the counters of tools.
+    return "unknown tool" if tool is None else tool.key
 
 
 def _by_address(ctx: Context) -> str:

@@ -42,10 +42,14 @@ _read_text = msgspec.json.Decoder(str).decode
 
 
 class MountedTool(ToolEntry, frozen=True, kw_only=True):
-    """A tool of a mounted server, which calls it `original`. `mount` is None in the catalogue of a proxy itself."""
+    """A tool of a mounted server, which calls it `original`. `mount` is None in the catalogue of a proxy itself.
+
+    `source` is the entry of the mounted server.
+    """
 
     mount: Any = None
     original: str = ""
+    source: Entry | None = None
 
 
 class MountedResource(ResourceEntry, frozen=True, kw_only=True):
@@ -53,6 +57,7 @@ class MountedResource(ResourceEntry, frozen=True, kw_only=True):
 
     mount: Any = None
     original: str = ""
+    source: Entry | None = None
 
 
 class MountedPrompt(PromptEntry, frozen=True, kw_only=True):
@@ -60,6 +65,7 @@ class MountedPrompt(PromptEntry, frozen=True, kw_only=True):
 
     mount: Any = None
     original: str = ""
+    source: Entry | None = None
 
 
 Mounted: TypeAlias = MountedTool | MountedResource | MountedPrompt
@@ -108,6 +114,7 @@ def make_entry(
         "is_blocking": False,
         "mount": mount,
         "original": original or key,
+        "source": like,
         "tags": frozenset() if like is None else like.tags,
     }
     if kind is Kind.TOOLS:

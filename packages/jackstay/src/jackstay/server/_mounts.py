@@ -298,6 +298,8 @@ class Mounts:
         self.rows.append(mount)
         mount.child._mounted_in = (*mount.child._mounted_in, mount)
         _share_numbers(mount.child, self.host)
+        if mount.child._views is not None:
+            mount.child._views.apply_at_host(mount)
         if self.host._lifetime.has_users:
             self._run_in_background(mount.start())
 

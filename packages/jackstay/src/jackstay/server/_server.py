@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     )
     from jackstay.server._tools import ToolEntry
     from jackstay.server._transforms import Transforms
-    from jackstay.server._visibility import Views
+    from jackstay.server._visibility import MountedRule, Rule, Views
     from jackstay.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
     from jackstay.transport import Target
     from jackstay.types import CallToolResult, PromptReference, ResourceTemplateReference, Tool
@@ -423,20 +423,29 @@ class Server:
         """Show entries only to some callers: those with all `scopes`, one of `principals`, for which `when` is true.
 
         The entries are those with one of the names, URIs or tags; without any, all. For other callers they are unknown,
-        in lists and in calls. If several rules apply to an entry, a caller needs to fulfil all.
+        in lists and in calls, also of a server that mounts this one. If several rules apply to an entry, a caller needs
+        to fulfil all.
 
         Raises: UsageError for a bad value, and for a rule without a condition.
         """
         from jackstay.server._visibility import make_rule  # noqa: PLC0415  # few servers need it
 
-        self._make_views().change(make_rule(keys, tags, scopes, principals, when))
+        self._add_rules((make_rule(keys, tags, scopes, principals, when),))
+
+    def _add_rules(self, rules: tuple[Rule | MountedRule, ...]) -> None:
+        """Add rules of visibility, here and wherever this server is mounted."""
+        views = self._make_views()
+        views.change(rules)
         for method in set(CHANGES.values()):
             self._publish_change(method, "")
+        for mount in self._mounted_in:
+            views.apply_at_host(mount, rules)
 
     def search_tools(self, *, above: int = 50, limit: int = 5) -> None:
         """List two tools instead of all, to callers that see more than `above`: `search_tools` and `call_tool`.
 
         `search_tools` returns `limit` tools unless the caller requests more. All tools can still be called directly.
+        A server that mounts this one lists all of its tools, unless it has a search of its own.
 
         Raises: UsageError for a bad value, a second call, and if a tool has one of the names.
         """

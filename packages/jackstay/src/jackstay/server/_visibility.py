@@ -17,11 +17,13 @@ from jackstay.protocol.server import ListOptions
 from jackstay.server._catalogue import CHANGES, LISTS, Catalogue, Entries, Kind, Listing
 from jackstay.server._driver import Caller, Driver, Outcome
 from jackstay.server._entries import Entry, check_function, check_scopes, check_tags
+from jackstay.server._mounted_entries import MountedPrompt, MountedResource, MountedTool
 
 if TYPE_CHECKING:
     from jackstay.protocol.server import events as e
     from jackstay.server._completions import CompletionEntry, CompletionKey
     from jackstay.server._dispatch import Dispatch
+    from jackstay.server._mounts import Mount
     from jackstay.server._search import Index, ToolSearch
     from jackstay.server._tools import ToolEntry
 
@@ -62,6 +64,23 @@ class Rule(msgspec.Struct, frozen=True):
         except Exception:  # the function of the application may raise anything
             logger.exception("a visibility rule raised; its entries are hidden from this caller")
             return False
+
+
+class MountedRule(msgspec.Struct, frozen=True):
+    """A rule of a mounted server, for its entries in the catalogue of the host."""
+
+    mount: "Mount"
+    rule: "Rule | MountedRule"
+
+    def applies_to(self, entry: Entry) -> bool:
+        """Return whether the rule restricts the entry that this one was made from."""
+        if not isinstance(entry, MountedTool | MountedResource | MountedPrompt) or entry.mount is not self.mount:
+            return False
+        return entry.source is not None and self.rule.applies_to(entry.source)
+
+    def admits(self, caller: Caller) -> bool:
+        """As `Rule.admits`."""
+        return self.rule.admits(caller)
 
 
 def make_rule(
@@ -154,7 +173,7 @@ class Views:
     """The rules of a server, and the view and the dispatcher of each class of callers."""
 
     def __init__(self, whole: Catalogue, make_dispatch: "Callable[[Catalogue], Dispatch]") -> None:
-        self.rules: tuple[Rule, ...] = ()
+        self.rules: tuple[Rule | MountedRule, ...] = ()
         self.search: ToolSearch | None = None
         self._whole = whole
         self._make_dispatch = make_dispatch
@@ -164,16 +183,23 @@ class Views:
         # The notifications that everyone gets next, because the rules have changed.
         self._unannounced: set[str] = set()
 
-    def change(self, rule: Rule | None = None, search: "ToolSearch | None" = None) -> None:
-        """Add a rule, or set the search. All views are made anew."""
-        self.rules = self.rules if rule is None else (*self.rules, rule)
+    def change(self, rules: "Iterable[Rule | MountedRule]" = (), search: "ToolSearch | None" = None) -> None:
+        """Add rules, or set the search. All views are made anew."""
+        self.rules = (*self.rules, *rules)
         self.search = search or self.search
         self._dispatches = {}
         self._announced = {}
         self._unannounced = set(CHANGES.values())
 
+    def apply_at_host(self, mount: "Mount", rules: "Iterable[Rule | MountedRule] | None" = None) -> None:
+        """Add rules, by default all, for the entries of this mount to the server that has it."""
+        added = tuple(MountedRule(mount, rule) for rule in (self.rules if rules is None else rules))
+        if added:
+            mount.host._add_rules(added)
+
     def install(self, dispatch: "Dispatch") -> None:
         """Make a dispatcher serve each caller with the view of its class."""
+        dispatch.views = self
         methods = dispatch._methods
         dispatch._methods = {name: (partial(self._serve, row[0]), row[1]) for name, row in methods.items()}
 
