@@ -140,12 +140,32 @@ def test_entries_of_yaml_are_added_replaced_and_removed() -> None:
         assert "# built in" in removed
         assert name not in read_text(removed, "yaml")["extensions"]
         assert read_text(change_entry(YAML, "yaml", "extensions", name, ENTRY), "yaml")["extensions"][name] == ENTRY
+    assert f"    enabled: false\n  # end of memory\n  {json.dumps('n')}:" in change_entry(
+        YAML.replace("last:", "  # end of memory\n\n# the last one\nlast:"), "yaml", "extensions", "n", ENTRY
+    )
     for text in ("", "a: 1\n", "extensions: {}\n", "extensions:\n", "extensions:\nb: 1"):
         assert read_text(change_entry(text, "yaml", "extensions", "n", ENTRY), "yaml")["extensions"] == {"n": ENTRY}
 
 
+@pytest.mark.parametrize(
+    ("form", "section", "text"),
+    [
+        ("json", "mcpServers", '{\n  "mcpServers": {\n    "a": {} // one\n  }\n}\n'),
+        ("toml", "mcp_servers", TOML),
+        ("yaml", "extensions", YAML),
+    ],
+)
+def test_the_line_ends_of_a_file_are_kept(form: str, section: str, text: str) -> None:
+    expected = change_entry(text, form, section, "n", ENTRY)
+    added = change_entry(text.replace("\n", "\r\n"), form, section, "n", ENTRY)
+    assert added == expected.replace("\n", "\r\n")
+    removed = change_entry(added, form, section, "n", None)
+    assert removed.rstrip() == text.replace("\n", "\r\n").rstrip()
+
+
 def test_a_layout_that_cannot_be_changed_safely_is_refused() -> None:
     cases = [
+        ("json", "[" * 100_000, "nested too deeply"),
         ("json", '{"mcpServers": []}', "is not an object"),
         ("json", "[]", "not an object"),
         ("json", '{"a": ', "invalid|Expecting"),

@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -18,6 +19,7 @@ from jackstay.shell import (
     deep_link,
     find_host,
     from_entry,
+    install_server,
     servers_in,
     to_entry,
     write_config,
@@ -81,6 +83,12 @@ def test_entries_that_are_off_or_not_servers_are_left_out() -> None:
         assert from_entry(entry) is None
 
 
+def test_entries_of_unusual_types_are_left_out_and_codex_headers_are_read() -> None:
+    for entry in ({"command": "x", "env": "K=v"}, {"url": "https://x.example", "headers": ["K: v"]}, {"url": 5}):
+        assert from_entry(entry) is None
+    assert from_entry({"url": SITE.url, "http_headers": {"X-Key": "k"}}) == SITE
+
+
 def test_links_contain_the_entry() -> None:
     link = deep_link(find_host("cursor"), "a b", PROGRAM)
     query = parse_qs(urlsplit(link).query)
@@ -111,10 +119,36 @@ def test_writing_keeps_the_mode_and_the_link_and_refuses_a_file_that_changed(hom
     assert stat.S_IMODE(fresh.stat().st_mode) == 0o600
 
 
+def test_programs_that_install_at_the_same_time_lose_nothing(home: Path) -> None:
+    host = find_host("cursor")
+    host.path().parent.mkdir()
+    names = [f"server{number}" for number in range(8)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        for change in pool.map(lambda name: install_server(host, name, PROGRAM), names):
+            assert change.report
+    assert sorted(servers_in(host, host.path())) == names
+
+
+def test_a_change_of_another_program_during_a_write_is_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = home / "config.json"
+    path.write_text("{}")
+    sync = os.fsync
+
+    def change(descriptor: int) -> None:
+        sync(descriptor)
+        path.write_text('{"theirs": 1}')
+
+    monkeypatch.setattr(os, "fsync", change)
+    with pytest.raises(UsageError, match="was changed by another program meanwhile"):
+        write_config(path, "{}", '{"ours": 1}')
+    assert path.read_text() == '{"theirs": 1}'
+    assert sorted(file.name for file in home.iterdir()) == ["config.json", "config.json.jackstay-backup"]
+
+
 def test_a_file_that_cannot_be_read_or_written_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home / "config.json"
     path.write_bytes(b"\xff")
-    with pytest.raises(UsageError, match=r"config\.json: not UTF-8"):
+    with pytest.raises(UsageError, match=r"^cannot read [^ ]*config\.json: not UTF-8"):
         servers_in(find_host("cursor"), path)
     path.write_text('{"mcpServers": ')
     with pytest.raises(UsageError, match=r"cannot read .*config\.json"):

@@ -20,7 +20,10 @@ def read_text(text: str, form: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     if form == "json":
-        document = json.loads(_plain_json(text))
+        try:
+            document = json.loads(_plain_json(text))
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
     elif form == "toml":
         import tomllib  # noqa: PLC0415  # only for hosts with TOML
 
@@ -45,7 +48,11 @@ def change_entry(text: str, form: str, section: str, name: str, entry: Entry | N
         raise ValueError(f"{section!r} is not an object")
     if entry is None and name not in members:
         return text
-    changed = {"json": _change_json, "toml": _change_toml, "yaml": _change_yaml}[form](text, section, name, entry)
+    change = {"json": _change_json, "toml": _change_toml, "yaml": _change_yaml}[form]
+    if (lines := text.count("\n")) and text.count("\r\n") == lines:  # a file with the line ends of Windows keeps them
+        changed = change(text.replace("\r\n", "\n"), section, name, entry).replace("\n", "\r\n")
+    else:
+        changed = change(text, section, name, entry)
     expected = {key: value for key, value in members.items() if key != name}
     if entry is not None:
         expected[name] = entry
@@ -272,7 +279,7 @@ def _read_yaml(text: str) -> Any:
 
 
 def _change_yaml(text: str, section: str, name: str, entry: Entry | None) -> str:
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n") if text else []
     head = next((number for number, line in enumerate(lines) if re.match(rf"{re.escape(section)}\s*:", line)), None)
     if head is None:
         lines += [f"{section}:"]
@@ -289,8 +296,12 @@ def _change_yaml(text: str, section: str, name: str, entry: Entry | None) -> str
         while after - 1 > own and (not lines[after - 1].strip() or lines[after - 1].lstrip().startswith("#")):
             after -= 1  # a comment before the next entry stays
         del lines[own:after]
-        end -= after - own
+        children = [at for at in children if at < own] + [at - (after - own) for at in children if at >= after]
     if entry is not None:
+        # After the last entry and its comments, but before those of the next section.
+        end = children[-1] + 1 if children else head + 1
+        while end < len(lines) and lines[end].startswith(" ") and lines[end].strip():
+            end += 1
         space = " " * indent
         added = [f"{space}{json.dumps(name, ensure_ascii=False)}:"]
         added += [f"{space * 2}{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]

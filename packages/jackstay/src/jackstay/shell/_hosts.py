@@ -5,11 +5,12 @@ previous file is kept beside it.
 """
 
 import base64
+import contextlib
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -161,7 +162,10 @@ def from_entry(entry: Any) -> HostedServer | None:
         return None
     command: Any = entry.get("command", entry.get("cmd"))
     arguments = entry.get("args") or []
-    environment, headers = entry.get("env", entry.get("envs")) or {}, entry.get("headers") or {}
+    environment = entry.get("env", entry.get("envs")) or {}
+    headers = entry.get("headers", entry.get("http_headers")) or {}
+    if not isinstance(environment, dict) or not isinstance(headers, dict):
+        return None
     if isinstance(command, dict):  # Zed, older files
         command, arguments = command.get("path"), command.get("args") or []
     if isinstance(command, str) and isinstance(arguments, list):
@@ -188,8 +192,9 @@ def deep_link(host: Host, name: str, server: HostedServer) -> str:
 
 def servers_in(host: Host, path: Path) -> dict[str, Entry]:
     """Return the entries of a host's file; empty if there is no file. Raises: UsageError for an invalid file."""
+    text = _read(path)
     try:
-        section = read_text(_read(path), host.form).get(host.section)
+        section = read_text(text, host.form).get(host.section)
     except ValueError as error:
         raise UsageError(f"cannot read {path}: {error}", path=str(path)) from None
     return section if isinstance(section, dict) else {}
@@ -226,21 +231,40 @@ def install_server(
 ) -> HostChange:
     """Add a server to the file of a host. Raises: UsageError if there is one of this name, unless it is replaced."""
     path = host.path(in_project=in_project)
-    before, after = changed_text(host, path, name, None)
-    if after != before and not replace:
-        raise UsageError(f"{path} already has a server {name!r}; use --replace or --name", path="--name")
-    before, after = changed_text(host, path, name, to_entry(host, name, server))
-    return _apply(host, path, before, after, f"added {name!r} to {host.title}", dry_run=dry_run)
+    with _locked(path):
+        if name in servers_in(host, path) and not replace:
+            raise UsageError(f"{path} already has a server {name!r}; use --replace or --name", path="--name")
+        before, after = changed_text(host, path, name, to_entry(host, name, server))
+        return _apply(host, path, before, after, f"added {name!r} to {host.title}", dry_run=dry_run)
 
 
 def uninstall_server(host: Host, name: str, *, in_project: bool = False, dry_run: bool = False) -> HostChange:
     """Remove a server from the file of a host. Raises: UsageError if it has none of this name."""
     path = host.path(in_project=in_project)
-    names = servers_in(host, path)
-    if name not in names:
-        raise UsageError(f"{path} has no server {name!r}{did_you_mean(name, names)}", path="NAME")
-    before, after = changed_text(host, path, name, None)
-    return _apply(host, path, before, after, f"removed {name!r} from {host.title}", dry_run=dry_run)
+    with _locked(path):
+        names = servers_in(host, path)
+        if name not in names:
+            raise UsageError(f"{path} has no server {name!r}{did_you_mean(name, names)}", path="NAME")
+        before, after = changed_text(host, path, name, None)
+        return _apply(host, path, before, after, f"removed {name!r} from {host.title}", dry_run=dry_run)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Exclude other programs of ours while the file is read and replaced. Other programs have no lock to share."""
+    directory = next(parent for parent in Path(os.path.realpath(path)).parents if parent.is_dir())
+    descriptor = -1
+    # Without a lock, on Windows and some network drives, a change in between is still refused by `write_config`.
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl  # noqa: PLC0415 - not on Windows
+
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _apply(host: Host, path: Path, before: str, after: str, done: str, *, dry_run: bool) -> HostChange:
@@ -262,19 +286,20 @@ def write_config(path: Path, before: str, after: str) -> Path | None:
     target = path.resolve()  # a link stays a link
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if _read(target) != before:
+        mode = target.stat().st_mode if target.exists() else 0o600
+        backup = target.with_name(target.name + BACKUP_SUFFIX) if target.exists() else None
+        if _read(target) == before and backup is not None:
+            _replace(backup, before, mode)
+        # Compared again at the last moment: writing may take a while.
+        if not _replace(target, after, mode, before):
             raise UsageError(f"{path} was changed by another program meanwhile; nothing was written, try again")
-        backup = None
-        if target.exists():
-            backup = target.with_name(target.name + BACKUP_SUFFIX)
-            _replace(backup, before, target.stat().st_mode)
-        _replace(target, after, target.stat().st_mode if backup is not None else 0o600)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}", path=str(path)) from error
     return backup
 
 
-def _replace(path: Path, text: str, mode: int) -> None:
+def _replace(path: Path, text: str, mode: int, expected: str | None = None) -> bool:
+    """Replace a file at once. With `expected`, only if it has this text; return whether it was replaced."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with open(handle, "w", encoding="utf-8", newline="") as file:
@@ -282,10 +307,12 @@ def _replace(path: Path, text: str, mode: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(mode & 0o777)
-        Path(temporary).replace(path)
-    except BaseException:
+        is_unchanged = expected is None or _read(path) == expected
+        if is_unchanged:
+            Path(temporary).replace(path)
+        return is_unchanged
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _read(path: Path) -> str:
