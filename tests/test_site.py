@@ -20,7 +20,7 @@ from jackstay.protocol.drawing import draw as draw_machine
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-import api_reference  # noqa: E402  # a program of tools/, which is no package
+import api_reference  # noqa: E402  # a program of tools/, which is not a package
 import api_source  # noqa: E402
 import check_links  # noqa: E402
 import draw_states  # noqa: E402

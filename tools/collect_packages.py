@@ -26,7 +26,7 @@ from procontext.registry import BUNDLED  # noqa: E402  # from this tree, whereve
 from procontext.registry._installed import documentation_url, library_id_of  # noqa: E402
 from procontext.resolve import canonical  # noqa: E402
 
-# Hosts that a package may name and that are no documentation of it.
+# Hosts that a package may name and that are not its documentation.
 OTHER_HOSTS = (
     "crates.io",
     "discord.gg",
@@ -97,7 +97,7 @@ def _is_repository(url: str) -> bool:
 
 
 def usable(url: str | None) -> str | None:
-    """Return the address of a documentation site without its fragment, or None if it is no such address."""
+    """Return the address of a documentation site without its fragment, or None if it is not one."""
     if url is None:
         return None
     try:

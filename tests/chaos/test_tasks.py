@@ -88,7 +88,7 @@ async def test_a_task_of_a_killed_server_is_run_again_if_its_tool_allows_it(tmp_
 
 
 async def test_a_task_of_a_killed_server_is_not_run_again_otherwise(tmp_path: Path) -> None:
-    """G24: its outcome is unknown, and the client learns it."""
+    """G24: its outcome is unknown, and the client reports that."""
     async with connected(tmp_path) as client:
         call = asyncio.ensure_future(client.tools.call("once", timeout=GUARD))
         os.kill(await started(tmp_path, "once"), signal.SIGKILL)

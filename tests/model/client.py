@@ -2,7 +2,7 @@
 
 The connection is copied at each step. Around it is a minimal hostile environment: a transport that starts, fails, is
 busy, writes, dies and is reaped, and a peer that responds to any request it ever received, twice, late or never, and
-forgets sessions. Time stands still and any armed timer may fire; where a window decides, the clock may jump over it.
+forgets sessions. Time does not advance, and any armed timer may fire; where a window decides, the clock may jump.
 """
 
 from __future__ import annotations

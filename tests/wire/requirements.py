@@ -295,7 +295,7 @@ REQUIREMENTS = (
     ),
     Requirement(
         "G26",
-        "No task waits for ever: the tasks of a dead worker are given up or repeated by any other worker, and "
+        "No task waits forever: the tasks of a dead worker are given up or repeated by any other worker, and "
         "every task expires. After an outage of the store, the leases of all workers begin again",
         (
             f"{TASK_WORKER}::test_the_outcome_of_a_task_whose_worker_died_is_unknown_and_it_never_runs_again",

@@ -43,7 +43,7 @@ def test_a_name_is_registered_once() -> None:
 def test_extensions_have_distinct_identifiers() -> None:
     one, other = Extension("com.example/counts"), Extension("com.example/counts")
     assert check_extensions(one) == check_extensions([one]) == (one,)
-    with pytest.raises(UsageError, match="given twice"):
+    with pytest.raises(UsageError, match="passed twice"):
         check_extensions([one, other])
     with pytest.raises(UsageError, match="must be Extension objects"):
         check_extensions(["com.example/counts"])

@@ -81,7 +81,7 @@ def test_own_adapter_when_the_server_dies(tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     lost, sum_ = (response.response for response in responses(model.received))
-    # It reconnects, but the model does not learn that the call may have run.
+    # It reconnects, but the model is not informed that the call may have run.
     assert lost == {"error": "MCP tool execution failed: Connection closed"}
     assert sum_["structuredContent"] == {"sum": 5}
     assert (tmp_path / "ledger").read_text() == "ran\n"

@@ -77,7 +77,7 @@ def test_own_adapter_when_the_server_dies(tmp_path: Path) -> None:
             return (await run_agent(plugin, (crash, ("add", {"a": 2, "b": 3}), "Done.")))[2]
 
     lost, sum_ = map(str, asyncio.run(scenario()))
-    # It does not reconnect, and the model does not learn that the call may have run.
+    # It does not reconnect, and the model is not informed that the call may have run.
     assert lost == "An error occurred while invoking the function workshop-crash: Connection closed"
     assert sum_ == "An error occurred while invoking the function workshop-add: Failed to call tool 'add'."
     assert (tmp_path / "ledger").read_text() == "ran\n"

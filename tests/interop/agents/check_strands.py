@@ -78,7 +78,7 @@ def test_own_adapter_when_the_server_dies(tmp_path: Path) -> None:
         agent("Work.")
     finally:
         agent.cleanup()
-    # It does not reconnect, and the model does not learn that the call may have run.
+    # It does not reconnect, and the model is not informed that the call may have run.
     texts = [received(result).text for result in results_of(model.received)]
     assert texts == ["Tool execution failed: Connection closed", "Tool execution failed: "]
     assert (tmp_path / "ledger").read_text() == "ran\n"

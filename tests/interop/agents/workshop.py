@@ -50,7 +50,7 @@ class Workshop:
 
         @server.tool
         async def wait() -> str:
-            """Wait for ever."""
+            """Wait forever."""
             self.started.set()
             try:
                 await asyncio.Event().wait()

@@ -274,7 +274,7 @@ class Catalogue:
         try:
             return self._schemas.convert_input_schema(descriptor, keeps_cycles=True)
         except KeyError as error:
-            logger.info("the input schema of %s is listed as it is: %s", descriptor.module_id, error)
+            logger.info("the input schema of %s is listed unchanged: %s", descriptor.module_id, error)
             return {"type": "object", **deep_copy(descriptor.input_schema)}
 
     def _convert_output(self, descriptor: "ModuleDescriptor") -> Schema:

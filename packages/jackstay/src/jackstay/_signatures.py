@@ -1,7 +1,7 @@
-"""Signatures that name every option, for `help()`, notebooks and editors that look at run time.
+"""Signatures that name every option, for `help()`, notebooks and editors that read them at run time.
 
 A function that passes `**options` on names the classes that declare them. `inspect.signature()` follows `__wrapped__`,
-so nothing is computed until somebody looks.
+so nothing is computed before it is read.
 """
 
 import sys
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def shows(*declarations: str, without: str = "") -> "Callable[[F], F]":
     """Show the fields of these classes (`module:Class`) instead of the `**options` of a function.
 
-    `without` are the names of fields that are no options of this function, separated by spaces.
+    `without` are the names of fields that are not options of this function, separated by spaces.
     """
 
     def decorate(function: "F") -> "F":
@@ -47,7 +47,7 @@ class Shown:
 
     @property
     def __signature__(self) -> "Signature":
-        import inspect  # noqa: PLC0415  # few programs look
+        import inspect  # noqa: PLC0415  # few programs use it
 
         signature = inspect.signature(self.__wrapped__)
         shown = [
@@ -66,7 +66,7 @@ class Shown:
     def __wrapped__(self) -> "FunctionType":
         """A copy of the function, for `inspect.getsource()` and `typing.get_type_hints()`, which unwrap to the end."""
         if self._plain is None:
-            import functools  # noqa: PLC0415  # few programs look
+            import functools  # noqa: PLC0415  # few programs use it
             from types import FunctionType  # noqa: PLC0415
 
             function = self._function
@@ -109,7 +109,7 @@ _UNSET = _Unset()
 
 def _as_text(annotation: "Any") -> "Any":
     """Return an annotation as it is written in the source, without the names of modules."""
-    import inspect  # noqa: PLC0415  # few programs look
+    import inspect  # noqa: PLC0415  # few programs use it
     import re  # noqa: PLC0415
 
     if annotation is inspect.Signature.empty:
@@ -121,7 +121,7 @@ def _as_text(annotation: "Any") -> "Any":
 
 
 def _options_of(declaration: str) -> "Iterator[Parameter]":
-    import inspect  # noqa: PLC0415  # few programs look
+    import inspect  # noqa: PLC0415  # few programs use it
     from typing import get_type_hints  # noqa: PLC0415
 
     import msgspec  # noqa: PLC0415

@@ -329,7 +329,7 @@ class ToolCallError(McpError):
     def of(cls, tool: str, result: Any) -> Self:
         """Return the error for the result of a tool that failed."""
         name = f" {tool!r}" if tool else ""
-        return cls(tool, f"the tool{name} failed: {result.error_text or 'it gave no reason'}", result)
+        return cls(tool, f"the tool{name} failed: {result.error_text or 'it returned no reason'}", result)
 
 
 class ProtocolError(McpError):

@@ -106,7 +106,7 @@ def check_extensions(extensions: object) -> tuple[Extension, ...]:
         if not isinstance(row, Extension):
             raise UsageError(f"extensions must be Extension objects, not {row!r}", path="extensions")
         if any(row.identifier == other.identifier for other in rows[:index]):
-            raise UsageError(f"the extension {row.identifier} is given twice", path="extensions")
+            raise UsageError(f"the extension {row.identifier} was passed twice", path="extensions")
     return rows
 
 

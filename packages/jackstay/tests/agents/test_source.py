@@ -93,7 +93,7 @@ async def test_an_open_client_stays_on_its_event_loop_and_open() -> None:
     async with connect(make_server()) as client:
         async with ToolSource(client) as source:
             assert (await source.call("add", {"a": 1, "b": 2})).text == '{"sum":3}'
-            with pytest.raises(StateError, match="would wait for ever"):
+            with pytest.raises(StateError, match="would wait forever"):
                 source.wait_list_tools()
             # From other threads, with an event loop and without.
             assert len(await asyncio.to_thread(source.wait_list_tools)) == 3

@@ -49,7 +49,7 @@ def test_a_configuration_file(tmp_path: Path) -> None:
 def test_invalid_words() -> None:
     with pytest.raises(UsageError, match="unexpected argument 'more'"):
         choices("https://example.org/mcp", "more")
-    with pytest.raises(UsageError, match="no server is given"):
+    with pytest.raises(UsageError, match="no server was passed"):
         choices()
 
 

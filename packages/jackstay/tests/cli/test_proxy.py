@@ -47,7 +47,7 @@ def proxied(*words: str) -> Serving:
 
 # arguments -> exit code, text on standard error
 USAGE_ERRORS: list[tuple[tuple[str, ...], int, str]] = [
-    ((), 2, "no server is given"),
+    ((), 2, "no server was passed"),
     (("--http", "garbage", "--", "true"), 2, "--http expects PORT or HOST:PORT"),
     (("somewhere",), 2, "unknown server 'somewhere'"),
     (("https://example.org/mcp", "more"), 2, "unexpected argument 'more'"),

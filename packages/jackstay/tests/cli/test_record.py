@@ -290,7 +290,7 @@ def test_sigterm_closes_the_server(tmp_path: Path) -> None:
 USAGE_ERRORS: list[tuple[list[str], int, str]] = [
     ([], 2, "FILE and the server are missing"),
     (["https://example.org/mcp"], 2, "is a URL: the FILE to write must come first"),
-    (["x.jsonl"], 2, "no server is given"),
+    (["x.jsonl"], 2, "no server was passed"),
     (["x.jsonl", "git"], 2, "unknown server 'git'"),
     (["x.jsonl", "http://127.0.0.1:9/mcp", "more"], 2, "unexpected argument 'more'"),
     (

@@ -63,7 +63,7 @@ def test_the_query_of_a_url_is_not_displayed(config: str, monkeypatch: pytest.Mo
 
 # arguments, command after -- -> text of the error
 USAGE_ERRORS: list[tuple[list[str], list[str] | None, str]] = [
-    ([], None, "no server is given"),
+    ([], None, "no server was passed"),
     (["--config", "CONFIG"], None, "TARGET is missing; servers in 'CONFIG': git, plain, web"),
     (
         ["git"],

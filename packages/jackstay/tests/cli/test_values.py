@@ -80,7 +80,7 @@ def test_words_override_the_json_object() -> None:
 USAGE_ERRORS: list[tuple[list[str], str | None, str]] = [
     (["city"], None, "expected KEY=VALUE, got 'city'"),
     (["=x"], None, "expected KEY=VALUE, got '=x'"),
-    (["a=1", "a=2"], None, "argument 'a' is given twice"),
+    (["a=1", "a=2"], None, "argument 'a' was passed twice"),
     ([], "{", "--arguments is not JSON"),
     ([], "[]", "--arguments must be a JSON object"),
     ([], '{"a": Infinity}', "Infinity is not JSON"),

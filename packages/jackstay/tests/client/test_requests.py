@@ -257,7 +257,7 @@ async def test_input_requests_are_answered_in_the_next_round() -> None:
         params = peer.got("tools/call")[1]["params"]
         assert params["requestState"] == "s"
         assert params["inputResponses"] == {"r": {"roots": [{"uri": "file:///a"}]}}
-        peer.on["tools/call"] = {"resultType": "input_required", "requestState": "for ever"}
+        peer.on["tools/call"] = {"resultType": "input_required", "requestState": "forever"}
         with pytest.raises(ProtocolError, match="more than 8 times"):
             await client.tools.call("x")
         assert len(peer.got("tools/call")) == 2 + 9

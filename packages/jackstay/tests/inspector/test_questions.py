@@ -59,7 +59,7 @@ async def test_a_rejected_message(inspected: Inspected) -> None:
 
 @with_inspected
 async def test_answers_that_fit_no_question(inspected: Inspected) -> None:
-    expected = {"error": "this question is not open: it was answered, or its call has ended"}
+    expected = {"error": "this question is not pending: it was answered, or its call has ended"}
     assert await inspected.post("answer", 400, question="x", action="accept") == expected
     assert "Invalid enum value" in (await inspected.post("answer", 400, question="x", action="maybe"))["error"]
     with pytest.raises(UsageError):

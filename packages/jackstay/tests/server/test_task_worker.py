@@ -303,7 +303,7 @@ async def test_all_expired_tasks_are_deleted_in_one_sweep() -> None:
 
 @on_fake_clock
 async def test_other_workers_are_notified_of_tasks_and_cancellations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a bus they would find them with the next look for work, and with the next renewal."""
+    """Without a bus they would find them with the next poll for work, and with the next renewal."""
     monkeypatch.setattr(worker, "IDLE_SECONDS", 10_000.0)
     changes = MemoryChanges()
     backends = []

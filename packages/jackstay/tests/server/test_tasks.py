@@ -399,11 +399,11 @@ def test_options_are_checked(name: str, value: Any) -> None:
 
 def test_tasks_belong_to_one_server() -> None:
     tasks = Tasks()
-    with pytest.raises(UsageError, match="belong to no server"):
+    with pytest.raises(UsageError, match="belongs to no server"):
         _ = tasks.store
     working(tasks)
     assert isinstance(tasks.store, MemoryTaskStore)
-    with pytest.raises(UsageError, match="for one server"):
+    with pytest.raises(UsageError, match="already belongs to a server"):
         working(tasks)
 
 

@@ -169,10 +169,10 @@ def test_a_layout_that_cannot_be_changed_safely_is_refused() -> None:
         ("json", '{"mcpServers": []}', "is not an object"),
         ("json", "[]", "not an object"),
         ("json", '{"a": ', "invalid|Expecting"),
-        ("json", '{"mcpServers": {"n": 1}, "mcpServers": {}}', "unusual"),
-        ("toml", "mcpServers = {n = {command = 'x'}}", "unusual"),
+        ("json", '{"mcpServers": {"n": 1}, "mcpServers": {}}', "cannot edit safely"),
+        ("toml", "mcpServers = {n = {command = 'x'}}", "cannot edit safely"),
         ("toml", "a = ", "Invalid"),
-        ("yaml", "mcpServers: {a: {b: 1}}", "unusual"),
+        ("yaml", "mcpServers: {a: {b: 1}}", "cannot edit safely"),
         ("yaml", "a: [", "flow"),
     ]
     for form, text, reason in cases:

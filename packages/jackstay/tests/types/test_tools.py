@@ -68,7 +68,7 @@ def test_the_error_of_a_tool_is_never_its_output(content: list[TextContent], rea
     result = CallToolResult(content, structured_content={"result": 1}, is_error=True)
     assert result.error_text == reason
     for read in (lambda: result.text, lambda: result.data, lambda: result.data_as(int)):
-        with pytest.raises(ToolCallError, match=f"the tool failed: {reason or 'it gave no reason'}") as failed:
+        with pytest.raises(ToolCallError, match=f"the tool failed: {reason or 'it returned no reason'}") as failed:
             read()
         assert (failed.value.tool, failed.value.result) == ("", result)
     assert CallToolResult([TextContent("sunny")]).error_text == ""

@@ -1,4 +1,4 @@
-"""Approvals that somebody gives later: a store of pending calls, the handler for it, and the tool that polls it.
+"""Approvals that are given later: a store of pending calls, the handler for it, and the tool that polls it.
 
 A call that needs approval is recorded and refused with its approval id. Another program calls `store.resolve()`; the
 client then calls again with `approvalId` in `_meta`.

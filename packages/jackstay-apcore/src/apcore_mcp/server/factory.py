@@ -185,7 +185,10 @@ class CatalogueSync:
             except UsageError as error:
                 if error.path != "task":
                     raise
-                logger.info("%s is no task until the server is started again: it has none yet", entry.id)
+                logger.info(
+                    "%s runs in the foreground until the server is restarted: the tasks extension is not declared yet",
+                    entry.id,
+                )
         return _make(self._server, tool, handler)
 
     def _document(self, entry: Entry) -> None:

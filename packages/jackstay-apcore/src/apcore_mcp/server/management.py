@@ -1,4 +1,4 @@
-"""The management surfaces of a server: what clients learn of `system.*` modules, and warnings if they are open.
+"""The management surfaces of a server: what clients receive about `system.*` modules, and warnings if they are open.
 
 A server with such modules declares the extension `com.aiperceivable/management` of apcore-mcp with its surfaces.
 """

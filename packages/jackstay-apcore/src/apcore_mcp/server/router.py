@@ -286,7 +286,9 @@ class ExecutionRouter:
     async def _run_with_approval(self, call: _Call) -> Any:
         """Run the module after the required approval. Raises: _ApprovalRefused."""
         if self._denies and call.entry.needs_approval:
-            raise _ApprovalRefused(f"Approval denied: {call.entry.id} was not run, because this server denies it.")
+            raise _ApprovalRefused(
+                f"Approval denied: {call.entry.id} was not run: this server denies modules that require approval."
+            )
         if not self._uses_client_approval:
             return await self._run(call)
         if call.entry.needs_approval and not self._is_gated:

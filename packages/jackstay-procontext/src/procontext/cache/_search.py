@@ -58,7 +58,7 @@ _PAGE_FACTOR: Final = 0.5
 # The power of the share of the terms that a section has.
 _SHARE_POWER: Final = 0.65
 _CHANGES_FACTOR: Final = 0.4
-# For a signature, if the query is no name: an explanation answers a question better than a reference.
+# For a signature, if the query is not a name: for a question, an explanation is better than a reference.
 _SIGNATURE_FACTOR: Final = 0.4
 # For the share of the words of the heading that the query has, and for their number.
 _HEADING_SHARE: Final = 0.3

@@ -153,7 +153,7 @@ def site_packages(project: Path) -> list[Path]:
 
 
 def documentation_url(project_urls: Sequence[str], homepage: object) -> str | None:
-    """Return the address of the documentation, or of a home page that is no repository."""
+    """Return the address of the documentation, or of a home page that is not a repository."""
     urls = dict(_label(entry) for entry in project_urls)
     candidates = [url for label, url in urls.items() if "doc" in label]  # also "Read the Docs" and "API documentation"
     candidates += [url for label, url in urls.items() if label in ("homepage", "home")]

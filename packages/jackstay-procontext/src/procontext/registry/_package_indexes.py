@@ -1,4 +1,4 @@
-"""Packages that nothing local knows, from the pages of the package indexes: PyPI, npm, docs.rs and pkg.go.dev.
+"""Packages that are not known locally, from the pages of the package indexes: PyPI, npm, docs.rs and pkg.go.dev.
 
 Only with consent (`packages.lookup`), and never for a name that matches `packages.private`. What is learned is kept in
 a folder: the address of the documentation that the package itself names, or else its README as a page.

@@ -110,7 +110,7 @@ RESOLVE_LIBRARY: Final = ToolRow(
                             "enum": ["package_name", "library_id", "alias", "installed", "package_metadata", "fuzzy"],
                             "description": "How the match was made. installed: found in the project's environment; its"
                             " pages are its own README, docstrings and types. package_metadata: found in a package"
-                            " index; the package names its documentation itself, nobody checked it.",
+                            " index; the package names its documentation itself, and it was not reviewed.",
                         },
                         "relevance": {
                             "type": "number",

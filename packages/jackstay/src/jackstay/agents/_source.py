@@ -213,7 +213,7 @@ class ToolSource:
         if self._loop is None:
             return self._portal.wait(function, *args, **kwargs)
         if asyncio._get_running_loop() is self._loop:
-            raise StateError("busy", message="a blocking call on the event loop of the client would wait for ever")
+            raise StateError("busy", message="a blocking call on the event loop of the client would wait forever")
         future = asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self._loop)
         try:
             return future.result()
@@ -305,5 +305,5 @@ async def _consume(
     while (event := await events.get()) is not None:
         try:
             await on_event(event)
-        except Exception:  # of the program; the call goes on
+        except Exception:  # of the program; the call continues
             logger.exception("a callback for %s events raised an exception", event.kind)

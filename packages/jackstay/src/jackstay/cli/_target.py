@@ -111,7 +111,7 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
         names = ", ".join(read_config(arguments.config).names) or "none"
         raise UsageError(f"TARGET is missing; servers in {arguments.config!r}: {names}")
     if not words:
-        raise UsageError("no server is given; use a URL, --config FILE with a TARGET, or a command after --")
+        raise UsageError("no server was passed; use a URL, --config FILE with a TARGET, or a command after --")
     name = words.pop(0)
     if arguments.config is None and not _is_url(name):
         # A URL after other words is the server; a resource is not http.

@@ -24,7 +24,7 @@ def parse_arguments(words: Iterable[str], json_text: str | None, schema: Mapping
         if not equals or not key:
             raise UsageError(f"expected KEY=VALUE, got {word!r}; example: city=Rome", path=word)
         if key in seen:
-            raise UsageError(f"argument {key!r} is given twice; for a list use JSON, as in {key}='[1, 2]'", path=key)
+            raise UsageError(f"argument {key!r} was passed twice; for a list use JSON, as in {key}='[1, 2]'", path=key)
         seen.add(key)
         if key not in known and not schema.get("additionalProperties") and (hint := did_you_mean(key, known)):
             raise UsageError(f"unknown argument {key!r}{hint}", path=key)

@@ -29,7 +29,7 @@ class Apps:
     async def read(self, uri: str, **options: Unpack[CallOptions]) -> App:
         """Return the app with this URI. Show it in a sandboxed iframe under its `policy`: its page is not trusted.
 
-        Raises: ProtocolError, if it is not an app, or declares something that is no origin.
+        Raises: ProtocolError, if it is not an app, or declares something that is not an origin.
         """
         for content in (await self._resources.read(uri, **options)).contents:
             if content.uri != uri or content.mime_type != APP_MIME_TYPE:

@@ -2,7 +2,7 @@
 
 `tools/call` may return a task. From then on the outcome is at the server: `tasks/get` is repeated through lost
 connections, restarts and new sessions until the deadline of the call. A call whose response was lost is sent again with
-its idempotency key, if the server declares that it knows such keys.
+its idempotency key, if the server declares that it supports such keys.
 """
 
 import asyncio
@@ -93,8 +93,8 @@ class TaskHandle:
         """Wait until the task has ended, and return its result.
 
         Loss of the connection and restarts of the server do not end the wait. After `timeout` seconds it ends with
-        TimeoutError, and the task goes on; cancelling the wait does not cancel the task either. `on_status(task)`, sync
-        or async, is called for every state of the task; for that, the client listens to notifications of its status.
+        TimeoutError, and the task continues; cancelling the wait does not cancel the task either. `on_status(task)`,
+        sync or async, is called for every state of the task; the client listens to notifications of its status for it.
 
         Raises: ToolCallError if the tool failed, unless `raise_on_error=False`; JsonRpcError if the task failed;
         OutcomeUnknownError if it was cancelled, or if the server lost it.

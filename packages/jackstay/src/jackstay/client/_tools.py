@@ -118,7 +118,7 @@ class Tools:
     ) -> TaskHandle:
         """Call a tool, and return when the server has accepted the call: await the handle for the result.
 
-        If the server runs the call as a task, the handle has its id, and the task goes on when this process ends. If
+        If the server runs the call as a task, the handle has its id, and the task continues when this process ends. If
         not, this waits for the result. The options are those of `call()`, and apply to the start only.
 
         Raises: as `call()`.

@@ -110,13 +110,13 @@ class PageApp:
             if self._respond_more is not None and await self._respond_more(send, path):
                 return
             if not await respond_page(send, path, self._prefix.rpartition("/")[2]):
-                await self._authorize(scope)  # a stranger does not learn which paths exist
+                await self._authorize(scope)  # the response does not reveal which paths exist
                 raise RequestRejected(error_response(404, "no such path in the inspector"))
         except RequestRejected as error:
             await respond_error(send, error.response)
 
     async def _serve_api(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        # Authorization first, so that a stranger does not learn which paths exist.
+        # Authorization first, so that the response does not reveal which paths exist.
         principal = await self._authorize(scope)
         headers = self._check(scope)
         response = check_same_origin(headers)

@@ -58,7 +58,7 @@ class Questions:
         """Answer a question. Raises: UsageError if it is not open."""
         future = self._open.get(id) if isinstance(id, str) else None
         if future is None or future.done():
-            raise UsageError("this question is not open: it was answered, or its call has ended", path="question")
+            raise UsageError("this question is not pending: it was answered, or its call has ended", path="question")
         future.set_result(answer)
 
     def cancel(self) -> None:

@@ -46,7 +46,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True):
-    """How the page wants to connect. `version` is a protocol revision, or empty to negotiate."""
+    """How the page connects. `version` is a protocol revision, or empty to negotiate."""
 
     server: str = ""
     version: str = ""

@@ -36,11 +36,11 @@ class StartedTasks:
         """Cancel a task. Raises: UsageError for an unknown one."""
         handle = self._handles.get(key)
         if handle is None:
-            raise UsageError("this page has not started that task", path="task")
+            raise UsageError("unknown task: it was not started on this page", path="task")
         await handle.cancel()
 
     async def stop(self) -> None:
-        """Stop waiting; the tasks go on at the server."""
+        """Stop waiting; the tasks continue at the server."""
         for waiting in self._waiting:
             waiting.cancel()
         await asyncio.gather(*self._waiting, return_exceptions=True)

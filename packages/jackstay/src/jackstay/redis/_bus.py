@@ -209,7 +209,7 @@ class RedisBus:
         if await self._engine.run("EVAL", _SEND, 1, self._lease(worker), *rows):
             return True
         if self._engine.recovered_within(LEASE):
-            raise TransportError("Redis was down: whether that worker is alive is not known yet", retry_in=LEASE)
+            raise TransportError("Redis was down: the state of that worker is not known yet", retry_in=LEASE)
         return False
 
     async def is_gone(self, worker: str) -> bool:

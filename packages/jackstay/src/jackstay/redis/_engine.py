@@ -130,7 +130,7 @@ class Engine:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
-                # What nobody waits for any more is not sent.
+                # A command whose caller has stopped waiting is not sent.
                 await self._send_pipeline([row for row in waiting if not row[1].done()])
         finally:
             self._sender = None

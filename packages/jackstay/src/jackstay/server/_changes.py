@@ -33,7 +33,7 @@ class ChangeBus(Protocol):
 
 
 class WorkerBus(ChangeBus, Protocol):
-    """A bus that also has a mailbox for each worker, and knows which workers are alive."""
+    """A bus that also has a mailbox for each worker, and lists which workers are alive."""
 
     async def flush(self) -> None:
         """Wait until what was published before is on the bus. Returns after a while even if it is not."""
@@ -111,7 +111,7 @@ class BusLink:
     """Connects a server to its bus while the server runs.
 
     Not before: a server registers its tools in every process that imports the program, also in the supervisor of the
-    workers, and that is no change for the clients of the workers that run.
+    workers, which is not a change for the clients of the workers that run.
     """
 
     def __init__(self, bus: ChangeBus, notify: ChangeListener, lifetime: Lifetime) -> None:

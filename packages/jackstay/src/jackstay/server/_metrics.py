@@ -27,7 +27,7 @@ BUCKETS = (0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 30.0, 60.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PATH = "/metrics"
 
-# Outcomes that are no errors.
+# Outcomes that are not errors.
 _FINE = ("ok", "cancelled", "input_required")
 
 

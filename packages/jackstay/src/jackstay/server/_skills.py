@@ -55,7 +55,7 @@ class Skills(ServerExtension):
     Raises: UsageError for a folder without skills, or with one that is invalid.
     """
 
-    # What a client may read without it is no secret.
+    # What a client may read without it is not secret.
     must_be_declared = False
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

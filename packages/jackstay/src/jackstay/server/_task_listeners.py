@@ -55,7 +55,7 @@ class TaskListeners:
         self._open: dict[_Listener, None] = {}
 
     def changed(self, id: str) -> None:
-        """Notify those who listen to a task that has changed. Thread-safe."""
+        """Notify the listeners of a task that has changed. Thread-safe."""
         for listener in list(self._open):
             if id in listener.sent:
                 listener.wake()

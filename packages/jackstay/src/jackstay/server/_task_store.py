@@ -1,6 +1,6 @@
 """The records of tasks, the changes that a record may undergo, and the contract of the stores that keep them.
 
-A store knows nothing of the rules: it creates, loads, replaces and deletes records, each atomically. The functions of
+A store does not implement the rules: it creates, loads, replaces and deletes records, each atomically. The functions of
 this module return the changed record, or None if the change does not apply to its state.
 `jackstay.testing.task_store_suite` has tests for implementations.
 """
@@ -19,7 +19,7 @@ TaskState: TypeAlias = Literal["queued", "running", "parked", "completed", "fail
 MAX_LOSSES: Final = 5
 # Seconds that the end of a task can be read at least, even if its time to live is over before.
 MIN_RESULT_SECONDS: Final = 60.0
-# A task that is not repeatable is given up after so many leases: nothing is gained by haste.
+# A task that is not repeatable is given up after so many leases: a delay costs little.
 ONCE_LEASES: Final = 4
 
 _OUTCOME_UNKNOWN: Final = b'{"code":-32603,"message":%b,"data":{"outcome":"unknown"}}'

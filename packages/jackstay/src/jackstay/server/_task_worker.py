@@ -34,7 +34,7 @@ CANCELLED: Final = f"{WORKER_METHOD}task_cancelled"
 
 # Signs the `requestState` of runs, which never leaves the store; any worker must be able to continue.
 STATE_KEYS: Final = (b"jackstay task state",)
-# Seconds between two looks for work, unless the worker is notified of it.
+# Seconds between two polls for work, unless the worker is notified of it.
 IDLE_SECONDS: Final = 1.0
 # Seconds before a failed operation of the store is tried again.
 RETRY_SECONDS: Final = 0.5
@@ -125,7 +125,7 @@ class TaskWorker:
     # --- lifecycle ----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the store, and look for work until `stop()`."""
+        """Open the store, and poll for work until `stop()`."""
         await self.store.open(self._server.name)
         self._name = secrets.token_hex(8)
         self._loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ class TaskWorker:
         if main is None:
             return
         try:
-            # Not cancelled: a claim in the middle would be a task that nobody runs.
+            # Not cancelled: a claim in the middle would be a task without a worker.
             self.wake()
             await asyncio.wait([main])
             for running in list(self._running.values()):
@@ -241,7 +241,7 @@ class TaskWorker:
     async def _sweep(self) -> None:
         """Give up runs whose lease has ended, and delete what has expired.
 
-        The first sweep, and one that comes late, only begin the leases again: perhaps the store was not available, and
+        The first sweep, and one that comes late, only begin the leases again: the store may have been unavailable, and
         the workers could not renew them.
         """
         loop = asyncio.get_running_loop()
@@ -354,13 +354,13 @@ class TaskWorker:
                 was_changed = await self._update(record.id, change)
             except Exception:
                 if self._main is None or loop.time() > until:
-                    logger.exception("task %s: its end could not be stored", record.id)
+                    logger.exception("task %s: its result could not be stored", record.id)
                     return
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 if not was_changed:
                     logger.warning(
-                        "task %s: its end was refused, because it has ended or has another worker", record.id
+                        "task %s: its result was refused, because the task has ended or has another worker", record.id
                     )
                 return
 

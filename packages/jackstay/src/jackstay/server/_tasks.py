@@ -41,7 +41,7 @@ logger = logging.getLogger("jackstay.server")
 Members: TypeAlias = dict[str, Any]
 
 # The members of `_meta` by which a client makes a call that it may send again: a random key, and true if it was sent
-# before. The extension of the same name declares that the server knows them.
+# before. The extension of the same name declares that the server supports them.
 IDEMPOTENCY: Final = "jackstay/idempotency"
 META_KEY: Final = "jackstay/idempotencyKey"
 META_RESENT: Final = "jackstay/isResent"
@@ -129,13 +129,15 @@ class Tasks(ServerExtension):
     def worker(self) -> TaskWorker:
         """What runs the tasks. Raises: UsageError, if no server uses this."""
         if self._worker is None:
-            raise UsageError("these Tasks belong to no server: pass them to Server(extensions=[...])", path="Tasks")
+            raise UsageError(
+                "this Tasks object belongs to no server; pass it to Server(extensions=[...])", path="Tasks"
+            )
         return self._worker
 
     def bind(self, server: "Server") -> None:
         """Open the store when the server starts, and run the tasks until it stops. Raises: UsageError."""
         if self._server is not None:
-            raise UsageError("Tasks are for one server: create another one", path="extensions")
+            raise UsageError("this Tasks object already belongs to a server; create another one", path="extensions")
         self._server = server
         store = self._given_store
         if store is None:

@@ -59,10 +59,10 @@ def change_entry(text: str, form: str, section: str, name: str, entry: Entry | N
     try:
         after = read_text(changed, form)
     except ValueError:
-        raise ValueError("its layout is unusual") from None
+        raise ValueError("it has a layout that this command cannot edit safely") from None
     others = {key: value for key, value in before.items() if key != section}
     if (after.pop(section, None) or {}) != expected or after != others:
-        raise ValueError("its layout is unusual")
+        raise ValueError("it has a layout that this command cannot edit safely")
     return changed
 
 
@@ -103,7 +103,7 @@ def _end_of_value(text: str, position: int) -> int:
             position += 1
             if depth == 0:
                 return position
-        raise ValueError("an object has no end")
+        raise ValueError("an object has no closing bracket")
     return _match(_STRING if text[position : position + 1] == '"' else _SCALAR, text, position).end()
 
 

@@ -1,7 +1,7 @@
 """An event loop with a fake clock: tests of deadlines and backoff take no time and are deterministic.
 
 When nothing is ready, the loop advances its clock to the next timer instead of sleeping. While a plain function runs in
-a thread, the clock stands still. A test that waits for something that never happens fails at once. It is for in-memory
+a thread, the clock is paused. A test that waits for something that never happens fails at once. It is for in-memory
 code: child processes and sockets need real time.
 """
 
@@ -26,7 +26,7 @@ Args = TypeVarTuple("Args")
 # something that never happens would otherwise run forever.
 MAX_SECONDS = 1_000_000.0
 
-# How long the clock waits for a thread, in real seconds. One that blocks for longer may need the clock to go on.
+# How long the clock waits for a thread, in real seconds. One that blocks for longer may need the clock to continue.
 MAX_THREAD_SECONDS = 60.0
 
 # Coroutines that wait for a thread: the module and the function. Other threads belong to `run_in_executor()`.
@@ -111,7 +111,7 @@ class ClockLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Args], R], *args: *Args
     ) -> "asyncio.Future[R]":
-        """Run a function in a thread; the clock stands still meanwhile."""
+        """Run a function in a thread; the clock is paused meanwhile."""
         future = super().run_in_executor(executor, func, *args)
         self._in_executors.add(future)
         future.add_done_callback(self._in_executors.discard)

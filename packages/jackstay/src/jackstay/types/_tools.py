@@ -131,7 +131,7 @@ class CallToolResult(Result, frozen=True, dict=True):
     def data_as(self, wanted: type[T]) -> T:
         """Return the structured output as this type: a dataclass, a TypedDict, a list of them and so on.
 
-        `{"result": value}`, the usual form of a value that is no object, is also accepted as the value.
+        `{"result": value}`, the usual form of a value that is not an object, is also accepted as the value.
 
         Raises: ToolCallError if the tool failed; ProtocolError if the output does not match, `path` is the place.
         """

@@ -120,7 +120,7 @@ def count_progress_events(path: Path) -> int:
 
 
 async def test_the_call_of_a_killed_process_ends_with_an_unknown_outcome(tmp_path: Path) -> None:
-    """The client resumes its stream at the other process, which learns that the first one is dead."""
+    """The client resumes its stream at the other process, which finds the first one dead."""
     with shared_servers(tmp_path, has_events=True) as servers:
         async with new_client(servers, HANDSHAKE) as client:
             await asyncio.gather(*(client.tools.call("pid") for _ in range(4)))

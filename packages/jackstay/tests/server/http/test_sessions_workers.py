@@ -198,7 +198,7 @@ async def test_the_get_stream_goes_on_at_another_worker() -> None:
 
 @BUSES
 def test_the_stream_of_a_dead_worker_ends_with_an_error(make_bus: Callable[[], ChangeBus]) -> None:
-    """Its client does not know whether the request completed, and must not wait for ever."""
+    """Its client does not know whether the request completed, and must not wait forever."""
 
     async def test() -> None:
         bus = make_bus()

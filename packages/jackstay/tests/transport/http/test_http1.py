@@ -409,7 +409,7 @@ def test_a_body_that_cannot_be_decompressed_is_incomplete() -> None:
     for encoding, data, message in [
         ("br", b"", "the encoding 'br' is not supported"),
         ("gzip, br", b"", "not supported"),
-        ("gzip", packed[:-1], "ends early"),
+        ("gzip", packed[:-1], "truncated"),
         ("gzip", b"plain", "cannot be decompressed"),
         ("gzip", packed + b"rest", "cannot be decompressed"),
     ]:

@@ -103,7 +103,7 @@ class Access(msgspec.Struct, frozen=True, eq=False):
 
 
 def with_port(origin: str) -> str:
-    """Return an origin with its default port added; a string that is no http(s) origin is returned unchanged."""
+    """Return an origin with its default port added; a string that is not an http(s) origin is returned unchanged."""
     found = _ORIGIN.fullmatch(origin.lower())
     port = None if found is None else _DEFAULT_PORTS.get(found[1])
     return origin if found is None or found[3] or port is None else f"{origin}:{port}"

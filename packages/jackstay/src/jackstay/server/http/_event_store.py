@@ -13,7 +13,7 @@ import msgspec
 
 from jackstay.errors import UsageError
 
-# The number of an entry that is no event: all requests of the stream have ended.
+# The number of an entry that is not an event: all requests of the stream have ended.
 ENDED = -1
 
 

@@ -1,4 +1,4 @@
-"""Streams whose worker has died: the client that resumes one gets an error response instead of waiting for ever.
+"""Streams whose worker has died: the client that resumes one gets an error response instead of waiting forever.
 
 Workers that share sessions publish that they are alive, and the name of a stream begins with the number of its worker.
 The first event of a stream, which is never sent, lists the requests of the stream. Those that have no response among

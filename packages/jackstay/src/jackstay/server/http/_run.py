@@ -361,7 +361,7 @@ def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain
     served = _behind_proxies(context.served, options.trusted_proxies)
     return Http1Server(
         served,
-        # Only if nothing wraps the app, and it is no subclass with routes of its own: they are written for ASGI.
+        # Only if nothing wraps the app, and it is not a subclass with its own routes: they are written for ASGI.
         handle=context.app.serve if served is context.app and type(served) is App else None,
         keepalive_timeout=options.keepalive_timeout,
         header_timeout=options.header_timeout,

@@ -153,7 +153,7 @@ class Sessions:
             try:
                 record = await self._refresh(id)
             except TransportError:
-                # What runs here is served: nobody can have ended it while the store is down.
+                # What runs here is served: while the store is down, no other worker can have ended it.
                 session = self._open.get(key)
                 if session is None or session.loop is not loop:
                     raise
@@ -280,7 +280,7 @@ class Sessions:
         if worker is None or self._mailboxes is None:
             self._publish(FORWARDED, text)
         elif not await self._mailboxes.send(worker, FORWARDED, text):
-            # A worker that was too busy to renew its lease is alive, and its caller would wait for ever.
+            # A worker that was too busy to renew its lease is alive, and its caller would wait forever.
             self._publish(FORWARDED, text)
             raise WorkerGoneError
 
@@ -306,7 +306,7 @@ class Sessions:
                 if session is not None:
                     session.call(session.stop)
         except DECODE_ERRORS:
-            logger.warning("the bus carried a message of another version: %s", method)
+            logger.warning("the bus delivered a message of another version: %s", method)
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 

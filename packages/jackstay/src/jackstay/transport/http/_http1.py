@@ -352,7 +352,7 @@ class Inflater:
             try:
                 inflated = self._inflate.decompress(data, _MAX_INFLATED)
             except zlib.error as error:
-                raise incomplete("it cannot be decompressed") from error
+                raise incomplete("the body cannot be decompressed") from error
             data = self._inflate.unconsumed_tail or self._inflate.unused_data
             if inflated:
                 yield inflated
@@ -360,7 +360,7 @@ class Inflater:
     def end(self) -> None:
         """The body ends here. Raises: OutcomeUnknownError if it is not complete."""
         if self._was_fed and not self._inflate.eof:
-            raise incomplete("its compressed data ends early")
+            raise incomplete("the compressed body is truncated")
 
 
 def _inflate() -> "zlib._Decompress":
