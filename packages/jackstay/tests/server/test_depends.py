@@ -200,6 +200,67 @@ async def test_two_clients_that_cancel_close_their_dependencies() -> None:
         await closed.wait()
 
 
+async def test_a_function_in_a_thread_keeps_its_dependencies_until_it_returns() -> None:
+    server, started, closed = Server("x"), asyncio.Event(), asyncio.Event()
+    loop, proceed = asyncio.get_running_loop(), threading.Event()
+
+    async def connection() -> AsyncIterator[str]:
+        try:
+            yield "connection"
+        except asyncio.CancelledError:
+            LOG.append("rolled back")
+            raise
+        finally:
+            LOG.append("close")
+            closed.set()
+
+    @server.tool
+    def work(of: str = Depends(connection)) -> None:
+        loop.call_soon_threadsafe(started.set)
+        proceed.wait()
+        LOG.append(f"used {of}")
+
+    async with connect(server) as client:
+        waiting = asyncio.create_task(client.tools.call("work"))
+        await started.wait()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await client.ping()
+        assert LOG == []
+        proceed.set()
+        await closed.wait()
+    assert LOG == ["used connection", "rolled back", "close"]
+
+
+async def test_a_server_that_ends_does_not_wait_for_functions_in_threads(caplog: pytest.LogCaptureFixture) -> None:
+    server, started, proceed = Server("x"), asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    async def connection() -> AsyncIterator[str]:
+        try:
+            yield "connection"
+        finally:
+            LOG.append("close")
+            raise OSError("lost")
+
+    @server.tool
+    def work(of: str = Depends(connection)) -> None:
+        loop.call_soon_threadsafe(started.set)
+        proceed.wait()
+
+    try:
+        async with connect(server) as client:
+            waiting = asyncio.create_task(client.tools.call("work"))
+            await started.wait()
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            await client.ping()
+        assert LOG == ["close"]
+        assert "a dependency of a cancelled request failed when it ended" in caplog.text
+    finally:
+        proceed.set()
+
+
 def test_errors_at_registration() -> None:
     server = Server("x")
 

@@ -5,7 +5,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 from jackstay.errors import UsageError
@@ -153,6 +153,8 @@ class Dependencies:
         # For each value of `_values`, the providers that it was made from, as they are declared.
         self._sources: dict[Provider, frozenset[Provider]] = {}
         self._scope: _ServerScope | None = None
+        # Tasks that wait for a function in a thread, to end its dependencies.
+        self._ending: dict[asyncio.Task[None], Future[None]] = {}
 
     @contextmanager
     def override(self, provider: Provider, replacement: Provider) -> Iterator[None]:
@@ -227,8 +229,18 @@ class Dependencies:
             self._plans[key] = _Plan(Dependency(replacement, plan.scope))
         return self._plans[key]
 
+    def end_after(self, returned: asyncio.Event, stack: AsyncExitStack, error: BaseException) -> None:
+        """Leave the generators of a request with this error once its function has returned, or in `close`."""
+        task = asyncio.get_running_loop().create_task(_end_after(returned, stack, error))
+        self._ending[task] = Future()
+        task.add_done_callback(lambda task: self._ending.pop(task).set_result(None))
+
     async def close(self) -> None:
-        """End the dependencies of the server, in reverse order."""
+        """End the dependencies of requests whose function still runs in a thread, then those of the server."""
+        for task, ended in list(self._ending.items()):
+            with suppress(RuntimeError):  # its loop is closed
+                task.get_loop().call_soon_threadsafe(task.cancel)
+                await asyncio.wrap_future(ended)
         scope, self._scope = self._scope, None
         self._values.clear()
         if scope is not None:
@@ -243,6 +255,26 @@ async def _call(plan: _Plan, arguments: dict[str, Any], stack: AsyncExitStack) -
     manager = plan.enter(**arguments)
     is_async = hasattr(manager, "__aenter__")
     return await stack.enter_async_context(manager) if is_async else stack.enter_context(manager)
+
+
+async def _end_after(returned: asyncio.Event, stack: AsyncExitStack, error: BaseException) -> None:
+    with suppress(asyncio.CancelledError):
+        await returned.wait()
+    try:
+        await stack.__aexit__(type(error), error, error.__traceback__)
+    except asyncio.CancelledError:
+        pass  # the error itself
+    except Exception:  # generators may raise anything
+        logger.exception("a dependency of a cancelled request failed when it ended")
+
+
+def _claim(unclaimed: list[None]) -> bool:
+    """Return True to the first caller, in any thread."""
+    try:
+        unclaimed.pop()
+    except IndexError:
+        return False
+    return True
 
 
 class Injected:
@@ -277,8 +309,29 @@ class Injected:
             if self._is_async:
                 return await self._call(**named)
             if self.uses_thread:
-                return await context._run_in_thread(self._call, **named)
+                return await self._run_in_thread(named, context, stack)
             return self._call(**named)
+
+    async def _run_in_thread(self, named: dict[str, Any], context: Any, stack: AsyncExitStack) -> Any:
+        """Call the function in a thread. If this is cancelled, the function keeps its dependencies until it returns."""
+        loop, returned = asyncio.get_running_loop(), asyncio.Event()
+        unclaimed = [None]  # claimed by the thread, or by a cancellation before the thread begins
+
+        def call() -> Any:
+            if not _claim(unclaimed):
+                return None
+            try:
+                return self._call(**named)
+            finally:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(returned.set)
+
+        try:
+            return await context._run_in_thread(call)
+        except asyncio.CancelledError as error:
+            if not _claim(unclaimed) and not returned.is_set():
+                context._dependencies.end_after(returned, stack.pop_all(), error)
+            raise
 
 
 def _hints(provider: Provider) -> dict[str, Any]:
