@@ -8,7 +8,8 @@ Sensitive arguments are redacted in the prompt. An executor with its own approva
 import json
 import weakref
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     ApprovalResult,
@@ -67,6 +68,18 @@ class Consent:
 CONSENT: Final[ContextVar[Consent | None]] = ContextVar("apcore_mcp_consent", default=None)
 
 
+class ClientCall(NamedTuple):
+    """A call of a client: who calls which module with which arguments. Without a module, the client only polls."""
+
+    principal: str
+    module_id: str | None = None
+    arguments: "Mapping[str, Any]" = MappingProxyType({})
+
+
+# The current call of a client, or None in a call of the program.
+CLIENT_CALL: Final[ContextVar[ClientCall | None]] = ContextVar("apcore_mcp_client_call", default=None)
+
+
 class ClientApproval:
     """An approval handler for an executor without one: calls of clients are pending until the user approves.
 
@@ -102,6 +115,12 @@ class ClientApproval:
             self._warned.add(module_id)
             _logger.warning("%s requires approval, but ran without it: the call is not from a client", module_id)
         return ApprovalResult(status="approved", reason="the call is not from a client")
+
+
+def principal_of(context: Any) -> str:
+    """Return the id of the identity in a context of apcore, or an empty string."""
+    identity = getattr(context, "identity", None)
+    return "" if identity is None else str(identity.id)
 
 
 def attach_client_approval(executor: "Executor") -> bool:
@@ -160,14 +179,17 @@ def _unavailable(entry: "Entry") -> str:
 
 
 __all__ = [
+    "CLIENT_CALL",
     "CONSENT",
     "FORM",
     "MAX_PROMPT_ARGUMENTS",
     "ClientApproval",
+    "ClientCall",
     "Consent",
     "ElicitationAnswer",
     "Elicitor",
     "approval_prompt",
     "attach_client_approval",
+    "principal_of",
     "request_approval",
 ]

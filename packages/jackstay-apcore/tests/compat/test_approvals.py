@@ -5,8 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from apcore import Registry
+from apcore import Executor, Identity, Registry
 
+from apcore_mcp.approval import CLIENT_CALL, ClientCall
 from apcore_mcp.compat.approvals import (
     ApprovalBridge,
     ApprovalStore,
@@ -15,6 +16,7 @@ from apcore_mcp.compat.approvals import (
     StorageBackedApprovalHandler,
 )
 from apcore_mcp.helpers import MCP_ELICIT_KEY
+from apcore_mcp.server.router import ExecutionRouter
 from apcore_mcp.serving import open_bridge, read_options
 from jackstay.client import connect
 
@@ -156,3 +158,66 @@ async def test_call_that_is_approved_later(registry: Registry) -> None:
             await store.resolve(approval_id, approved=True)
             done = await client.tools.call("user.remove", arguments, meta={"approvalId": approval_id})
             assert not done.is_error
+
+
+async def test_approval_is_for_one_call(registry: Registry, kinds: SimpleNamespace) -> None:
+    """The id is refused for other arguments, another module, in the arguments of a task, and a second time."""
+    store = InMemoryApprovalStore()
+    other = kinds.Remove()
+    registry.register("user.purge", other, metadata={"async": True})
+    options = read_options({"approval_store": store, "async_tasks": True})
+    with open_bridge(registry, options, owns_loop=False) as bridge:
+        async with connect(bridge.server) as client:
+            arguments = {"user": "ann", "password": "x"}
+            refused = await client.tools.call("user.remove", arguments, raise_on_error=False)
+            assert refused.meta is not None
+            approval_id = refused.meta["apcore"]["approvalId"]
+            await store.resolve(approval_id, approved=True)
+            meta = {"approvalId": approval_id}
+
+            async def is_refused(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> bool:
+                return (await client.tools.call(name, arguments, meta=meta, raise_on_error=False)).is_error
+
+            assert await is_refused("user.remove", {**arguments, "user": "bob"}, meta)
+            assert await is_refused("user.purge", arguments, meta)
+            assert await is_refused("user.purge", {**arguments, "_approval_token": approval_id}, {})
+            inputs = {**arguments, "_approval_token": approval_id}
+            task = await client.tools.call("__apcore_task_submit", {"module_id": "user.purge", "arguments": inputs})
+            poll = {"task_id": json.loads(task.text)["task_id"]}
+            state = {"status": "pending"}
+            while state["status"] in ("pending", "running"):
+                state = json.loads((await client.tools.call("__apcore_task_status", poll)).text)
+            assert (state["status"], other.ran) == ("failed", 0)
+            assert not await is_refused("user.remove", arguments, meta)
+            assert await is_refused("user.remove", arguments, meta), "a second call needs another approval"
+
+
+async def test_approval_belongs_to_its_caller(registry: Registry) -> None:
+    """Another principal can neither poll an approval nor use it."""
+    store = InMemoryApprovalStore()
+    handler = StorageBackedApprovalHandler(store)
+    executor = Executor(registry, approval_handler=handler)
+    router = ExecutionRouter(executor)
+    arguments = {"user": "ann", "password": "x"}
+
+    async def call(who: str, approval_id: str | None = None) -> Any:
+        meta = {} if approval_id is None else {"approvalId": approval_id}
+        return await router.handle_call("user.remove", arguments, extra={"identity": Identity(id=who), "_meta": meta})
+
+    approval_id = (await call("ann")).meta["apcore"]["approvalId"]
+    await store.resolve(approval_id, approved=True)
+    assert (await call("bob", approval_id)).is_error
+    assert (await call("bob", "")).is_error
+    for who, status in (("bob", "rejected"), ("", "rejected"), ("ann", "approved")):
+        reset = CLIENT_CALL.set(ClientCall(who))
+        assert (await handler.check_approval(approval_id)).status == status, who
+        CLIENT_CALL.reset(reset)
+    assert not (await call("ann", approval_id)).is_error
+
+
+async def test_handler_forgets_the_oldest_used_approvals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apcore_mcp.compat.approvals._MAX_USED", 2)
+    handler = StorageBackedApprovalHandler(InMemoryApprovalStore())
+    for id in "abc":
+        handler._remember(id)
+    assert list(handler._used) == ["b", "c"]

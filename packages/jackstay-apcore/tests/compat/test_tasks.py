@@ -5,7 +5,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from apcore import Executor, Registry
+from apcore import Executor, Identity, Registry
 
 from apcore_mcp.compat.tasks import META_TOOL_NAMES, AsyncTaskBridge
 
@@ -96,3 +96,21 @@ async def test_preview_runs_nothing(executor: Executor) -> None:
     assert found["checks"]
     wrong, _ = await query(bridge, "__apcore_module_preview", {"module_id": "math.add", "arguments": {"a": "x"}})
     assert wrong["valid"] is False
+
+
+async def test_tasks_belong_to_their_caller(kinds: SimpleNamespace) -> None:
+    registry = Registry()
+    registry.register("x.add", kinds.Add())
+    bridge = AsyncTaskBridge.with_limits(Executor(registry))
+    ann, bob = ({"identity": Identity(id=name)} for name in ("ann", "bob"))
+    inputs = {"module_id": "x.add", "arguments": {"a": 1, "b": 2}}
+    task, _ = await query(bridge, "__apcore_task_submit", inputs, router_extra=ann)
+    found = {"task_id": task["task_id"]}
+    for extra in (bob, {}):
+        assert (await query(bridge, "__apcore_task_list", {}, router_extra=extra))[0] == {"tasks": []}
+        for name in ("__apcore_task_status", "__apcore_task_cancel"):
+            answer, is_error = await query(bridge, name, found, router_extra=extra)
+            assert (answer["error"], is_error) == ("ASYNC_TASK_NOT_FOUND", True)
+    listed, _ = await query(bridge, "__apcore_task_list", {}, router_extra=ann)
+    assert [row["task_id"] for row in listed["tasks"]] == [task["task_id"]]
+    await bridge.shutdown()

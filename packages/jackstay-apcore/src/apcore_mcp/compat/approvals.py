@@ -1,20 +1,22 @@
 """Approvals that are given later: a store of pending calls, the handler for it, and the tool that polls it.
 
 A call that needs approval is recorded and refused with its approval id. Another program calls `store.resolve()`; the
-client then calls again with `approvalId` in `_meta`.
+client then calls again with `approvalId` in `_meta`. The id is valid for one call: of the same caller, module and
+arguments.
 """
 
 import asyncio
+import hashlib
 import json
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
 from apcore import ApprovalHandler, ApprovalResult  # type: ignore[import-untyped]  # apcore ships no types
 
-from apcore_mcp.approval import FORM
+from apcore_mcp.approval import CLIENT_CALL, FORM, principal_of
 from apcore_mcp.helpers import MCP_ELICIT_KEY
 from jackstay.types import Tool
 
@@ -27,6 +29,9 @@ APPROVAL_META_TOOL_NAMES: Final = ("__apcore_approval_check",)
 Notify = Callable[[str, str, dict[str, Any]], Awaitable[None]]
 
 _SHOWN: Final = ("status", "module_id", "reason", "created_at", "resolved_at")
+
+# How many used approval ids a handler remembers.
+_MAX_USED: Final = 10_000
 
 
 @runtime_checkable
@@ -136,11 +141,13 @@ class StorageBackedApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # ap
     def __init__(self, store: Any, *, notify_callback: Notify | None = None) -> None:
         self._store = store
         self._notify = notify_callback
+        # The ids that approved a call of a client, the oldest first.
+        self._used: dict[str, None] = {}
 
     async def request_approval(self, request: Any) -> ApprovalResult:
         """Record the call and return "pending" with its approval id."""
-        approval_id = str(uuid.uuid4())
         arguments = dict(request.arguments or {})
+        approval_id = _make_id(principal_of(request.context), request.module_id, arguments)
         try:
             await self._store.save_pending(approval_id, request.module_id, arguments)
         except Exception as error:
@@ -154,7 +161,13 @@ class StorageBackedApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # ap
         return ApprovalResult(status="pending", approval_id=approval_id)
 
     async def check_approval(self, approval_id: str) -> ApprovalResult:
-        """Return the state of an approval; "rejected" for an unknown id."""
+        """Return the state of an approval; "rejected" for an unknown id, and for one of another call of a client."""
+        call = CLIENT_CALL.get()
+        if call is not None and not _is_id_of(approval_id, *call):
+            return ApprovalResult(status="rejected", reason="approval_id not found")
+        is_used = call is not None and call.module_id is not None
+        if is_used and approval_id in self._used:
+            return ApprovalResult(status="rejected", reason="approval_id was used already")
         try:
             record = await self._store.get_result(approval_id)
         except Exception as error:
@@ -163,10 +176,17 @@ class StorageBackedApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # ap
         if record is None:
             return ApprovalResult(status="rejected", reason="approval_id not found")
         if record.get("status") == "approved":
+            if is_used:
+                self._remember(approval_id)
             return ApprovalResult(status="approved")
         if record.get("status") == "rejected":
             return ApprovalResult(status="rejected", reason=record.get("reason"))
         return ApprovalResult(status="pending", approval_id=approval_id)
+
+    def _remember(self, approval_id: str) -> None:
+        if len(self._used) >= _MAX_USED:
+            del self._used[next(iter(self._used))]
+        self._used[approval_id] = None
 
 
 class ElicitationApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # apcore ships no types
@@ -247,6 +267,27 @@ class ApprovalBridge:
         if result.reason is not None:
             shown["reason"] = result.reason
         return _text(json.dumps(shown), False)
+
+
+def _make_id(principal: str, module_id: str, arguments: Mapping[str, Any]) -> str:
+    """Return a new approval id. It contains digests of the caller and of the call: stores have no fields for them."""
+    salt = str(uuid.uuid4())
+    return f"{salt}.{_digest(salt, principal)}.{_digest(salt, principal, module_id, arguments)}"
+
+
+def _is_id_of(approval_id: str, principal: str, module_id: str | None, arguments: Mapping[str, Any]) -> bool:
+    """Return whether an approval id was made for this caller and, with a module, for this call."""
+    salt, _, digests = approval_id.partition(".")
+    of_caller, _, of_call = digests.partition(".")
+    if of_caller != _digest(salt, principal):
+        return False
+    # apcore removes the token before the handler sees the arguments.
+    inputs = {name: value for name, value in arguments.items() if name != "_approval_token"}
+    return module_id is None or of_call == _digest(salt, principal, module_id, inputs)
+
+
+def _digest(*values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def _rejected(reason: str) -> ApprovalResult:

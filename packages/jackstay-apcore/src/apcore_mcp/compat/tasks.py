@@ -7,15 +7,16 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from apcore import AsyncTaskManager, Context  # type: ignore[import-untyped]  # apcore ships no types
+from apcore import AsyncTaskManager, CancelToken, Context  # type: ignore[import-untyped]  # apcore ships no types
 from apcore.async_task import TaskStatus  # type: ignore[import-untyped]  # apcore ships no types
 
 from apcore_mcp.adapters.errors import ErrorMapper
-from apcore_mcp.approval import CONSENT, Consent
+from apcore_mcp.approval import CLIENT_CALL, CONSENT, ClientCall, Consent, principal_of
 from apcore_mcp.catalogue import runs_in_background
-from apcore_mcp.tracing import read_parent
+from apcore_mcp.secrets import SECRETS, Secrets
+from apcore_mcp.tracing import TRACE_ID, read_parent
 from jackstay.types import Tool
 
 logger = logging.getLogger("apcore_mcp.tasks")
@@ -64,6 +65,16 @@ _TOOLS: Final[dict[str, tuple[str, dict[str, Any], list[str]]]] = {
 Answer = tuple[list[dict[str, Any]], bool, str | None]
 
 
+class _Started(NamedTuple):
+    """What is known of a task from its start: the caller, whose task others do not see, and what its log lines need."""
+
+    owner: str = ""
+    trace_id: str = ""
+    secrets: Secrets | None = None
+    # apcore does not end the module itself: modules look at the token.
+    token: CancelToken | None = None
+
+
 class AsyncTaskBridge:
     """The tools in front of an `AsyncTaskManager`. `redactor(module_id, result)` removes sensitive values."""
 
@@ -83,6 +94,7 @@ class AsyncTaskBridge:
         self._errors = ErrorMapper()
         # The ids of the tasks of each session.
         self._sessions: dict[str, list[str]] = {}
+        self._started: dict[str, _Started] = {}
         self._tools: dict[str, Callable[[dict[str, Any], dict[str, Any]], Awaitable[Any]]] = {
             "__apcore_task_submit": self._submit,
             "__apcore_task_status": self._status,
@@ -138,24 +150,42 @@ class AsyncTaskBridge:
         session_key: str | None = None,
     ) -> dict[str, Any]:
         """Start a task. Return its id and state. If the call needs the approval of the client's user, it fails."""
-        # The task inherits it: without it, the call would count as one of the program, which may run unapproved.
+        owner = principal_of(context)
+        trace_id = "" if context is None else context.trace_id
+        # The task inherits these: without them, the call would count as one of the program, which may run unapproved.
         reset = CONSENT.set(None if context is None else Consent(context.trace_id))
+        call_reset = CLIENT_CALL.set(None if context is None else ClientCall(owner, module_id, arguments))
+        trace_reset = TRACE_ID.set(trace_id)
         try:
             task_id: str = await self.manager.submit(module_id, arguments, context)
         finally:
+            TRACE_ID.reset(trace_reset)
+            CLIENT_CALL.reset(call_reset)
             CONSENT.reset(reset)
+        known = {task.task_id for task in self.manager.list_tasks()}
+        self._started = {id: started for id, started in self._started.items() if id in known}
+        self._started[task_id] = _Started(owner, trace_id, SECRETS.get(), getattr(context, "cancel_token", None))
         if session_key is not None:
             self._sessions.setdefault(session_key, []).append(task_id)
         return {"task_id": task_id, "status": TaskStatus.PENDING.value}
 
     async def cancel_session_tasks(self, session_key: str) -> int:
         """Cancel the tasks of a session. Return how many were cancelled."""
-        cancelled = [await self.manager.cancel(task_id) for task_id in self._sessions.pop(session_key, [])]
-        return sum(map(bool, cancelled))
+        cancelled = [await self._end(task_id) for task_id in self._sessions.pop(session_key, [])]
+        return sum(cancelled)
 
     async def shutdown(self) -> None:
         """Cancel all tasks."""
+        for started in self._started.values():
+            if started.token is not None:
+                started.token.cancel()
         await self.manager.shutdown()
+
+    async def _end(self, task_id: str) -> bool:
+        token = self._started.get(task_id, _Started()).token
+        if token is not None:
+            token.cancel()
+        return bool(await self.manager.cancel(task_id))
 
     async def handle_meta_tool(
         self,
@@ -189,26 +219,31 @@ class AsyncTaskBridge:
             raise _FailedError({"error": "ASYNC_MODULE_NOT_ASYNC", "message": message})
         return await self.submit(module_id, inputs or {}, _context(extra), session_key=extra.get("session_key"))
 
-    async def _status(self, arguments: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
-        info = self._find(arguments)
+    async def _status(self, arguments: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+        info = self._find(arguments, extra)
         shown = _shown(info)
         if info.status == TaskStatus.COMPLETED:
             shown["result"] = info.result if self._redactor is None else self._redactor(info.module_id, info.result)
         elif info.status == TaskStatus.FAILED:
-            logger.error("task %s of %s failed: %s", info.task_id, info.module_id, info.error)
+            started = self._started.get(info.task_id, _Started())
+            text = str(info.error) if started.secrets is None else started.secrets.hide(str(info.error))
+            trace = f" [trace_id={started.trace_id}]" if started.trace_id else ""
+            logger.error("task %s of %s failed: %s%s", info.task_id, info.module_id, text, trace)
             shown["error"] = info.error if self._redactor is None else "Internal error occurred"
+            if started.trace_id:
+                shown["trace_id"] = started.trace_id
         return shown
 
-    async def _cancel(self, arguments: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
-        info = self._find(arguments)
-        return {"task_id": info.task_id, "cancelled": await self.manager.cancel(info.task_id)}
+    async def _cancel(self, arguments: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+        info = self._find(arguments, extra)
+        return {"task_id": info.task_id, "cancelled": await self._end(info.task_id)}
 
-    async def _list(self, arguments: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
+    async def _list(self, arguments: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
         status = arguments.get("status")
         if status is not None and status not in _STATUSES:
             raise _BadArgumentError(f"status must be one of {', '.join(_STATUSES)}, not {status!r}")
         tasks = self.manager.list_tasks(None if status is None else TaskStatus(status))
-        return {"tasks": [_shown(task) for task in tasks]}
+        return {"tasks": [_shown(task) for task in tasks if self._is_visible(task, extra)]}
 
     async def _preview(self, arguments: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
         module_id, inputs = _module_of(arguments), _inputs_of(arguments)
@@ -220,12 +255,16 @@ class AsyncTaskBridge:
         # It blocks. Within an event loop it uses one of its own and closes it, otherwise it keeps one open.
         return preflight_of(await asyncio.to_thread(asyncio.run, validate()))
 
-    def _find(self, arguments: dict[str, Any]) -> Any:
+    def _is_visible(self, info: Any, extra: dict[str, Any]) -> bool:
+        """Return whether a caller may see a task: it started the task, or the program did without an identity."""
+        return self._started.get(info.task_id, _Started()).owner in ("", _caller_of(extra))
+
+    def _find(self, arguments: dict[str, Any], extra: dict[str, Any]) -> Any:
         task_id = arguments.get("task_id")
         if not isinstance(task_id, str) or not task_id:
             raise _BadArgumentError("task_id is required")
         info = self.manager.get_status(task_id)
-        if info is None:
+        if info is None or not self._is_visible(info, extra):
             raise _FailedError({"error": "ASYNC_TASK_NOT_FOUND", "task_id": task_id})
         return info
 
@@ -277,7 +316,13 @@ def _inputs_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _context(extra: dict[str, Any]) -> Any:
-    return Context.create(identity=extra.get("identity"), trace_parent=read_parent(extra.get("_meta") or {}))
+    parent = read_parent(extra.get("_meta") or {})
+    return Context.create(identity=extra.get("identity"), trace_parent=parent, cancel_token=CancelToken())
+
+
+def _caller_of(extra: dict[str, Any]) -> str:
+    identity = extra.get("identity")
+    return "" if identity is None else str(identity.id)
 
 
 def _shown(info: Any) -> dict[str, Any]:

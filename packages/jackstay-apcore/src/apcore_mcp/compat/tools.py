@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from apcore_mcp.approval import CLIENT_CALL, ClientCall
 from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.compat.approvals import ApprovalBridge
 from apcore_mcp.compat.tasks import Answer, AsyncTaskBridge
+from apcore_mcp.secrets import SECRETS, Secrets
 from apcore_mcp.validation import ArgumentRules
 from jackstay.server import Context
 from jackstay.types import CallToolResult, TextContent
@@ -22,8 +24,12 @@ def add_approval_tool(bridge: "Bridge", handler: Any) -> None:
     """Add the tool that polls an approval."""
     approvals = ApprovalBridge(handler)
 
-    async def handle(name: str, arguments: dict[str, Any], _: Context) -> Answer:
-        return await approvals.handle_meta_tool(name, arguments)
+    async def handle(name: str, arguments: dict[str, Any], context: Context) -> Answer:
+        reset = CLIENT_CALL.set(ClientCall(context.principal))
+        try:
+            return await approvals.handle_meta_tool(name, arguments)
+        finally:
+            CLIENT_CALL.reset(reset)
 
     _add(bridge, approvals.build_meta_tools(), handle)
 
@@ -49,10 +55,21 @@ def add_task_tools(bridge: "Bridge", **limits: int) -> None:
         if entry is not None and isinstance(arguments.get("arguments", {}), dict) and bridge.options.fill_defaults:
             filled = ArgumentRules(entry.input_schema).fill(arguments.get("arguments") or {})
             arguments = {**arguments, "module_id": entry.id, "arguments": filled}
+        if name == "__apcore_task_submit" and entry is not None and not bridge.router.can_run_unattended(entry):
+            return [{"type": "text", "text": f"Approval required: a task cannot run {entry.id}."}], True, None
+        inputs = arguments.get("arguments")
+        # The task inherits them.
+        secrets = None if entry is None or not isinstance(inputs, dict) else Secrets(inputs, entry.redact)
+        secrets_reset = SECRETS.set(secrets)
         identity = to_identity(context.principal, context.scopes, context.claims)
         extra = {"identity": identity, "_meta": dict(context.meta)}
-        return await tasks.handle_meta_tool(name, arguments, resolve_descriptor=find, router_extra=extra)
+        try:
+            return await tasks.handle_meta_tool(name, arguments, resolve_descriptor=find, router_extra=extra)
+        finally:
+            SECRETS.reset(secrets_reset)
 
+    # Over stdio, that is when the client disconnects.
+    bridge.server.on_shutdown(tasks.shutdown)
     _add(bridge, tasks.build_meta_tools(), handle)
 
 

@@ -31,7 +31,16 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 )
 
 from apcore_mcp.adapters.errors import ErrorMapper, format_field_errors
-from apcore_mcp.approval import CONSENT, Consent, ElicitationAnswer, attach_client_approval, request_approval
+from apcore_mcp.approval import (
+    CLIENT_CALL,
+    CONSENT,
+    ClientCall,
+    Consent,
+    ElicitationAnswer,
+    attach_client_approval,
+    principal_of,
+    request_approval,
+)
 from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.backends import AdaptedExecutor, adapt_executor
 from apcore_mcp.catalogue import Catalogue, Entry, bare_entry
@@ -148,6 +157,7 @@ class ExecutionRouter:
         self._output_schemas = output_schema_map or {}
         self._traces = trace
         self._denies = approval == "deny"
+        self._allows = approval == "allow"
         self._uses_client_approval = approval == "elicit" and attach_client_approval(executor)
         # A strategy may lack the approval gate of apcore; then the annotation of the module is enforced here.
         self._is_gated = executor.governance_state().builtin_approval_gate_wired
@@ -166,6 +176,10 @@ class ExecutionRouter:
             self._catalogue = Catalogue(self._executor.registry)
             self._catalogue.refresh()
         return self._catalogue
+
+    def can_run_unattended(self, entry: Entry) -> bool:
+        """Return whether the executor may run a module outside this router: it requests required approvals itself."""
+        return self._is_gated or self._allows or not entry.needs_approval
 
     def on_call(self, listener: CallListener) -> None:
         """Call `listener` at the end of every call."""
@@ -240,6 +254,7 @@ class ExecutionRouter:
         running.add(token)
         trace_reset = TRACE_ID.set(context.trace_id)
         secrets_reset = SECRETS.set(Secrets(arguments or {}, entry.redact))
+        call_reset = CLIENT_CALL.set(None)
         try:
             result = await self._call(_Call(entry, arguments or {}, caller, context))
             outcome = "error" if result.is_error else "ok"
@@ -259,6 +274,7 @@ class ExecutionRouter:
             if outcome is not None:
                 _logger.info("tool call %s: %s in %.1f ms", entry.id, outcome, seconds * 1000)
                 self._notify_listeners(entry, seconds, outcome)
+            CLIENT_CALL.reset(call_reset)
             SECRETS.reset(secrets_reset)
             TRACE_ID.reset(trace_reset)
 
@@ -309,6 +325,7 @@ class ExecutionRouter:
 
     async def _run(self, call: _Call) -> Any:
         entry, caller = call.entry, call.caller
+        CLIENT_CALL.set(ClientCall(principal_of(call.context), entry.id, call.arguments))
         approval_id = None if caller is None else caller.meta.get("approvalId")
         if isinstance(approval_id, str) and self._is_gated:
             # The gate of apcore removes it before the module runs.
