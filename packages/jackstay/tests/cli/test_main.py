@@ -118,6 +118,10 @@ USAGE_ERRORS = [
         ["tools", "--jsno", "--", "x"],
         "unknown option '--jsno'; did you mean '--json'? See jackstay tools --help",
     ),
+    (
+        ["serve", "x.py", "--port=8000"],
+        "unknown option '--port=8000'; did you mean '--http'? See jackstay serve --help",
+    ),
     (["help", "prxy"], "unknown command 'prxy'; did you mean 'proxy'? See jackstay --help"),
     (["--nonsense"], "--nonsense"),
     (["states", "unknown"], "unknown"),

@@ -1,6 +1,7 @@
 """Which server: the words of a command line, as a table."""
 
 import json
+import shlex
 from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,9 @@ USAGE_ERRORS: list[tuple[list[str], list[str] | None, str]] = [
     (["example.org/mcp"], None, "a URL (https://example.org/mcp)"),
     (["localhost:8000"], None, "a URL (http://localhost:8000)"),
     (["127.0.0.1"], None, "a URL (http://127.0.0.1)"),
+    (["CONFIG"], None, "is a file, did you mean --config CONFIG TARGET?"),
+    ([__file__], None, f"is a file, did you mean -- python {shlex.quote(__file__)}?"),
+    (["greet", __file__, "name=x"], None, f"unknown server 'greet'; {__file__!r} is a file"),
     (["--ca", "x.pem"], ["uvx"], "--ca requires a URL"),
     (["--ca", "x.pem", "--config", "CONFIG", "web"], None, "for a server in a configuration file set SSL_CERT_FILE"),
     (["--ca", "/no/such.pem", "https://x"], None, "cannot load the certificates in '/no/such.pem'"),

@@ -9,6 +9,7 @@ import re
 import shlex
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jackstay.cli._logs import add_log_arguments
@@ -126,6 +127,9 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
         return _from_url(name, arguments, has_login=has_login), words
     _reject_url_options(arguments)
     if arguments.config is None:
+        file = next((word for word in (name, *words) if _is_program(word)), None)
+        if file is not None:
+            raise UsageError(f"unknown server {name!r}; {file!r} is a file, did you mean {_as_words(file)}?")
         raise UsageError(f"unknown server {name!r}; use --config FILE, a URL ({_as_url(name)}), or a command after --")
     config = read_config(arguments.config)
     target = config.target(name)
@@ -138,6 +142,18 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
 
 def _is_url(word: str) -> bool:
     return word.startswith(("http://", "https://"))
+
+
+# How a file is named on the command line.
+_AS_WORDS = {".py": "-- python {}", ".js": "-- node {}", ".json": "--config {} TARGET"}
+
+
+def _is_program(word: str) -> bool:
+    return Path(word).suffix in _AS_WORDS and Path(word).is_file()
+
+
+def _as_words(file: str) -> str:
+    return _AS_WORDS[Path(file).suffix].format(shlex.quote(file))
 
 
 def _as_url(word: str) -> str:

@@ -8,6 +8,10 @@ from typing import NoReturn
 _UNKNOWN = "unrecognized arguments: "
 
 
+# The names of other programs for our options.
+_SYNONYMS = {"--port": "--http", "-p": "--http"}
+
+
 class CommandParser(ArgumentParser):
     """An ArgumentParser without abbreviations, with `--help` hidden from the help, and with suggestions in errors."""
 
@@ -40,6 +44,9 @@ class CommandParser(ArgumentParser):
         name, _, value = option.lstrip("-").partition("=")
         if self.takes_pairs and not any(flag.startswith(f"--{name[:4]}") for flag in flags):
             return f"unknown option {option!r}; an argument of the tool is written {name}={value or 'VALUE'}"
+        synonym = _SYNONYMS.get(option.partition("=")[0])
+        if synonym in flags:
+            return f"unknown option {option!r}; did you mean {synonym!r}?"
         return f"unknown option {option!r}{did_you_mean(option.partition('=')[0], flags)}"
 
 
