@@ -79,6 +79,27 @@ async def test_a_wrong_path() -> None:
     assert "secret" not in str(error)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_port_of_another_protocol(is_first: bool) -> None:
+    """Some servers send first, others when they have read the request."""
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not is_first:
+            await reader.readline()
+        writer.write(b"SSH-2.0-OpenSSH_9.6\r\n")
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        error = await failure(http(f"http://127.0.0.1:{port}/mcp?secret=1"))
+    assert isinstance(error, TransportError)
+    assert error.absent
+    assert r"SSH-2.0-OpenSSH_9.6\r\n" in str(error)
+    assert "secret" not in str(error)
+
+
 PROGRAMS = {
     "prints and exits": ("print('hello')", "printed 'hello' to its standard output"),
     "prints and stays": (

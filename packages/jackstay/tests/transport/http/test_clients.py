@@ -62,6 +62,9 @@ async def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch
         ({"http_proxy": "http://p:1", "no_proxy": "a"}, "http://a:80?x", None),
         ({"http_proxy": "http://p:1", "no_proxy": "*"}, "http://b/x", None),
         ({"http_proxy": "http://p:1", "no_proxy": ".a"}, "http://b/x", "http://p:1"),
+        ({"http_proxy": "http://p:1", "no_proxy": "localhost,::1"}, "http://[::1]:80/x", None),
+        ({"http_proxy": "http://p:1", "no_proxy": "[::1]"}, "http://[::1]/x", None),
+        ({"http_proxy": "http://p:1", "no_proxy": "::1"}, "http://[::2]/x", "http://p:1"),
     ],
 )
 def test_the_proxy_from_the_environment(

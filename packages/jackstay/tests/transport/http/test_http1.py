@@ -5,6 +5,9 @@ Whatever a server sends, a request that was written ends with its response or wi
 
 import asyncio
 import gzip
+import select
+import socket
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,8 +22,10 @@ from jackstay.transport.http._http1 import (
     MAX_HEADER_BYTES,
     Http1Connection,
     Http1Response,
-    Inflater,
     describe_error,
+    inflater_for,
+    keep_alive_timeout,
+    readable,
 )
 from jackstay.transport.http._pool import Http1Client
 from jackstay.transport.http._reading import read_body
@@ -114,6 +119,16 @@ async def test_an_invalid_head_leaves_the_outcome_unknown(subtests: pytest.Subte
                     await sent(client, server.url)
                 assert "\n" not in str(raised.value)
                 await gone[0].wait()
+
+
+async def test_what_is_received_in_place_of_http_is_quoted() -> None:
+    async with served(raw(b"220 mail.example ESMTP\r\n")) as server, opened() as client:
+        with pytest.raises(OutcomeUnknownError) as raised:
+            await sent(client, server.url)
+        assert (
+            raised.value.message == "the connection was lost: invalid response (not HTTP: 220 mail.example ESMTP\\r\\n)"
+        )
+        assert raised.value.details == {"quote": "220 mail.example ESMTP\\r\\n"}
 
 
 async def test_an_invalid_body_is_incomplete(subtests: pytest.Subtests) -> None:
@@ -235,6 +250,41 @@ async def test_a_connection_that_the_server_will_close_is_closed(response: bytes
         for _ in range(2):
             assert await exchange(client, server.url) == b"ok"
         assert server.accepted == 2
+
+
+async def test_a_trailer_can_end_the_connection() -> None:
+    """The parser would refuse the next response."""
+    async with served(raw(CHUNKED + b"2\r\nok\r\n0\r\nConnection: close\r\n\r\n")) as server, opened() as client:
+        for _ in range(2):
+            assert await exchange(client, server.url) == b"ok"
+        assert server.accepted == 2
+
+
+def test_the_idle_timeout_of_a_server() -> None:
+    for header, seconds in [
+        (None, None),
+        ("timeout=5", 5),
+        ("timeout=2, max=100", 2),
+        ("max=100,Timeout=15", 15),
+        ("max=5", None),
+        ("timeout=abc", None),
+        ("timeout=-1", None),
+        ("timeout=" + "9" * 20, None),
+        ("xtimeout=3", None),
+    ]:
+        assert keep_alive_timeout(header) == seconds, header
+
+
+@pytest.mark.parametrize("has_poll", [True, False])
+def test_a_socket_is_readable_without_its_event_loop(has_poll: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_poll:
+        monkeypatch.delattr(select, "poll")
+    near, far = socket.socketpair()
+    with near, far:
+        is_readable = readable(near.fileno())
+        assert not is_readable()
+        far.close()
+        assert is_readable()
 
 
 # --- large bodies -----------------------------------------------------------------------------------------------------
@@ -381,13 +431,16 @@ def test_errors_are_described_without_an_address() -> None:
     assert describe_error(ConnectionResetError(104, "[Errno 104] 127.0.0.1")) == "Connection reset by peer"
     assert describe_error(ConnectionAbortedError("SSL shutdown")) == "SSL shutdown"
     assert describe_error(ConnectionResetError()) == "ConnectionResetError"
+    assert describe_error(ssl.SSLError(1, "tlsv13 alert certificate required")) == "tlsv13 alert certificate required"
 
 
 # --- compression ------------------------------------------------------------------------------------------------------
 
 
 def inflate(encoding: str, *parts: bytes) -> bytes:
-    inflater = Inflater(encoding)
+    inflater = inflater_for(encoding)
+    if inflater is None:
+        return b"".join(parts)
     inflated = [each for part in parts for each in inflater.feed(part)]
     inflater.end()
     return b"".join(inflated)
@@ -400,6 +453,9 @@ def test_compressed_bodies() -> None:
     assert inflate("x-gzip", packed + packed) == inflate("gzip", packed, packed) == b"hellohello"
     assert inflate("deflate", zlib.compress(b"hello")) == b"hello"
     assert inflate("gzip") == b"", "a response without a body"
+    assert inflate("gzip", gzip.compress(b"") * 20_000 + packed) == b"hello"
+    for encoding in ("identity", "", "utf-8", "none", "UTF-8"):
+        assert inflate(encoding, b"hello") == b"hello", "not a compressed body"
     for size in (262_144, 262_145, 1_000_000):
         assert len(inflate("gzip", gzip.compress(bytes(size)))) == size
 
@@ -415,6 +471,29 @@ def test_a_body_that_cannot_be_decompressed_is_incomplete() -> None:
     ]:
         with pytest.raises(OutcomeUnknownError, match=message):
             inflate(encoding, data)
+
+
+async def test_other_tasks_run_while_a_body_is_decompressed() -> None:
+    """A small body can become a large one, which its reader parses step by step."""
+    packed = gzip.compress(b":\n" * 2_000_000, 9)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with served(raw(head + packed)) as server, opened() as client:
+        response = await sent(client, server.url)
+        while not response.is_complete:
+            await asyncio.sleep(0)
+        other = asyncio.create_task(count())
+        steps = [len(chunk) async for chunk in response.chunks()]
+        assert sum(steps) == 4_000_000
+        assert turns >= len(steps) - 1 >= 10
+        other.cancel()
 
 
 async def test_a_small_body_that_decompresses_to_a_large_one_is_stopped_at_the_limit() -> None:

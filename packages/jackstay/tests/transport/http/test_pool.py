@@ -136,15 +136,29 @@ async def test_an_idle_connection_is_closed_in_time() -> None:
         ((connection,),) = client._idle.values()
         client._sweep()
         assert client._timer is not None, "for the connection that is kept"
-        connection.idle_since -= _pool.KEEP_ALIVE
+        connection.idle_until = 0.0
         assert await get(client, server.url) == b"hello"
         assert server.accepted == 2, "the first was idle for too long"
         ((connection,),) = client._idle.values()
-        connection.idle_since -= _pool.KEEP_ALIVE
+        connection.idle_until = 0.0
         client._sweep()
         assert client._timer is None
         await replies[-1].gone.wait()
     assert KEEP_ALIVE < 5, "uvicorn and Node close idle connections after five seconds"
+
+
+@pytest.mark.parametrize(("header", "kept_for"), [("timeout=3", 2), ("timeout=1", 0), ("timeout=99", 98), ("", 3600)])
+async def test_a_server_can_announce_when_it_closes_an_idle_connection(header: str, kept_for: float) -> None:
+    """A request that is sent at that moment would have an unknown outcome."""
+
+    async def greet(seen: Seen, reply: Reply) -> None:
+        reply.send(200, b"hello", **({"keep_alive": header} if header else {}))
+
+    async with served(greet) as server, opened() as client:
+        before = client._loop.time()
+        assert await get(client, server.url) == b"hello"
+        ((connection,),) = client._idle.values()
+        assert before + kept_for <= connection.idle_until <= client._loop.time() + kept_for
 
 
 async def test_the_cache_of_parsed_urls_is_bounded() -> None:
@@ -204,6 +218,23 @@ async def test_a_server_that_closes_each_connection_at_once(monkeypatch: pytest.
     async with served(hello) as server, opened() as client:
         with pytest.raises(TransportError, match="the server closed the connection"):
             await get(client, server.url)
+        assert server.seen == []
+
+
+async def test_a_server_that_sends_before_a_request_is_not_an_http_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    dial = Http1Client._dial
+
+    async def greeted(self: Http1Client, route: Route) -> Any:
+        connection = await dial(self, route)
+        connection.data_received(b"SSH-2.0-OpenSSH_9.6\r\n")
+        connection.data_received(b"more")
+        return connection
+
+    monkeypatch.setattr(Http1Client, "_dial", greeted)
+    async with served(hello) as server, opened() as client:
+        with pytest.raises(TransportError, match=r"not an HTTP server: it sent SSH-2.0-OpenSSH_9.6") as raised:
+            await get(client, server.url)
+        assert raised.value.absent
         assert server.seen == []
 
 

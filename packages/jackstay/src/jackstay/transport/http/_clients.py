@@ -77,7 +77,9 @@ def environment_proxy(url: str) -> str | None:
     scheme, _, rest = url.partition("://")
     proxies = getproxies()
     found = proxies.get(scheme) or proxies.get("all")
-    if not found or proxy_bypass(rest.partition("/")[0].partition("?")[0]):
+    authority = rest.partition("/")[0].partition("?")[0]
+    # NO_PROXY has IPv6 addresses with or without brackets.
+    if not found or proxy_bypass(authority) or proxy_bypass(authority.partition("]")[0].lstrip("[")):
         return None
     return found if "://" in found else f"http://{found}"
 

@@ -7,15 +7,18 @@ completely written request.
 
 import asyncio
 import os
+import re
 import select
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Final, cast
 
 import httptools
 
-from jackstay.errors import OutcomeUnknownError
+from jackstay.errors import Json, OutcomeUnknownError
 from jackstay.protocol.http import fold_headers
+from jackstay.transport.http._reading import MAX_QUOTE_CHARS, quote
 
 # The head of a response, with the interim responses before it: enough for the largest session id, event id and
 # challenge that are accepted, together. Also what a server may send between two parts of a body, and as trailers.
@@ -29,14 +32,30 @@ MAX_BUFFERED: Final = 262_144
 # What a part of a body costs beside its bytes, so that many small parts count as what they are.
 _PART_COST: Final = 64
 
-# The most that one step of decompression returns.
+# The most that one step of decompression returns, and takes: an empty gzip file has 20 bytes, and each costs a copy of
+# what follows it.
 _MAX_INFLATED: Final = 262_144
+_MAX_DEFLATED: Final = 16_384
+
+# Encodings that were not offered. Other values, such as `utf-8`, are not encodings, and servers send them.
+_UNSUPPORTED: Final = frozenset(("br", "compress", "dcb", "dcz", "zstd", "x-compress"))
 
 
 class Http1Response:
     """A response. Its head has arrived when `request()` returns it."""
 
-    __slots__ = ("_connection", "_headers", "_parts", "_size", "_waiter", "failure", "is_complete", "raw", "status")
+    __slots__ = (
+        "_connection",
+        "_headers",
+        "_parts",
+        "_size",
+        "_waiter",
+        "failure",
+        "is_complete",
+        "other_protocol",
+        "raw",
+        "status",
+    )
 
     def __init__(self, connection: "Http1Connection") -> None:
         self._connection = connection
@@ -49,6 +68,8 @@ class Http1Response:
         self.is_complete = False
         # Why the response ended early; empty: without a reason.
         self.failure: str | None = None
+        # What was received in place of a response.
+        self.other_protocol = b""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -60,19 +81,21 @@ class Http1Response:
     async def chunks(self) -> AsyncIterator[bytes]:
         """See `HttpResponse.chunks`."""
         encoding = self.headers.get("content-encoding")
-        if encoding is None or encoding.lower() == "identity":
-            while parts := self._parts or await self._more():
-                data = b"".join(parts)
-                self._consumed()
-                yield data
-            return
-        inflater = Inflater(encoding)
+        inflater = None if encoding is None else inflater_for(encoding)
         while parts := self._parts or await self._more():
             data = b"".join(parts)
             self._consumed()
+            if inflater is None:
+                yield data
+                continue
+            is_next = False
             for inflated in inflater.feed(data):
+                if is_next:
+                    await asyncio.sleep(0)  # a small body can become a large one: other tasks run meanwhile
+                is_next = True
                 yield inflated
-        inflater.end()
+        if inflater is not None:
+            inflater.end()
 
     async def _more(self) -> list[bytes]:
         """Wait for a part of the body; an empty list is its end. Raises: OutcomeUnknownError."""
@@ -125,8 +148,12 @@ class Http1Connection(asyncio.Protocol):
     ) -> None:
         self.loop = loop
         self.key = ""
-        self.idle_since = 0.0
+        # How long it may be idle according to the server, and until when it is kept.
+        self.idle_timeout: float | None = None
+        self.idle_until = 0.0
         self.is_lost = False
+        # What was received before the first request.
+        self.greeting = b""
         self._on_idle = on_idle
         self._on_lost = on_lost
         self._response: Http1Response | None = None
@@ -139,7 +166,6 @@ class Http1Connection(asyncio.Protocol):
         self._unparsed = 0
         # Why this side ends the connection.
         self._problem: str | None = None
-        self._poll = select.poll()
         self.reset_parser()
 
     def reset_parser(self) -> None:
@@ -154,7 +180,7 @@ class Http1Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection can be used."""
         self.transport = cast("asyncio.Transport", transport)
-        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+        self._is_readable = readable(transport.get_extra_info("socket").fileno())
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the response, if one is pending. The end of the connection can be the end of its body."""
@@ -186,7 +212,7 @@ class Http1Connection(asyncio.Protocol):
 
     def is_usable(self) -> bool:
         """Return whether this idle connection is open, also if the event loop has not read its end yet."""
-        return not self.transport.is_closing() and not self._poll.poll(0)
+        return not self.transport.is_closing() and not self._is_readable()
 
     def abort(self) -> None:
         """Close the connection at once. That is not the end of a body."""
@@ -220,7 +246,9 @@ class Http1Connection(asyncio.Protocol):
             self.abandon(response)
             raise
         if not response.status:
-            raise OutcomeUnknownError(f"the connection was lost: {response.failure or 'the server closed it'}")
+            details: dict[str, Json] = {"quote": quote(response.other_protocol)} if response.other_protocol else {}
+            reason = response.failure or "the server closed it"
+            raise OutcomeUnknownError(f"the connection was lost: {reason}", details=details)
         return response
 
     async def _write_large(self, response: Http1Response, head: bytes, body: bytes) -> None:
@@ -240,6 +268,7 @@ class Http1Connection(asyncio.Protocol):
         """Parse a part of the response."""
         response = self._response
         if response is None:
+            self.greeting = self.greeting or data[:MAX_QUOTE_CHARS]
             self.abort()  # nothing was requested
             return
         self._unparsed += len(data)
@@ -248,7 +277,10 @@ class Http1Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._is_kept = False
             if not self._is_done and self._problem is None:
-                reason = "it switches protocols" if isinstance(error, httptools.HttpParserUpgrade) else error
+                reason = "it switches protocols" if isinstance(error, httptools.HttpParserUpgrade) else str(error)
+                if self._unparsed == len(data) and not data.startswith(b"HTTP/"):
+                    response.other_protocol = data[:MAX_QUOTE_CHARS]
+                    reason = f"not HTTP: {quote(response.other_protocol)}"
                 self._problem = f"invalid response ({reason})"
         if self._is_done:
             self._finish(response)
@@ -267,6 +299,7 @@ class Http1Connection(asyncio.Protocol):
         self._response = None
         is_sent = self._is_written and not self.transport.get_write_buffer_size()
         if self._is_kept and is_sent and not self.transport.is_closing():
+            self.idle_timeout = keep_alive_timeout(response.headers.get("keep-alive"))
             self.resume_reading()
             self._on_idle(self)
         else:
@@ -324,25 +357,41 @@ class Http1Connection(asyncio.Protocol):
         """The response is complete."""
         if self._is_interim:
             self._is_interim = False
-        elif self._problem is None:
+        elif self._problem is None and not self._is_done:
             self._is_done = True
+            # Again: for the parser, a trailer can end the connection, too.
+            self._is_kept = self._is_kept and self._parser.should_keep_alive()
 
 
 _TOO_LARGE = f"invalid response (its headers exceed {MAX_HEADER_BYTES} bytes)"
 
 
+def inflater_for(encoding: str) -> "Inflater | None":
+    """Return what decompresses a body with this `Content-Encoding`; None if it is not compressed.
+
+    Raises: OutcomeUnknownError for an encoding that was not offered.
+    """
+    codings = [coding.strip(" \t") for coding in encoding.lower().split(",")]
+    if codings in (["gzip"], ["x-gzip"], ["deflate"]):
+        return Inflater()
+    if len(codings) > 1 or codings[0] in _UNSUPPORTED:
+        raise incomplete(f"the encoding {encoding[:80]!a} is not supported")
+    return None
+
+
 class Inflater:
     """Decompresses a body in steps of bounded size."""
 
-    def __init__(self, encoding: str) -> None:
-        """Raises: OutcomeUnknownError for an encoding that was not offered."""
-        if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
-            raise incomplete(f"the encoding {encoding[:80]!a} is not supported")
+    def __init__(self) -> None:
         self._inflate = _inflate()
         self._was_fed = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Iterate over what these bytes contain. Raises: OutcomeUnknownError."""
+        for place in range(0, len(data), _MAX_DEFLATED):
+            yield from self._feed(data[place : place + _MAX_DEFLATED])
+
+    def _feed(self, data: bytes) -> Iterator[bytes]:
         self._was_fed = True
         inflated = b""
         # A full step may leave output behind, even if it has consumed all input.
@@ -367,6 +416,24 @@ def _inflate() -> "zlib._Decompress":
     return zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # gzip or zlib, by its header
 
 
+def readable(number: int) -> Callable[[], object]:
+    """Return a function that returns whether the socket with this number has something to read, or its end."""
+    if not hasattr(select, "poll"):  # Windows
+        return lambda: select.select([number], [], [], 0)[0]
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    return lambda: poll.poll(0)
+
+
+def keep_alive_timeout(header: str | None) -> float | None:
+    """Return the seconds after which the server closes an idle connection, if it sends them (`timeout=5, max=100`)."""
+    found = None if header is None else _KEEP_ALIVE.search(header)
+    return None if found is None else float(found[1])
+
+
+_KEEP_ALIVE = re.compile(r"(?:^|[,; \t])timeout=([0-9]{1,9})(?![0-9.])", re.IGNORECASE | re.ASCII)
+
+
 def incomplete(reason: str) -> OutcomeUnknownError:
     """Return the error of a response without its end."""
     return OutcomeUnknownError("the response is incomplete" + (reason and f": {reason}"))
@@ -374,6 +441,8 @@ def incomplete(reason: str) -> OutcomeUnknownError:
 
 def describe_error(error: BaseException) -> str:
     """Return the reason of an OSError, without the address that asyncio adds."""
+    if isinstance(error, ssl.SSLError):  # its numbers are those of OpenSSL
+        return str(error.strerror or error)
     number = getattr(error, "errno", None)
     return os.strerror(number) if number else str(error) or type(error).__name__
 

@@ -9,7 +9,8 @@ import binascii
 import ssl
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote as url_quote
+from urllib.parse import unquote, urlsplit
 
 from jackstay import __version__
 from jackstay.errors import TransportError
@@ -25,7 +26,7 @@ from jackstay.transport.http._connecting import (
 )
 from jackstay.transport.http._contract import Headers, HttpResponse
 from jackstay.transport.http._http1 import Http1Connection
-from jackstay.transport.http._reading import is_unreachable
+from jackstay.transport.http._reading import is_unreachable, quote
 
 # Less than the five seconds after which uvicorn and Node close an idle connection: the outcome of a request sent at
 # that moment would be unknown, while a new connection costs only a round trip.
@@ -82,7 +83,7 @@ class Route:
         self.proxy: Endpoint | None = None
         self.proxy_headers = ""
         parts = urlsplit(url)
-        target = quote(parts.path or "/", safe=_SAFE) + (parts.query and "?" + quote(parts.query, safe=_SAFE))
+        target = url_quote(parts.path or "/", safe=_SAFE) + (parts.query and "?" + url_quote(parts.query, safe=_SAFE))
         if proxy is not None:
             self.proxy, _ = _parse_origin(proxy)
             self.proxy_headers = _proxy_authorization(proxy)
@@ -171,7 +172,7 @@ class Http1Client:
         idle = self._idle.get(route.key)
         while idle:
             connection = idle.pop()
-            if self._loop.time() - connection.idle_since < KEEP_ALIVE and connection.is_usable():
+            if self._loop.time() < connection.idle_until and connection.is_usable():
                 return connection
             connection.abort()
         return None
@@ -192,7 +193,10 @@ class Http1Client:
         if self._is_closed or connection.transport.is_closing():
             connection.abort()
             why = "the HTTP client was closed" if self._is_closed else "the server closed the connection"
-            raise TransportError(f"cannot connect to {route.origin}: {why}")
+            greeting = quote(connection.greeting)
+            if greeting:
+                why = f"not an HTTP server: it sent {greeting} before a request"
+            raise TransportError(f"cannot connect to {route.origin}: {why}", absent=bool(greeting))
         connection.key = route.key
         return connection
 
@@ -231,7 +235,9 @@ class Http1Client:
         if self._is_closed:
             connection.abort()
             return
-        connection.idle_since = self._loop.time()
+        # A second less than the server's, as with KEEP_ALIVE.
+        limit = KEEP_ALIVE if connection.idle_timeout is None else min(KEEP_ALIVE, connection.idle_timeout - 1)
+        connection.idle_until = self._loop.time() + limit
         self._idle.setdefault(connection.key, []).append(connection)
         if self._timer is None:
             self._timer = self._loop.call_later(KEEP_ALIVE, self._sweep)
@@ -248,18 +254,18 @@ class Http1Client:
     def _sweep(self) -> None:
         """Close the connections that were idle for too long."""
         now = self._loop.time()
-        oldest = now
+        times: list[float] = []
         for key, idle in list(self._idle.items()):
-            kept = [connection for connection in idle if now - connection.idle_since < KEEP_ALIVE]
+            kept = [connection for connection in idle if connection.idle_until > now]
             for connection in idle:
                 if connection not in kept:
                     connection.abort()
             if kept:
                 self._idle[key] = kept
-                oldest = min(oldest, kept[0].idle_since)
+                times += [connection.idle_until for connection in kept]
             else:
                 del self._idle[key]
-        self._timer = self._loop.call_at(oldest + KEEP_ALIVE, self._sweep) if self._idle else None
+        self._timer = self._loop.call_at(min(times), self._sweep) if times else None
 
 
 def _parse_origin(url: str) -> tuple[Endpoint, str]:

@@ -315,6 +315,13 @@ class HttpTransport:
         """Return a TransportError for an unknown outcome: no call of the user can have run in the handshake."""
         if not isinstance(error, OutcomeUnknownError):
             return error
+        if "status" not in error.details and "quote" in error.details and not self._known.was_reached:
+            url, received = self.sender.url.partition("?")[0], error.details["quote"]
+            other = TransportError(
+                f"no HTTP server at {url}: it responded {received}; check the port", absent=True, details=error.details
+            )
+            other.__cause__ = error
+            return other
         is_plain = self.sender.url.startswith("http:") and not self._known.was_reached
         hint = "; should the URL begin with https://?" if is_plain and "status" not in error.details else ""
         lost = TransportError(f"{error.message}{hint}", details=error.details, retry_in=error.retry_in)
