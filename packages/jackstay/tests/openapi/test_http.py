@@ -38,6 +38,34 @@ async def test_the_request_is_sent_unchanged() -> None:
     assert seen[0].headers["accept-encoding"] == "identity"
 
 
+async def test_cookies_of_responses_are_not_kept_and_those_of_the_client_are() -> None:
+    seen: list[str] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers.get("cookie", ""))
+        lines = ("sid=alice", "own=changed", "also=; Path=/; Max-Age=0")
+        return httpx.Response(200, headers=[("Set-Cookie", line) for line in lines])
+
+    cookies = httpx.Cookies()
+    for name in ("own", "also"):
+        cookies.set(name, "1", domain="api.example", path="/")
+    async with httpx.AsyncClient(transport=httpx.MockTransport(handle), cookies=cookies) as client:
+        for _ in range(3):
+            await HttpSender(client).send("https://api.example/", GET, 100)
+    assert [sorted(line.split("; ")) for line in seen] == [["also=1", "own=1"]] * 3
+
+
+async def test_headers_may_have_latin_1_characters() -> None:
+    seen: list[bytes] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.extend(value for name, value in request.headers.raw if name == b"X-A")
+        return httpx.Response(200)
+
+    await send(handle, Request("GET", "/", (("X-A", "f\xfcr"),), None))
+    assert seen == [b"f\xfcr"]
+
+
 async def test_redirects_are_not_followed_here() -> None:
     assert (await send(lambda _: httpx.Response(302, headers={"Location": "/x"}))).status == 302
 

@@ -1,12 +1,15 @@
 """Sends requests with httpx (extra `openapi`): with the author's client, or with one that is made on first use."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from jackstay.errors import UsageError
 from jackstay.extras import install_command
 from jackstay.openapi._operations import Request
 from jackstay.openapi._responses import Response
 from jackstay.openapi._sender import SendError
+
+# By domain, path and name.
+Cookies: TypeAlias = dict[tuple[str, str, str], Any]
 
 # Exceptions that httpx raises before the first byte of the request is written.
 _NOT_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol")
@@ -35,12 +38,16 @@ class HttpSender:
         """See `Sender.send`."""
         client = self._client()
         # Unpacking could make a small response very large, so none is accepted.
-        headers = [*request.headers, ("Accept-Encoding", "identity")]
+        rows = [*request.headers, ("Accept-Encoding", "identity")]
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in rows]
+        before = _by_key(client.cookies.jar)
         try:
             outgoing = client.build_request(request.method, url, headers=headers, content=request.body)
             response = await client.send(outgoing, stream=True, follow_redirects=False)
         except Exception as error:
             raise _send_error(error) from error
+        # Callers share the client: a cookie that the API sets for one must not be sent with the request of another.
+        _restore(client.cookies.jar, before, _by_key(response.cookies.jar))
         try:
             found = {name.lower(): value for name, value in response.headers.items()}
             encoding = found.get("content-encoding", "identity")
@@ -63,12 +70,7 @@ class HttpSender:
         if self._given is not None:
             return self._given
         if self._own is None:
-            from http.cookiejar import CookieJar, DefaultCookiePolicy  # noqa: PLC0415  # only for HTTP
-
-            httpx = _import_httpx()
-            # Callers share this client, so no cookie of one response is sent with a later request.
-            jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-            self._own = httpx.AsyncClient(cookies=jar, timeout=None, headers={"User-Agent": "jackstay"})
+            self._own = _import_httpx().AsyncClient(timeout=None, headers={"User-Agent": "jackstay"})
         return self._own
 
     async def close(self) -> None:
@@ -76,6 +78,19 @@ class HttpSender:
         own, self._own = self._own, None
         if own is not None:
             await own.aclose()
+
+
+def _by_key(jar: Any) -> Cookies:
+    return {(cookie.domain, cookie.path, cookie.name): cookie for cookie in jar}
+
+
+def _restore(jar: Any, before: Cookies, received: Cookies) -> None:
+    """Undo what a response did to the cookies of a client: those that it set, and those that it deleted."""
+    now = _by_key(jar)
+    for key in received.keys() & now.keys():
+        jar.clear(*key)
+    for key in before.keys() - (now.keys() - received.keys()):
+        jar.set_cookie(before[key])
 
 
 def _send_error(error: Exception) -> SendError:
