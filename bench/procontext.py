@@ -1,10 +1,12 @@
-"""The documentation server over stdio, with registries of 1,000, 10,000 and 100,000 libraries.
+"""The documentation server over stdio, with registries of 1,000, 10,000 and 100,000 libraries; and the names it knows.
 
     python bench/procontext.py        or: make bench ONLY=procontext
 
-Exits with 1 if the best of all rounds misses a target.
+Exits with 1 if the best of all rounds misses a target, or if too few names are known.
 """
 
+# The names are those of this environment's packages, or of the wheels in the folder that WHEELS names.
+# `make search-quality` measures search.
 # The registries repeat the bundled one with other names. Measured are the time from the start of the process to the
 # response to `initialize`, the time of a call, and the size of the installed files. `public` is the public procontext
 # 0.2.3 on the machine on which the targets were set.
@@ -92,7 +94,6 @@ class Server:
             env={
                 **environment,
                 **directories,
-                "PYTHONPATH": str(ROOT / "src"),
                 "PROCONTEXT__REGISTRY__PATH": str(registry),
             },
             stdin=subprocess.PIPE,
@@ -161,14 +162,15 @@ def measure(folder: Path, size: int) -> dict[str, float]:
 
 
 def installed() -> float:
-    """Return the size in MB of the package and its dependencies with the extra `procontext`."""
+    """Return the size in MB of the package and its dependencies."""
     sizes: dict[str, int] = {}
-    wanted = [("jackstay", frozenset({"procontext"}))]
+    wanted = [("jackstay-procontext", frozenset[str]())]
     while wanted:
         name, extras = wanted.pop()
         found = distribution(name)
         if name not in sizes:
-            files = [*(ROOT / "src").rglob("*.*")] if name == "jackstay" else map(found.locate_file, found.files or ())
+            own = ROOT / "packages" / name / "src"  # installed from this tree, not as files
+            files = [*own.rglob("*.*")] if own.exists() else map(found.locate_file, found.files or ())
             sizes[name] = sum(Path(str(file)).stat().st_size for file in files if Path(str(file)).is_file())
         for line in found.requires or ():
             need = Requirement(line)
@@ -205,7 +207,11 @@ def main() -> int:
         verdict = "ok" if best <= target.limit else "MISSED"
         cells = " ".join(f"{show(value):>9}" for value in (best, middle, target.limit, target.public))
         print(f"  {target.name:28} {cells} {verdict}")
-    return 0 if is_good else 1
+    print()
+    wheels = os.environ.get("WHEELS")
+    command = [sys.executable, str(ROOT / "tests" / "search_quality" / "names.py")]
+    names = subprocess.run([*command, *(("--wheels", wheels) if wheels else ())], check=False)
+    return 0 if is_good and names.returncode == 0 else 1
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def source(row: Row) -> Path:
     archives.mkdir(parents=True, exist_ok=True)
     file = archives / f"{row.name}-{row.version}.tar.gz"
     if not file.exists():
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", row.name]
         subprocess.run([*command, "--dest", str(archives), f"{row.name}=={row.version}"], check=True)
     found = hashlib.sha256(file.read_bytes()).hexdigest()
     if found != row.sha256:

@@ -16,7 +16,19 @@ LIBRARY_ID_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
 MatchedVia: TypeAlias = Literal["package_name", "library_id", "alias", "installed", "package_metadata", "fuzzy"]
 
 # The origin of a table of contents, in the order in which they are tried.
-IndexSource: TypeAlias = Literal["llms.txt", "objects.inv", "search_index.json", "sitemap.xml", "navigation", "folder"]
+IndexSource: TypeAlias = Literal[
+    "llms.txt",
+    "objects.inv",
+    "search_index.json",
+    "searchindex.js",
+    "all.html",
+    "allclasses-index.html",
+    "navigation.js",
+    "search.js",
+    "sitemap.xml",
+    "navigation",
+    "folder",
+]
 
 
 class Packages(msgspec.Struct, frozen=True, gc=False):

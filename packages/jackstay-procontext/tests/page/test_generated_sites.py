@@ -1,8 +1,11 @@
-"""Sites built by Sphinx with furo and by MkDocs with Material, read over loopback."""
+"""Sites built by Sphinx with furo, by MkDocs with Material and by other generators, read over loopback."""
 
 import os
 import subprocess
 import sys
+import zipfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -227,3 +230,144 @@ async def test_site_without_search_index(material: Path, tmp_path: Path, without
         assert index.source == source
         assert f"]({site.url}/guide/)" in index.text
         await documents.close()
+
+
+# --- other generators -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sites that make_generated_sites.sh built."""
+    root = tmp_path_factory.mktemp("generated")
+    with zipfile.ZipFile(Path(__file__).with_name("generated_sites.zip")) as archive:
+        archive.extractall(root)
+    return root
+
+
+@asynccontextmanager
+async def served(root: Path, tmp_path: Path, front: str = "") -> AsyncIterator[tuple[LibraryDocuments, Library]]:
+    async with Site(folder(root)) as site:
+        library = Library(id="harbour", name="Harbour", docs_url=f"{site.url}/{front}")
+        documents = await LibraryDocuments.open(settings(tmp_path, site), Rows(library), network=LoopbackNetwork())
+        try:
+            yield documents, library
+        finally:
+            await documents.close()
+
+
+async def page_text(documents: LibraryDocuments, library: Library, path: str) -> str:
+    """Return a page as Markdown, with addresses relative to the front page."""
+    url = library.docs_url or ""
+    return "\n".join((await documents.page(f"{url}{path}")).lines).replace(url, "")
+
+
+async def index_text(documents: LibraryDocuments, library: Library) -> tuple[str, str]:
+    found = await documents.index(library)
+    return found.source, found.text.replace(library.docs_url or "", "")
+
+
+async def test_javadoc(generated: Path, tmp_path: Path) -> None:
+    """The front page refers to another without `url=`, and the list of classes is above that one."""
+    async with served(generated / "javadoc", tmp_path) as (documents, library):
+        assert await index_text(documents, library) == (
+            "allclasses-index.html",
+            "# Harbour\n\n## Packages\n\n- [harbour](harbour/package-summary.html)\n\n## API\n\n"
+            "- [harbour.DockException](harbour/DockException.html): class\n"
+            "- [harbour.Pier](harbour/Pier.html): class\n",
+        )
+        text = await page_text(documents, library, "harbour/Pier.html")
+        assert "\n```java\npublic class Pier\nextends Object\n```\n" in text
+        assert "| Modifier and Type | Field | Description |\n| --- | --- | --- |\n| `int` | [`boats`]" in text
+        assert "\n## Method Details {#method-detail}\n" in text
+        assert "docs.oracle.com" not in text
+        page = await documents.page(f"{library.docs_url}harbour/Pier.html")
+        for name in ("moor", "#moor(java.lang.String,int)", "Method Details"):
+            span = section(page, name)
+            assert span is not None
+            assert "Ties a boat up." in window(page, *span).content
+        assert "**Throws:**\n\n[`DockException`](harbour/DockException.html)" in text
+        await documents.prefetch(library)
+        hits = await documents.search("harbour", "lists the berths")
+        assert hits[0].heading_path[-1] == "berths"
+
+
+async def test_rustdoc(generated: Path, tmp_path: Path) -> None:
+    async with served(generated / "rustdoc", tmp_path, "harbour/") as (documents, library):
+        assert await index_text(documents, library) == (
+            "all.html",
+            "# Harbour\n\n## Modules\n\n- [Harbour](index.html)\n- [signals](signals/index.html)\n\n## API\n\n"
+            "- [DockError](struct.DockError.html): struct\n- [Pier](struct.Pier.html): struct\n"
+            "- [signals::hoist](signals/fn.hoist.html): fn\n",
+        )
+        assert (await documents.index(library)).version == "1.2.3"
+        assert await page_text(documents, library, "struct.Pier.html") == (
+            "# Struct Pier\n\n```rust\npub struct Pier {\n    pub berths: usize,\n}\n```\n\n"
+            "A pier to which boats are moored.\n\n## Fields {#fields}\n\n"
+            "`berths: `[`usize`](https://doc.rust-lang.org/1.95.0/std/primitive.usize.html)\n\nNumber of berths.\n\n"
+            "## Implementations {#implementations}\n\n### `impl Pier` {#impl-Pier}\n\n"
+            "#### `pub fn moor<T>(&self, boat: T) -> Result<usize, DockError> where T: AsRef<str>,` {#method.moor}\n\n"
+            'Ties a boat up.\n\n##### Examples {#examples}\n\n```rust\nharbour::Pier { berths: 1 }.moor("Anna");\n```'
+            "\n\n## Trait Implementations {#trait-implementations}\n\n### `impl Clone for Pier` {#impl-Clone-for-Pier}"
+        )
+        page = await documents.page(f"{library.docs_url}struct.Pier.html")
+        assert "Result<usize, DockError>" in page.headings[4].text
+
+
+async def test_typedoc(generated: Path, tmp_path: Path) -> None:
+    async with served(generated / "typedoc", tmp_path) as (documents, library):
+        assert await index_text(documents, library) == (
+            "navigation.js",
+            "# Harbour\n\n## Pages\n\n- [Harbour]()\n\n## API\n\n- [Pier](classes/Pier.html): class\n"
+            "- [hoist](functions/hoist.html): function\n",
+        )
+        assert (await documents.index(library)).version == "1.2.3"
+        assert await page_text(documents, library, "classes/Pier.html") == (
+            "# Class Pier\n\nA pier to which boats are moored.\n\n## Constructors {#constructors-1}\n\n"
+            "### constructor {#constructor}\n\n```ts\nnew Pier(berths: number): Pier\n```\n\nCreates a pier.\n\n"
+            "#### Parameters\n\n- berths: number\n\n  The number of berths.\n\n#### Returns Pier\n\n"
+            "## Properties {#properties-1}\n\n### `Readonly` berths {#berths}\n\n```ts\nberths: number\n```\n\n"
+            "The number of berths.\n\n## Methods {#methods-1}\n\n### moor {#moor}\n\n"
+            "```ts\nmoor(boat: string): boolean\n```\n\nTies a boat up.\n\n#### Parameters\n\n- boat: string\n\n"
+            '#### Returns boolean\n\n#### Example {#example}\n\n```ts\nnew Pier(1).moor("Anna");\n```'
+        )
+
+
+async def test_pdoc(generated: Path, tmp_path: Path) -> None:
+    async with served(generated / "pdoc", tmp_path) as (documents, library):
+        assert await index_text(documents, library) == (
+            "search.js",
+            "# Harbour\n\n## Modules\n\n- [harbour](harbour.html)\n- [harbour.signals](harbour/signals.html)\n\n"
+            "## API\n\n- [harbour.Pier](harbour.html#Pier): class\n"
+            "- [harbour.signals.hoist](harbour/signals.html#hoist): function\n",
+        )
+        assert await page_text(documents, library, "harbour.html") == (
+            "# harbour\n\nMooring of boats.\n\n## `class Pier:` {#Pier}\n\nA pier to which boats are moored.\n\n"
+            "### `def moor(self, boat: str, *, lines: int = 2) -> bool:` {#Pier.moor}\n\nTie a boat up."
+        )
+
+
+@pytest.mark.parametrize(("builder", "guide"), [("sphinx", "guide.html"), ("dirhtml", "guide/")])
+async def test_sphinx_without_inventory(generated: Path, tmp_path: Path, builder: str, guide: str) -> None:
+    async with served(generated / builder, tmp_path) as (documents, library):
+        source, text = await index_text(documents, library)
+        assert source == "searchindex.js"
+        assert f"- [Guide]({guide})\n" in text
+        assert await page_text(documents, library, guide) == "# Guide {#guide}\n\nTie up."
+
+
+async def test_sphinx_tabs_and_definition_lists(generated: Path, tmp_path: Path) -> None:
+    async with served(generated / "sphinx", tmp_path) as (documents, library):
+        text = await page_text(documents, library, "index.html")
+        assert '**Bash**\n\n```bash\neval "$(foo bash)"\n```\n\n**Zsh**\n\n```zsh\neval "$(foo zsh)"\n```\n' in text
+        assert "**berth**\n\nA place for a boat.\n" in text
+
+
+async def test_mike(generated: Path, tmp_path: Path) -> None:
+    """The root refers to `latest/`, which refers to the newest version."""
+    async with served(generated / "mike", tmp_path) as (documents, library):
+        newest = await documents.index(library)
+        assert newest.source == "search_index.json"
+        assert f"- [Harbour 2.0]({library.docs_url}2.0/)" in newest.text
+        older = await documents.index(await documents.select(library, "1.0"))
+        assert f"- [Harbour 1.0]({library.docs_url}1.0/)" in older.text
+        assert older.version == "1.0"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procontext.page import markdown_page
-from procontext.page._html import html_to_markdown, is_html
+from procontext.page._html import html_to_markdown, is_html, needs_javascript
 
 URL = "https://docs.example.com/guide/page.html"
 
@@ -445,3 +445,43 @@ def test_links_without_titles_and_without_types_of_other_projects() -> None:
         ' title="(in Python v3.14)">int</a></p></main>'
     )
     assert html_to_markdown(html, "https://a.example/") == "# T\n\n[x](https://a.example/x) of int\n"
+
+
+def test_github_page() -> None:
+    """The anchor of a heading is the link behind it, and the language of code is in a class of its own."""
+    page = """<article class="markdown-body"><div class="markdown-heading"><h2 class="heading-element">Use it</h2>
+    <a id="user-content-use-it" class="anchor" aria-label="Permalink: Use it" href="#use-it"><svg></svg></a></div>
+    <div class="highlight highlight-source-js"><pre>moor()</pre></div></article>"""
+    assert convert(page) == "## Use it {#use-it}\n\n```js\nmoor()\n```\n"
+
+
+def test_items_with_headings_are_sections() -> None:
+    """Lists in which only some items have headings stay lists."""
+    sections = "<ul><!-- Javadoc --><li><h2>One</h2><p>Text</p></li><li><h2>Two</h2></li></ul>"
+    assert convert(f"<main><h1>T</h1>{sections}</main>") == "# T\n\n## One\n\nText\n\n## Two\n"
+    assert convert("<main><h1>T</h1><ul><li><h2>One</h2></li><li>x</li></ul></main>").startswith("# T\n\n- ")
+
+
+def test_terms_of_definition_lists_are_bold() -> None:
+    lists = "<dl><dt>berth</dt><dd>A place.</dd><dt><b>pier</b></dt><dd>Many.</dd></dl>"
+    assert convert(f"<main><h1>T</h1>{lists}</main>") == "# T\n\n**berth**\n\nA place.\n\n**pier**\n\nMany.\n"
+
+
+def test_theme_of_django() -> None:
+    page = """<body><div id="hd"><h1>Django documentation</h1></div><div id="bd"><div id="yui-main"><section
+    id="models"><h1>Models</h1><p>Text</p></section></div><div id="sidebar"><h3>Last update:</h3></div></div></body>"""
+    assert convert(page) == "# Models {#models}\n\nText\n"
+
+
+def test_pages_that_scripts_write() -> None:
+    script = "<script src=app.js></script>"
+    for body, expected in (
+        ("<div id=root></div><noscript>Please enable JavaScript to run this app.</noscript>", True),
+        ("<div id=root>Loading ...</div>", True),
+        ("<nav><a href=a>All pages</a> <a href=b>Guide and more</a></nav><main><h1>Empty</h1></main>", False),
+        ("<main><h1>Guide</h1><p>A page with a few words.</p></main>", False),
+    ):
+        page = f"<!doctype html><html><head><title>T</title></head><body>{body}{script}</body></html>"
+        assert needs_javascript(page, convert(page)) is expected, body
+        assert not needs_javascript(page.replace(script, ""), convert(page))
+    assert not needs_javascript("<html><script></script><frameset></frameset></html>", "")

@@ -9,12 +9,17 @@ import msgspec
 from procontext.cache import Section
 from procontext.fetch import Fetched, FetchError, decode, is_text, media_type
 from procontext.models import Page
-from procontext.page._html import html_to_markdown, is_html
+from procontext.page._formats import format_of
+from procontext.page._html import needs_javascript
 from procontext.page._limits import PageTooLargeError
 from procontext.page._markdown import markdown_page, sections
 
 # Sections of a page that are indexed for search. Real pages have at most a few thousand.
 MAX_SECTIONS: Final = 20_000
+_DRAWN_BY_SCRIPT: Final = (
+    "Trying again does not help: a script in a browser writes the text of this page. Read another page, or the"
+    " project's README or llms.txt if it has one."
+)
 
 
 class ConvertedPage(msgspec.Struct, frozen=True):
@@ -34,9 +39,11 @@ def convert_fetched(fetched: Fetched) -> ConvertedPage:
         raise FetchError("failed", fetched.url, f"the document is {kind}, not text")
     text = decode(fetched.body, fetched.content_type)
     try:
-        if media_type(fetched.content_type) in ("text/html", "application/xhtml+xml") or is_html(text):
-            text = html_to_markdown(text, fetched.final_url)
-        converted = convert_markdown(fetched.url, text)
+        read = format_of(text, media_type(fetched.content_type)).read
+        markdown = text if read is None else read(text, fetched.final_url)
+        if read is not None and needs_javascript(text, markdown):
+            raise FetchError("failed", fetched.url, "the page has no text without JavaScript", _DRAWN_BY_SCRIPT)
+        converted = convert_markdown(fetched.url, markdown)
     except PageTooLargeError as error:
         raise too_large_error(fetched.url, error) from error
     final = cross_host_url(fetched.url, fetched.final_url)

@@ -5,7 +5,6 @@ would be cached for a day. Otherwise the front page is read first, and its final
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 from urllib.parse import urljoin
 
@@ -13,14 +12,13 @@ import msgspec
 
 from procontext.fetch import Fetched, FetchError, decode, is_text
 from procontext.models import IndexSource, Library
+from procontext.page._formats import INVENTORIES
 from procontext.page._html import is_html
 from procontext.page._indexes import (
     Entry,
     folder_of,
     from_addresses,
-    from_inventory,
     from_navigation,
-    from_search_index,
     inventory_version,
     links_of,
     read_sitemap,
@@ -85,14 +83,6 @@ def _from_llms(fetched: Fetched) -> FoundIndex | None:
     )
 
 
-# Files that documentation generators write, with their parsers, which are slow (0.3 s for Python's inventory) and run
-# in a thread.
-_FILES: Final[tuple[tuple[str, IndexSource, Callable[[bytes, str, str], str | None]], ...]] = (
-    ("objects.inv", "objects.inv", from_inventory),
-    ("search/search_index.json", "search_index.json", from_search_index),
-)
-
-
 class _Search:
     """One search through the sources of a site. Keeps the first failure other than "not found"."""
 
@@ -119,26 +109,29 @@ class _Search:
         llms = await self._get(urljoin(base, "llms.txt"))
         if llms is not None and (found := await asyncio.to_thread(_from_llms, llms)) is not None:
             return found
-        for file, source, parse in _FILES:
-            fetched = await self._get(urljoin(base, file))
+        front = "" if home is None else decode(home.body, home.content_type)
+        for row in INVENTORIES:
+            if not row.is_likely(front):
+                continue
+            folder = row.folder(front, base)
+            fetched = await self._get(urljoin(folder, row.file))
             if fetched is None:
                 continue
-            text = await asyncio.to_thread(parse, fetched.body, base, self._library.name)
+            text = await asyncio.to_thread(row.parse, fetched.body, folder, self._library.name)
             if text is not None:
-                found = await _found(text, source, fetched.final_url)
+                found = await _found(text, row.source, fetched.final_url)
                 return msgspec.structs.replace(found, version=inventory_version(fetched.body))
         for address in dict.fromkeys((urljoin(base, "sitemap.xml"), urljoin(base, "/sitemap.xml"))):
             text = from_addresses(await self._sitemap(address, base), base, self._library.name)
             if text is not None:
                 return await _found(text, "sitemap.xml", address)
         if home is not None:
-            html = decode(home.body, home.content_type)
-            text = await asyncio.to_thread(from_navigation, html, home.final_url, self._library.name)
+            text = await asyncio.to_thread(from_navigation, front, home.final_url, self._library.name)
             if text is not None:
                 return await _found(text, "navigation", home.final_url)
             # A site of one page, such as that of a module on pkg.go.dev.
             text = write_index(self._library.name, [("Pages", [Entry(self._library.name, home.final_url)])])
-            if text is not None and is_html(html) and self._failure is None:
+            if text is not None and is_html(front) and self._failure is None:
                 return await _found(text, "navigation", home.final_url)
         raise self._failure or FetchError("not_found", docs_url, "the site has no table of contents")
 

@@ -15,14 +15,13 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 import msgspec
 
 from procontext.fetch import Target, decode
-from procontext.page._html import html_to_markdown, is_html
+from procontext.page._formats import FORMATS, SUFFIXES, format_of
 from procontext.page._indexes import Entry, links_of, write_index
 from procontext.page._markdown import markdown_page
 
 FOLDER_HOST: Final = "folder.procontext.invalid"
 
-TEXT_SUFFIXES: Final = (".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc")
-HTML_SUFFIXES: Final = (".html", ".htm")
+HTML_SUFFIXES: Final = FORMATS[0].suffixes
 MAX_FILES: Final = 10_000
 # The title of a file is searched within this many bytes.
 _HEAD_BYTES: Final = 16 * 1024
@@ -54,7 +53,7 @@ def files_in(root: Path) -> Iterator[str]:
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
         for name in sorted(names):
-            if name.startswith(".") or not name.lower().endswith((*TEXT_SUFFIXES, *HTML_SUFFIXES)):
+            if name.startswith(".") or not name.lower().endswith(SUFFIXES):
                 continue
             relative = (Path(folder) / name).relative_to(root).as_posix()
             if file_in(root, relative) is None:
@@ -76,7 +75,7 @@ def file_in(root: Path, relative: str) -> Path | None:
         is_inside = file.is_relative_to(root) and file.is_file()
     except (OSError, ValueError):  # a NUL in the name, a loop of links
         return None
-    return file if is_inside and file.name.lower().endswith((*TEXT_SUFFIXES, *HTML_SUFFIXES)) else None
+    return file if is_inside and file.name.lower().endswith(SUFFIXES) else None
 
 
 def file_version(file: Path) -> str:
@@ -106,9 +105,8 @@ def read_folder_page(file: Path, url: str, max_bytes: int) -> FolderPage:
     if len(data) > max_bytes:
         raise OSError(f"the file is larger than {max_bytes} bytes (fetcher.max_bytes)")
     text = decode(data, "text/html" if file.name.lower().endswith(HTML_SUFFIXES) else "")
-    if is_html(text) or file.name.lower().endswith(HTML_SUFFIXES):
-        text = html_to_markdown(text, url)
-    return FolderPage(text, version)
+    read = format_of(text, file=file.name).read
+    return FolderPage(text if read is None else read(text, url), version)
 
 
 def folder_index(root: Path, library_id: str, name: str, max_bytes: int) -> tuple[str, tuple[str, ...]]:

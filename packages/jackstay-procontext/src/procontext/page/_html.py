@@ -1,20 +1,23 @@
 """Conversion of HTML pages to Markdown: only the content, with its code, tables, links and anchors.
 
 selectolax reduces the tree to the content and normalizes it; html-to-markdown writes the Markdown. A heading ends with
-its anchor as `{#anchor}`. The selectors cover Sphinx, MkDocs, Docusaurus, VitePress, mdBook, Starlight and their
-themes; other sites fall back to `article`, `main` or `body`. Slow (0.5 s for a megabyte): call it in a thread.
+its anchor as `{#anchor}`. Pages of unknown generators fall back to `article`, `main` or `body`. Slow (0.5 s for a
+megabyte): call it in a thread.
 """
 
 import logging
 import re
+from collections.abc import Iterable
 from functools import cache
 from html import escape, unescape
+from itertools import islice
 from typing import Final
 from urllib.parse import urljoin
 
 from html_to_markdown import ConversionError, ConversionOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from procontext.page._api_pages import API_NOISE, make_node, normalize_api_page, remove_nodes
 from procontext.page._limits import Deadline
 from procontext.page._nesting import is_too_deep
 
@@ -31,6 +34,9 @@ CONTENT: Final = (
     ".vp-doc",  # VitePress
     ".sl-markdown-content",  # Starlight
     "#content main",  # mdBook
+    ".col-content",  # TypeDoc
+    "#docs-content",  # Django
+    "#yui-main",  # Django, built from its source
     "article",
     "main",
     "[role=main]",
@@ -40,7 +46,8 @@ CONTENT: Final = (
 # Elements that are never content.
 NOISE: Final = ", ".join(
     (
-        "script, style, noscript, template, svg, iframe, form, button, input, select, nav, canvas, dialog",
+        "script, style, noscript, template, svg, iframe, form, input, select, nav, canvas, dialog",
+        "button:not([role=tab])",
         "[role=navigation], [role=search], [role=banner], [role=contentinfo]",
         "[hidden]:not([role=tabpanel]), [aria-hidden=true]",
         ".back-to-top, a.footnote-backref, a.headerlink, a.hash-link, a.header-anchor, a.anchor-heading",
@@ -52,14 +59,14 @@ NOISE: Final = ", ".join(
         ".skip-link, .skip-to-content",
         "div.language-text > span.lang, div[class*=language-] > span.lang, .content-icon-container, .buttons",
         "details.mkdocstrings-source",  # the folded source code
-        ".rightside, .hideme, .rustdoc-breadcrumbs, a.test-arrow, rustdoc-toolbar",
+        *API_NOISE,
     )
 )
 
 # Removed only outside the content: inside, these tags are also used for content.
 LANDMARKS: Final = "header, footer, aside"
 
-_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight|highlight-source|brush:)-?\s?([A-Za-z0-9+#_.-]+)")
+_LANGUAGE = re.compile(r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight)-|brush:\s?)([A-Za-z0-9+#_.-]+)")
 # Classes that match the pattern above and are not languages.
 _NO_LANGUAGE = {
     "default",
@@ -72,8 +79,10 @@ _NO_LANGUAGE = {
     "ansi",
     "wrapper",
 }
+# Languages that generators write as the only class: rustdoc and TypeDoc.
+_BARE_LANGUAGES: Final = frozenset(("rust", "ts", "tsx", "js", "jsx", "json", "sh", "bash", "toml", "html", "css"))
 # Groups of tabs, and the selectors of their labels and panels.
-_TABS: Final = ".tabbed-set, .tabs-container, .vp-code-group"
+_TABS: Final = ".tabbed-set, .tabs-container, .vp-code-group, .sphinx-tabs"
 _TAB_PARTS: Final = (
     (".tabbed-labels > label", ".tabbed-content > .tabbed-block"),
     ("[role=tablist] > [role=tab]", "[role=tabpanel]"),
@@ -104,6 +113,8 @@ _SPARE_CHARACTERS: Final = 2_000_000
 _MAX_BASE_LENGTH: Final = 2048
 # A content element with less than this share of the page's text is a teaser or an empty shell.
 _MIN_CONTENT_SHARE: Final = 0.1
+# Words of a page whose text is written by a script: "Loading, please wait".
+_MAX_PLACEHOLDER_WORDS: Final = 3
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -116,6 +127,23 @@ def is_html(text: str) -> bool:
     """Return whether a string is a complete HTML page, regardless of its media type."""
     head = text[:1024].lstrip("\ufeff \t\r\n").lower()
     return head.startswith(("<!doctype html", "<html", "<head", "<?xml")) and "<html" in text[:4096].lower()
+
+
+def needs_javascript(html: str, markdown: str) -> bool:
+    """Return whether a script writes the text of a page: its body has none but a word such as "Loading"."""
+    if "<script" not in html.lower() or _is_long(line for line in markdown.splitlines() if not line.startswith("#")):
+        return False
+    body = LexborHTMLParser(html).body
+    if body is None:
+        return False
+    remove_nodes(body.css("script, style, noscript, template"))
+    return not _is_long([body.text(separator=" ")])
+
+
+def _is_long(lines: Iterable[str]) -> bool:
+    """Return whether lines have more words than a placeholder."""
+    words = (word for line in lines for word in line.split())
+    return next(islice(words, _MAX_PLACEHOLDER_WORDS, None), None) is not None
 
 
 def html_to_markdown(html: str, url: str, deadline: Deadline | None = None) -> str:
@@ -131,10 +159,11 @@ def html_to_markdown(html: str, url: str, deadline: Deadline | None = None) -> s
     title = tree.css_first("title")
     for box in tree.css("li input[type=checkbox][disabled]"):  # task lists
         box.replace_with("[x] " if "checked" in box.attributes else "[ ] ")
-    _remove(tree.css(NOISE))
+    remove_nodes(tree.css(NOISE))
     content = _content(tree)
     if content is None:
         return ""
+    normalize_api_page(content, deadline)
     _normalize_code(content, deadline)
     _normalize_tables(content, deadline)
     _normalize_tabs(content, deadline)
@@ -181,20 +210,8 @@ def _content(tree: LexborHTMLParser) -> LexborNode | None:
         # Several articles are a list of teasers.
         if len(found) == 1 and len(found[0].text()) >= _MIN_CONTENT_SHARE * whole:
             return found[0]
-    _remove(body.css(LANDMARKS))
+    remove_nodes(body.css(LANDMARKS))
     return body
-
-
-def _remove(nodes: list[LexborNode]) -> None:
-    """Remove nodes from the tree. In reverse order, because a nested node must be freed before its parent."""
-    for node in reversed(nodes):
-        node.decompose()
-
-
-def _node(html: str, tag: str) -> LexborNode:
-    found = LexborHTMLParser(html).css_first(tag)
-    assert found is not None
-    return found
 
 
 def _normalize_code(content: LexborNode, deadline: Deadline) -> None:
@@ -209,7 +226,7 @@ def _normalize_code(content: LexborNode, deadline: Deadline) -> None:
         text = block.text(deep=True).strip("\n")
         language = _language(block)
         kind = f' class="language-{escape(language, quote=True)}"' if language else ""
-        block.replace_with(_node(f"<pre><code{kind}>{escape(text)}\n</code></pre>", "pre"))
+        block.replace_with(make_node(f"<pre><code{kind}>{escape(text)}\n</code></pre>", "pre"))
 
 
 def _language(block: LexborNode) -> str:
@@ -225,7 +242,8 @@ def _language(block: LexborNode) -> str:
             continue
         named = node.attributes.get("data-language") or node.attributes.get("data-lang")
         found = [named] if named else _LANGUAGE.findall(node.attributes.get("class") or "")
-        for language in found:
+        bare = _BARE_LANGUAGES.intersection((node.attributes.get("class") or "").split())
+        for language in (*found, *bare):
             if language.lower() not in _NO_LANGUAGE:
                 return str(language).lower()
     return ""
@@ -238,7 +256,7 @@ def _normalize_tables(content: LexborNode, deadline: Deadline) -> None:
     thousand cells: ten megabytes of HTML could become gigabytes.
     """
     spare = _SPARE_CELLS
-    for table in deadline.each(reversed(content.css("table"))):  # inner tables first, as in `_remove`
+    for table in deadline.each(reversed(content.css("table"))):  # inner tables first, as in `remove_nodes`
         rows = table.css("tr")
         lines = [[cell for cell in row.iter() if cell.tag in ("td", "th")] for row in deadline.each(rows)]
         width = max((sum(map(_span, line)) for line in lines), default=0)
@@ -249,7 +267,7 @@ def _normalize_tables(content: LexborNode, deadline: Deadline) -> None:
             spare -= surplus
             continue
         shown = (" | ".join(escape(" ".join(cell.text().split())) for cell in line) for line in lines)
-        table.replace_with(_node(f"<div>{''.join(f'<p>{line}</p>' for line in shown)}</div>", "div"))
+        table.replace_with(make_node(f"<div>{''.join(f'<p>{line}</p>' for line in shown)}</div>", "div"))
 
 
 def _span(cell: LexborNode) -> int:
@@ -272,6 +290,7 @@ def _normalize_tabs(content: LexborNode, deadline: Deadline) -> None:
             if len(labels) == len(panels):
                 for label, panel in zip(labels, panels, strict=True):
                     _label_tab(label, panel)
+    remove_nodes(content.css("button"))  # labels of other groups
 
 
 def _depth_in(group: LexborNode, ids: set[int]) -> int:
@@ -285,7 +304,7 @@ def _depth_in(group: LexborNode, ids: set[int]) -> int:
 
 def _label_tab(label: LexborNode, panel: LexborNode) -> None:
     text = escape(" ".join(label.text().split()))
-    panel.insert_before(_node(f"<p><strong>{text}</strong></p>", "p"))
+    panel.insert_before(make_node(f"<p><strong>{text}</strong></p>", "p"))
     label.decompose()
     for name in ("class", "role", "hidden"):  # not a tab any more, and a hidden panel is content too
         if name in panel.attributes:
@@ -300,20 +319,44 @@ def _normalize_headings(content: LexborNode, deadline: Deadline) -> None:
     headings = content.css(_HEADINGS)
     # Before the permalinks are removed, which have some of the anchors.
     anchors = {heading.mem_id: _anchor(heading) for heading in deadline.each(headings)}
+    _unwrap_lists(headings)
     links = content.css("a.anchor, a[aria-label^='Permalink'], a[aria-label^='Direct link']")
-    _remove([link for link in links if not link.text().strip(_PERMALINK)])
-    for heading in deadline.each(reversed(headings)):  # inner headings first, as in `_remove`
+    remove_nodes([link for link in links if not link.text().strip(_PERMALINK)])
+    for heading in deadline.each(reversed(headings)):  # inner headings first, as in `remove_nodes`
         anchor = anchors[heading.mem_id]
         text = _inline(heading)
         if not text:
             heading.decompose()
             continue
         suffix = f" {{#{escape(anchor)}}}" if anchor else ""
-        heading.replace_with(_node(f"<{heading.tag}>{text}{suffix}</{heading.tag}>", heading.tag or "h1"))
+        heading.replace_with(make_node(f"<{heading.tag}>{text}{suffix}</{heading.tag}>", heading.tag or "h1"))
+
+
+def _unwrap_lists(headings: list[LexborNode]) -> None:
+    """Remove the lists whose items all have headings: Javadoc and TypeDoc write sections so, not lists."""
+    items: dict[int, LexborNode] = {}
+    lists: dict[int, LexborNode] = {}
+    for heading in headings:
+        ancestor = heading.parent
+        for _ in range(_MAX_ANCESTORS):
+            if ancestor is None or ancestor.mem_id in items:
+                break
+            if ancestor.tag == "li" and ancestor.parent is not None and ancestor.parent.tag == "ul":
+                items[ancestor.mem_id] = ancestor
+                lists[ancestor.parent.mem_id] = ancestor.parent
+            ancestor = ancestor.parent
+    for node in reversed(lists.values()):
+        children = [child for child in node.iter() if child.is_element_node]  # Javadoc has comments, too
+        if all(child.mem_id in items for child in children):
+            for child in children:
+                child.unwrap()
+            node.unwrap()
 
 
 def _inline(heading: LexborNode) -> str:
     """Return the HTML of a heading with `code` as its only element."""
+    if "code-header" in (heading.attributes.get("class") or "").split():  # a signature of rustdoc
+        return f"<code>{escape(' '.join(heading.text().strip(_PERMALINK).split()), quote=False)}</code>"
     for code in heading.css("code"):
         code.replace_with(f"\x01{code.text()}\x02")
     text = escape(" ".join(heading.text().strip("¶ \n\t\u200b").split()), quote=False)
@@ -328,6 +371,11 @@ def _anchor(heading: LexborNode) -> str:
     inner = heading.css_first("a[id], a[name], span[id]")
     if inner is not None:
         return inner.attributes.get("id") or inner.attributes.get("name") or ""
+    after = heading.next
+    if after is not None and after.is_text_node and not (after.text() or "").strip():
+        after = after.next
+    if after is not None and after.tag == "a" and "anchor" in (after.attributes.get("class") or "").split():
+        return (after.attributes.get("href") or "").removeprefix("#")  # GitHub
     section, before = heading.parent, heading.prev
     for _ in range(_MAX_EMPTY_SIBLINGS):
         if before is None or before.text().strip(_PERMALINK):
@@ -353,7 +401,7 @@ def _normalize_signatures(content: LexborNode, deadline: Deadline) -> None:
         text = escape(" ".join(node.text().replace("¶", "").replace("[source]", "").split()))
         if text and anchor:
             tag = f"h{min(level + 1 + _objects_above(node), 4)}"
-            node.replace_with(_node(f"<{tag}><code>{text}</code> {{#{escape(anchor)}}}</{tag}>", tag))
+            node.replace_with(make_node(f"<{tag}><code>{text}</code> {{#{escape(anchor)}}}</{tag}>", tag))
         elif text:
             node.replace_with(text)
 
@@ -376,7 +424,8 @@ def _normalize_text(content: LexborNode, base: str, deadline: Deadline) -> None:
         href = link.attributes.get("href") or ""
         shown = link.attributes.get("title") or ""
         # Sphinx links each type of a signature to the documentation of its project, with the title "(in Python v3.14)".
-        is_link = bool(href) and spare > 0 and not shown.startswith("(in ")
+        # Javadoc does the same, with "class or interface in java.util".
+        is_link = bool(href) and spare > 0 and not shown.startswith(("(in ", "class or interface in "))
         is_link = is_link and not href.startswith(("javascript:", "data:", "mailto:"))
         if shown:
             del link.attrs["title"]
@@ -391,12 +440,16 @@ def _normalize_text(content: LexborNode, base: str, deadline: Deadline) -> None:
         image.replace_with(f"[{description}]") if description else image.decompose()
     for kind in deadline.each(content.css("dt > .classifier")):
         kind.insert_before(" : ")  # style sheets add this colon: `x : int`
+    for term in deadline.each(content.css("dl > dt")):
+        text = (term.inner_html or "").strip()
+        if text and term.css_first(f"strong, b, p, div, pre, ul, {_HEADINGS}") is None:
+            term.replace_with(make_node(f"<dt><strong>{text}</strong></dt>", "dt"))
     for title in deadline.each(content.css(_TITLES)):
-        title.replace_with(_node(f"<p><strong>{escape(' '.join(title.text().split()))}</strong></p>", "p"))
+        title.replace_with(make_node(f"<p><strong>{escape(' '.join(title.text().split()))}</strong></p>", "p"))
     for paragraph in deadline.each(content.css("p")):
         first = paragraph.first_child
         if first is not None and first.is_text_node and (first.text() or "").lstrip().startswith("#"):
             first.replace_with(f"\\{(first.text() or '').lstrip()}")  # it would become a heading
 
 
-__all__ = ["html_to_markdown", "is_html"]
+__all__ = ["html_to_markdown", "is_html", "needs_javascript"]

@@ -92,7 +92,7 @@ def folder_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
-def _joined(base: str, address: str) -> str | None:
+def joined(base: str, address: str) -> str | None:
     """Return the normalized absolute URL with its fragment, or None if it is invalid."""
     try:
         absolute = urljoin(base, address)
@@ -146,7 +146,7 @@ def from_inventory(data: bytes, base: str, name: str) -> str | None:
     objects: list[Entry] = []
     for line in islice(StringIO(text), MAX_INVENTORY_LINES):
         row = _inventory_row(line)
-        url = None if row is None else _joined(base, row.location)
+        url = None if row is None else joined(base, row.location)
         if row is None or url is None:
             continue
         if row.role == "std:doc":
@@ -179,7 +179,7 @@ def from_search_index(data: bytes, base: str, name: str) -> str | None:
         return None
     entries: list[Entry] = []
     for item in found.docs[:MAX_ENTRIES]:
-        url = _joined(base, item.location)
+        url = joined(base, item.location)
         if url is not None and is_below(url, base):
             # Titles are HTML.
             title = unescape(re.sub(r"<[^<>]*>", "", item.title)) or item.location or name
@@ -201,7 +201,7 @@ def read_sitemap(text: str, base: str) -> tuple[list[str], list[str]] | None:
     found = [
         url
         for location in _LOCATION.findall(text)[: 5 * MAX_ENTRIES]
-        if (url := _joined(base, _bare_location(location))) is not None
+        if (url := joined(base, _bare_location(location))) is not None
     ]
     if "<sitemapindex" in head:
         return [], found
@@ -235,7 +235,7 @@ def _from_links(tree: LexborHTMLParser, url: str, name: str, deadline: Deadline)
         entries: dict[str, Entry] = {}
         for link in deadline.each(tree.css(selector)):
             title = " ".join(link.text().split())
-            address = _joined(url, link.attributes.get("href") or "")
+            address = joined(url, link.attributes.get("href") or "")
             if address is None or not title:
                 continue
             address = address.partition("#")[0]
@@ -255,7 +255,7 @@ def links_of(text: str, base: str) -> Iterator[str]:
     found = (match[1] for match in _MARKDOWN_LINK.finditer(text))
     bare = (match[0].rstrip(".,;:!?") for match in _BARE_LINK.finditer(text))
     for address in dict.fromkeys((*found, *bare)):  # deduplicated first: strict parsing is slow
-        url = _joined(base, address)
+        url = joined(base, address)
         url = None if url is None else url.partition("#")[0]
         if url is not None and url not in seen:
             seen.add(url)
@@ -265,6 +265,8 @@ def links_of(text: str, base: str) -> Iterator[str]:
 
 
 __all__ = [
+    "MAX_ENTRIES",
+    "MAX_INVENTORY_BYTES",
     "Entry",
     "folder_of",
     "from_addresses",
@@ -273,6 +275,7 @@ __all__ = [
     "from_search_index",
     "inventory_version",
     "is_below",
+    "joined",
     "links_of",
     "read_sitemap",
     "write_index",

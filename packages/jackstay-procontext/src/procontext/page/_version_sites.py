@@ -28,7 +28,8 @@ _VERSION_FOLDER = re.compile(rf"/(?:{_NUMBER}|latest|stable|current|main|master|
 _NUMBER_FOLDER = re.compile(rf"/({_NUMBER})(?=/|$)")
 _LINK = re.compile(r"""(?:href|value)=["']?([^"'\s>]+)""")
 _REFRESH = re.compile(
-    r"""<meta[^>]+http-equiv=["']?refresh["']?[^>]+content=["']?\s*\d*\s*;?\s*url=['"]?([^"'>\s]+)""", re.IGNORECASE
+    r"""<meta[^>]+http-equiv=["']?refresh["']?[^>]+content=["']?\s*(?:\d*\s*;\s*(?:url\s*=)?|url\s*=)\s*['"]?([^"'>\s]+)""",
+    re.IGNORECASE,
 )
 _LISTING = re.compile(r"""theme_switcher_json_url\s*=\s*["']([^"']+)["']""")
 _STATED = (
