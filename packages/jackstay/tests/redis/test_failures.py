@@ -5,9 +5,10 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
-import redis
+import redis.asyncio
 
 from jackstay.errors import TransportError
 from jackstay.redis import RedisBackend
@@ -85,14 +86,43 @@ async def test_a_redis_that_hangs_fails_requests_after_the_timeout_and_then_at_o
         async with opened(server.url, timeout=0.5) as backend:
             await until_it_works(lambda: backend.sessions.save("one", RECORD, LONG))
             server.stop()
-            while not backend.problem:
-                with pytest.raises(TransportError):
-                    await backend.sessions.load("one", LONG)
+            # A request may need several commands: only the first one waits.
+            with pytest.raises(TransportError, match=r"no response in 0\.5 s|Timeout"):
+                await backend.sessions.load("one", LONG)
+            assert backend.problem
+            sent = backend._engine._waiting
+            with pytest.raises(TransportError, match="Redis is unavailable"):
+                await backend.sessions.load("one", LONG)
+            assert backend._engine._waiting is sent
+            backend.changes.publish("while it hangs", "")
+            await backend.changes.flush()
+            assert backend.changes._sent < backend.changes._published
             assert (await backend.limits.increment("a", LONG))[0] == 1  # each process counts for itself
             assert "unavailable" in repr(backend._engine)
             await backend.limits.set("v", b"local", LONG)
             server.resume()
             assert await until_it_works(lambda: backend.sessions.load("one", LONG)) == RECORD
+
+
+async def test_a_client_without_a_time_limit_is_given_up_while_redis_hangs() -> None:
+    """Its connection is half open: nothing arrives, and nothing fails."""
+    with RedisServer() as server:
+        client: Any = redis.asyncio.Redis(unix_socket_path=str(server.socket), socket_timeout=None)
+        backend = RedisBackend(client, timeout=0.5)
+        await backend.open("failures")
+        received = record_messages(backend)
+        await until_it_works(lambda: backend.sessions.save("one", RECORD, LONG))
+        server.stop()
+        while not backend.problem or backend._engine._sender is not None or backend.changes._is_connected:
+            with pytest.raises(TransportError):
+                await backend.sessions.load("one", LONG)
+            await asyncio.sleep(0.01)
+        server.resume()
+        assert await until_it_works(lambda: backend.sessions.load("one", LONG)) == RECORD
+        backend.changes.publish("after", "")
+        await wait_for(received, "after")
+        await backend.close()
+        await client.aclose()
 
 
 async def test_a_full_redis_refuses_writes_and_serves_reads() -> None:
@@ -222,6 +252,21 @@ async def test_a_reader_that_was_away_for_too_long_learns_of_the_gap(redis_serve
         backend.changes._last, backend.changes._is_connected = "1-0", False
         redis_server.run("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         await wait_for(received, GAP)
+
+
+async def test_entries_of_other_programs_do_not_stop_the_bus(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(redis_server.url) as backend:
+        received = record_messages(backend)
+        mailbox = f"jackstay:{{failures}}:m:{backend.changes._process}"
+        for stream in ("jackstay:{failures}:bus", mailbox):
+            redis_server.run("XADD", stream, "*", "other", "fields")
+            redis_server.run("XADD", stream, "*", "m", b"\xff\xfe", "t", "")
+            redis_server.run("XADD", stream, "*", "m", "after", "t", stream)
+        texts = {(await received.get())[1] for _ in range(2)}
+        assert texts == {"jackstay:{failures}:bus", mailbox}
+        assert caplog.text.count("that is not a message of a worker") == 4
 
 
 async def test_other_loops_may_use_the_backend(redis_server: RedisServer) -> None:

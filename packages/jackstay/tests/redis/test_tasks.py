@@ -77,6 +77,44 @@ async def test_a_task_that_somebody_deleted_leaves_the_queue(redis_server: Redis
     await store.close()
 
 
+async def test_a_record_that_cannot_be_read_does_not_stop_the_others(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another version may have written it, and may read it later."""
+    redis_server.run("FLUSHALL")
+    store = OwnBackend(redis_server.url)
+    await store.open("poison")
+    other = msgspec.structs.replace(RECORD, id="two", idempotency_key="key-2", due_at=RECORD.due_at + 1)
+    await store.create(RECORD, 10)
+    await store.create(other, 10)
+    redis_server.run("HSET", "jackstay:{poison}:t:one", "d", "no record")
+    assert await store.due(10_000.0, 10, queued=True) == [other]
+    assert "task one cannot be read" in caplog.text
+    assert await store.due(10_000.0, 10, queued=True) == [other]
+    assert caplog.text.count("cannot be read") == 1
+    assert redis_server.run("ZSCORE", "jackstay:{poison}:tq", "one") == 10_060.0
+    await store.close()
+
+
+async def test_large_records_are_returned_in_parts(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all at once: the time for a command is short, and expired results would never be deleted."""
+    monkeypatch.setattr("jackstay.redis._tasks.MAX_DUE_BYTES", 1000)
+    redis_server.run("FLUSHALL")
+    store = OwnBackend(redis_server.url)
+    await store.open("large")
+    rows = [msgspec.structs.replace(RECORD, id=f"{n}", idempotency_key="", result=b"x" * 600) for n in range(5)]
+    for row in rows:
+        await store.create(row, 10)
+    found = []
+    while part := await store.due(10_000.0, 10, queued=True):
+        assert len(part) <= 2
+        found += part
+        for row in part:
+            await store.delete(row)
+    assert found == rows
+    await store.close()
+
+
 async def test_a_redis_that_would_lose_tasks_is_refused_or_reported(
     redis_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:

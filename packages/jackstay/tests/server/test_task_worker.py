@@ -301,6 +301,25 @@ async def test_all_expired_tasks_are_deleted_in_one_sweep() -> None:
         assert repr(records) == "<MemoryTaskStore of 0 tasks>"
 
 
+class InParts(rules.MemoryTaskStore):
+    """Returns large records one by one."""
+
+    async def due(self, before: float, limit: int, *, queued: bool) -> list[TaskRecord]:
+        return (await super().due(before, limit, queued=queued))[:1]
+
+
+@on_fake_clock
+async def test_a_sweep_goes_on_until_nothing_is_due() -> None:
+    records = InParts()
+    for number in range(3):
+        expired = msgspec.structs.replace(record(f"{number}", 1), state="completed", expires_at=0.0, due_at=0.0)
+        await records.create(expired, 10)
+    async with Worker(records) as worker:
+        while worker.tasks.worker._swept_at is None:
+            await asyncio.sleep(0.1)
+        assert [await records.load(f"{number}") for number in range(3)] == [None] * 3
+
+
 @on_fake_clock
 async def test_other_workers_are_notified_of_tasks_and_cancellations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a bus they would find them with the next poll for work, and with the next renewal."""

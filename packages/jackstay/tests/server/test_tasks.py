@@ -106,6 +106,44 @@ async def test_a_call_becomes_a_task_whose_result_is_in_tasks_get() -> None:
 
 
 @on_fake_clock
+async def test_a_status_message_that_cannot_be_sent_is_corrected() -> None:
+    """Else the lease could not be renewed, and the task would count as lost."""
+    server = Server("status", extensions=[Tasks(LoopStore(), lease=1)])
+
+    @server.tool(task=True)
+    async def report(ctx: Context) -> str:
+        ctx.progress(1, message="a\ud800" + "x" * 100_000)
+        await asyncio.sleep(60)
+        return "done"
+
+    async with connect(server, capabilities=DECLARED) as client:
+        created = await start(client, "report")
+        task = await ended(client, created["taskId"])
+        assert text(task) == "done"
+        assert task["statusMessage"] == "a?" + "x" * 998 + " (1)"
+
+
+@on_fake_clock
+async def test_the_end_of_a_task_fits_into_a_response() -> None:
+    """Whatever the size of the result: one that is too large is a failure, which `tasks/get` reports."""
+    server = Server("large", extensions=[Tasks(LoopStore())], max_frame_bytes=100_000)
+
+    @server.tool(task=True, output_schema=None)
+    async def large(size: int) -> str:
+        return "x" * size
+
+    async with connect(server, capabilities=DECLARED) as client:
+        statuses = []
+        for size in (*range(90_000, 100_200, 100), 200_000):
+            task = await ended(client, (await start(client, "large", {"size": size}))["taskId"])
+            statuses.append(task["status"])
+            if task["status"] == "failed":
+                assert "response too large" in task["error"]["message"]
+        assert statuses == sorted(statuses)
+        assert set(statuses) == {"completed", "failed"}
+
+
+@on_fake_clock
 async def test_a_client_without_the_extension_waits_for_the_result() -> None:
     async with connect(working(), capabilities={}) as client:
         assert (await start(client, "plain"))["resultType"] == "complete"

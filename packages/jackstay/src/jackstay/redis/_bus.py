@@ -163,15 +163,19 @@ class RedisBus:
             except TransportError:
                 newer = self._pending
                 self._pending = {row: done for row, done in batch.items() if row not in newer} | newer
+                self._report_progress()
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, MAX_DELAY)
                 continue
             delay = MIN_DELAY
             self._sent = through
-            if self._progress is not None:
-                self._progress.set_result(None)
-                self._progress = None
+            self._report_progress()
         self._publishing = None
+
+    def _report_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.set_result(None)
+            self._progress = None
 
     def _entry(self, method: str, text: str, is_delivered: bool) -> Command:
         add = ("XADD", f"{self.prefix}bus", "MAXLEN", "~", MAX_ENTRIES, "*", "m", _encode(method), "t", _encode(text))
@@ -182,7 +186,7 @@ class RedisBus:
         through = self._published
         try:
             async with asyncio.timeout(self._engine.timeout):
-                while self._sent < through and asyncio.get_running_loop() is self._loop:
+                while self._sent < through and asyncio.get_running_loop() is self._loop and not self._engine.problem:
                     if self._progress is None:
                         self._progress = self._loop.create_future()
                     await asyncio.shield(self._progress)
@@ -241,12 +245,14 @@ class RedisBus:
         bus, mailbox = f"{self.prefix}bus", f"{self.prefix}m:{self._process}"
         while True:
             try:
-                if not self._is_connected or self._loop.time() >= self._check_at:
-                    await self._check()
-                reply = await self._reader.execute_command(
-                    *("XREAD", "COUNT", READ_COUNT, "BLOCK", self._block),
-                    *("STREAMS", bus, mailbox, self._last, self._last_letter),
-                )
+                # A client that was passed in may have no time limit of its own, and a connection may be half open.
+                async with asyncio.timeout(self._block / 1000 + 2 * self._engine.timeout):
+                    if not self._is_connected or self._loop.time() >= self._check_at:
+                        await self._check()
+                    reply = await self._reader.execute_command(
+                        *("XREAD", "COUNT", READ_COUNT, "BLOCK", self._block),
+                        *("STREAMS", bus, mailbox, self._last, self._last_letter),
+                    )
             except Exception as error:  # noqa: BLE001  # whatever a driver raises, the worker must not become deaf
                 if self._is_connected:
                     logger.warning("the bus is disconnected: %s", str(error) or type(error).__name__)
@@ -261,8 +267,17 @@ class RedisBus:
                         self._last = id.decode()
                     else:
                         self._last_letter = id.decode()
-                    if fields[b"m"] and fields.get(b"o") != self._process.encode():
-                        self._deliver(_decode(fields[b"m"]), _decode(fields[b"t"]))
+                    self._receive(name, fields)
+
+    def _receive(self, stream: bytes, fields: Any) -> None:
+        """Deliver an entry. Another program may have written it: whatever it is, the worker reads on."""
+        try:
+            method, text, origin = _decode(fields[b"m"]), _decode(fields[b"t"]), fields.get(b"o")
+        except (AttributeError, KeyError, TypeError, UnicodeDecodeError):
+            logger.warning("ignored an entry of %r that is not a message of a worker", stream.decode(errors="replace"))
+            return
+        if method and origin != self._process.encode():
+            self._deliver(method, text)
 
     async def _check(self) -> None:
         """Find out where to read on, and whether anything was missed."""

@@ -1,7 +1,8 @@
 """The connection to Redis: one pipeline for everything that a turn of the loop sends, time limits, and a breaker.
 
-No request waits for Redis longer than `timeout` seconds. After `MAX_FAILURES` failures in a row commands fail at once,
-and one is tried every `RETRY_INTERVAL` seconds until Redis responds again.
+No command waits for Redis longer than `timeout` seconds. After one that did, and after `MAX_FAILURES` other failures in
+a row, commands fail at once, so a request with several commands waits only once. One is tried every `RETRY_INTERVAL`
+seconds until Redis responds again.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ try:
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
     from redis.exceptions import AuthenticationError, NoPermissionError, ReadOnlyError, RedisError
+    from redis.exceptions import TimeoutError as RedisTimeoutError
 except ModuleNotFoundError as missing:
     raise UsageError(f"RedisBackend needs the extra `redis`: {install_command('redis')}") from missing
 
@@ -124,14 +126,17 @@ class Engine:
             async with asyncio.timeout(self.timeout):
                 return await future
         except TimeoutError:
-            raise TransportError(f"Redis did not respond in {self.timeout:g} s") from None
+            error = RedisTimeoutError(f"no response in {self.timeout:g} s")
+            self._failed(error)
+            raise TransportError(self._error) from None
 
     async def _send(self) -> None:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
-                # A command whose caller has stopped waiting is not sent.
-                await self._send_pipeline([row for row in waiting if not row[1].done()])
+                # A command whose caller has stopped waiting is not sent. An empty pipeline would look like a response.
+                if rows := [row for row in waiting if not row[1].done()]:
+                    await self._send_pipeline(rows)
         finally:
             self._sender = None
 
@@ -141,7 +146,9 @@ class Engine:
             for command in commands:
                 pipeline.execute_command(*command)
         try:
-            replies = await pipeline.execute(raise_on_error=False)
+            # A client that was passed in may have no time limit of its own, and a connection may be half open.
+            async with asyncio.timeout(2 * self.timeout):
+                replies = await pipeline.execute(raise_on_error=False)
             if any(isinstance(reply, ReadOnlyError) for reply in replies):
                 await self._disconnect()  # it has become a replica: the next connection may find the new primary
         except Exception as error:  # noqa: BLE001  # whatever a driver raises, nobody may wait for a reply that was lost
@@ -163,10 +170,12 @@ class Engine:
             await pool.disconnect()
 
     def _failed(self, error: BaseException) -> None:
-        self._failures += 1
+        was_working = self._failures < MAX_FAILURES
+        is_timeout = isinstance(error, TimeoutError | RedisTimeoutError)
+        self._failures += MAX_FAILURES if is_timeout else 1
         self._error = f"Redis is unavailable: {str(error) or type(error).__name__}"
         self._retry_at = asyncio.get_running_loop().time() + RETRY_INTERVAL
-        if self._failures == MAX_FAILURES:
+        if was_working and self._failures >= MAX_FAILURES:
             logger.error("%s; serving without it", self._error)
 
     def succeeded(self) -> None:

@@ -8,6 +8,8 @@ them until a worker deletes the task.
 import logging
 from typing import Any
 
+import msgspec
+
 from jackstay.errors import TransportError, UsageError
 from jackstay.redis._engine import Command, Engine
 from jackstay.server import TaskRecord
@@ -75,12 +77,25 @@ redis.call('ZREM', KEYS[5], ARGV[1])
 return 1
 """
 
-# KEYS: the index. ARGV: the prefix of tasks, the time, the limit. A task that somebody else deleted leaves the index.
+# Seconds until a record that cannot be read is looked at again: perhaps by a worker of another version.
+UNREADABLE_SECONDS = 60.0
+
+# Records that are returned at once have about so many bytes: results may be large, and time is short.
+MAX_DUE_BYTES = 1 << 20
+
+# KEYS: the index. ARGV: the prefix of tasks, the time, the limit, the limit of bytes. A task that somebody else deleted
+# leaves the index.
 _DUE = """
-local found = {}
+local found, size = {}, 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[2], 'LIMIT', 0, ARGV[3])) do
   local record = redis.call('HGET', ARGV[1] .. id, 'd')
-  if record then found[#found + 1] = record else redis.call('ZREM', KEYS[1], id) end
+  if record then
+    found[#found + 1] = {id, record}
+    size = size + #record
+    if size > tonumber(ARGV[4]) then break end
+  else
+    redis.call('ZREM', KEYS[1], id)
+  end
 end
 return found
 """
@@ -164,9 +179,17 @@ class RedisTaskStore:
 
     async def due(self, before: float, limit: int, *, queued: bool) -> list[TaskRecord]:
         """Return the tasks that are due, the earliest first."""
-        values = (self._task(""), repr(before), limit)
+        values = (self._task(""), repr(before), limit, MAX_DUE_BYTES)
         found = await self._engine.run("EVAL", _DUE, 1, self._index(queued=queued), *values)
-        return [TaskRecord.decode(row) for row in found]
+        records = []
+        for id, row in found:
+            try:
+                records.append(TaskRecord.decode(row))
+            except msgspec.DecodeError as error:
+                logger.error("task %s cannot be read; another program or version wrote it: %s", id.decode(), error)
+                later = repr(before + UNREADABLE_SECONDS)
+                await self._engine.run("ZADD", self._index(queued=queued), "XX", later, id)
+        return records
 
 
 def _flag(value: bool) -> str:  # an argument of a script

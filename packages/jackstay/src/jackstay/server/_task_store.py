@@ -123,7 +123,10 @@ class TaskStore(Protocol):
         """Delete the stored record if its revision is `record.revision`. Returns whether it was."""
 
     async def due(self, before: float, limit: int, *, queued: bool) -> list[TaskRecord]:
-        """Return up to `limit` tasks with `due_at <= before`, the earliest first: those queued, or all others."""
+        """Return up to `limit` tasks with `due_at <= before`, the earliest first: those queued, or all others.
+
+        Fewer, but at least one, if their results are large.
+        """
 
 
 class MemoryTaskStore:

@@ -40,6 +40,9 @@ IDLE_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 0.5
 # How many tasks of dead workers, or expired ones, are processed at a time.
 SWEEP_SIZE: Final = 100
+# Of a status message, in characters; and what `tasks/get` needs besides the result, in bytes.
+MAX_STATUS_LENGTH: Final = 1000
+MAX_TASK_BYTES: Final = 8192
 # How often a change that another worker interferes with is tried.
 MAX_CONFLICTS: Final = 50
 # The time of a `requestState` in a store: as long as the task lives.
@@ -74,11 +77,16 @@ class TaskRun(InProcessRequest):
         scopes = None if record.scopes is None else frozenset(record.scopes)
         self.caller = Caller(record.principal, scopes, record.claims)
         self.message: str | None = None
+        # The result must fit into the response to `tasks/get`, with the other members of the task.
+        limit = self.core.max_frame_bytes
+        self.core.max_frame_bytes = max(limit - MAX_TASK_BYTES, limit // 2)
 
     def progressed(self, event: e.Progressed) -> None:
         """Keep the progress for the next renewal."""
         number = f"{event.progress:g}" + ("" if event.total is None else f" of {event.total:g}")
-        self.message = f"{event.message} ({number})" if event.message else number
+        # A message with lone surrogates could be neither stored nor sent.
+        message = event.message[:MAX_STATUS_LENGTH].encode(errors="replace").decode()
+        self.message = f"{message} ({number})" if message else number
 
 
 TaskRun.PERFORM = perform_table(TaskRun)
@@ -247,16 +255,18 @@ class TaskWorker:
         loop = asyncio.get_running_loop()
         is_late = self._swept_at is None or loop.time() - self._swept_at > self.lease
         now = await self.store.now()
-        is_complete = False
-        while not is_complete:
-            rows = await self.store.due(now, SWEEP_SIZE, queued=False)
-            is_complete = len(rows) < SWEEP_SIZE
-            for row in rows:
+        has_changed = True
+        while has_changed:  # if nothing has, other workers are doing it
+            has_changed = False
+            for row in await self.store.due(now, SWEEP_SIZE, queued=False):
                 if now >= row.expires_at:
-                    await self.store.delete(row)
+                    has_changed |= await self.store.delete(row)
                     continue
                 changed = rules.postpone(row, now, self.lease) if is_late else rules.lose(row, now)
-                if changed is not None and await self.store.replace(changed) and changed.state == "failed":
+                if changed is None or not await self.store.replace(changed):
+                    continue
+                has_changed = True
+                if changed.state == "failed":
                     logger.warning("task %s of tool %s: its worker was lost; the outcome is unknown", row.id, row.tool)
         self._swept_at = loop.time()
 

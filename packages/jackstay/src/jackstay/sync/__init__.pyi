@@ -81,7 +81,7 @@ class Apps:
     def read(self, uri: str, **options: Unpack[CallOptions]) -> App:
         """Return the app with this URI. Show it in a sandboxed iframe under its `policy`: its page is not trusted.
 
-        Raises: ProtocolError, if it is not an app, or declares something that is no origin.
+        Raises: ProtocolError, if it is not an app, or declares something that is not an origin.
         """
 
 class Call(Generic[R]):
@@ -450,8 +450,8 @@ class TaskHandle:
         """Wait until the task has ended, and return its result.
 
         Loss of the connection and restarts of the server do not end the wait. After `timeout` seconds it ends with
-        TimeoutError, and the task goes on; cancelling the wait does not cancel the task either. `on_status(task)`, sync
-        or async, is called for every state of the task; for that, the client listens to notifications of its status.
+        TimeoutError, and the task continues; cancelling the wait does not cancel the task either. `on_status(task)`,
+        sync or async, is called for every state of the task; the client listens to notifications of its status for it.
 
         Raises: ToolCallError if the tool failed, unless `raise_on_error=False`; JsonRpcError if the task failed;
         OutcomeUnknownError if it was cancelled, or if the server lost it.
@@ -538,7 +538,7 @@ class Tools:
     ) -> TaskHandle:
         """Call a tool, and return when the server has accepted the call: await the handle for the result.
 
-        If the server runs the call as a task, the handle has its id, and the task goes on when this process ends. If
+        If the server runs the call as a task, the handle has its id, and the task continues when this process ends. If
         not, this waits for the result. The options are those of `call()`, and apply to the start only.
 
         Raises: as `call()`.

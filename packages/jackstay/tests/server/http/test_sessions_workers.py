@@ -329,6 +329,34 @@ def test_without_a_bus_a_worker_learns_of_the_end_with_its_next_sweep() -> None:
     run_on_fake_clock(test())
 
 
+def test_a_record_that_cannot_be_read_does_not_keep_others_from_being_renewed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Poisoned(SharedSessions):
+        poisoned = ""
+
+        async def load(self, id: str, ttl: float) -> SessionRecord | None:
+            if id == self.poisoned:
+                raise msgspec.DecodeError("not a record")
+            return await super().load(id, ttl)
+
+    async def test() -> None:
+        store = Poisoned(asyncio.get_running_loop().time)
+        async with workers(store=store, session_ttl=20) as both:
+            poisoned = await both.open_session()
+            first = await listening(both.first)
+            store.poisoned = poisoned
+            other = await both.open_session()
+            second = await listening(both.first)
+            await asyncio.sleep(100)
+            assert await store.load(other, 20) is not None
+            assert "the session store or event store failed" in caplog.text
+            first.disconnect()
+            second.disconnect()
+
+    run_on_fake_clock(test())
+
+
 async def test_the_limit_of_sessions_holds_for_those_of_other_workers() -> None:
     async with workers(max_sessions=3) as both:
         ids = [await both.open_session() for _ in range(3)]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from jackstay.errors import CapabilityError, McpError, RequestId, ShutdownError
+from jackstay.errors import CapabilityError, McpError, RequestId, ShutdownError, TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import ACCEPTED, Accepts, ErrorResponse, error_response
 from jackstay.protocol.server import ServerConnection, ServerState
@@ -524,8 +524,9 @@ class Session(Driver):
                 del self._unsaved[: len(batch)]
                 try:
                     await append_all(self._events, self.id, batch)
-                except Exception:  # a user's store may raise anything
-                    logger.exception("session %d: the event store failed; an event was not stored", self.number)
+                except Exception as error:  # noqa: BLE001  # a user's store may raise anything
+                    log = logger.debug if isinstance(error, TransportError) else logger.error
+                    log("session %d: the event store failed; an event was not stored", self.number, exc_info=error)
         finally:
             self._saving = None
 

@@ -391,7 +391,12 @@ class Sessions:
     async def _touch(self, ids: list[str]) -> None:
         """Renew the TTL of sessions in use, and adopt their records: an open stream sends no requests that would."""
         for id in ids:
-            await self._refresh(id)
+            try:
+                await self._refresh(id)
+            except TransportError:
+                raise  # the others would fail, too
+            except Exception as error:  # noqa: BLE001  # of one record; a user's store may raise anything
+                log_store_failure(error)
 
     def _run_in_background(
         self, operation: Coroutine[object, object, None], loop: asyncio.AbstractEventLoop | None = None
