@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from chaos.servers_own.conversation import STATELESS, connected
 from jackstay.client import connect
 from jackstay.errors import JsonRpcError, UsageError
 from jackstay.server import Argument, Server, Transform, Transforms
@@ -117,6 +118,49 @@ ERRORS: list[tuple[Any, str]] = [
 def test_a_table_that_does_not_fit_is_refused(table: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Server("host").mount(make_child(), transforms=table)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+@pytest.mark.parametrize("prefix", ["", "p"])
+async def test_hidden_resources_are_not_served(version: str, is_elsewhere: bool, prefix: str) -> None:
+    child, host = Server("child"), Server("host")
+    child.resource("notes://secret", tags=["internal"])(lambda: "secret")
+    child.resource("notes://other")(lambda: "secret")
+    child.resource("notes://{name}")(lambda name: f"note {name}")
+    child.resource("files://{name}")(lambda name: "secret")
+    child.completion("files://{name}", "name")(lambda value: ["secret"])
+    # The tags of a server elsewhere are not known.
+    first = "notes://secret" if is_elsewhere else "#internal"
+    table: Transforms = {first: None, "notes://{name}": Transform(), "notes://*": None, "files:*": None}
+    host.mount(InProcessTarget(child) if is_elsewhere else child, prefix=prefix, transforms=table)
+    start = f"{prefix}/" if prefix else ""
+    async with connected(host, version) as peer:
+        read = await peer.result("resources/read", {"uri": f"notes://{start}5"})
+        assert read["contents"][0]["text"] == "note 5"
+        for uri in (f"notes://{start}secret", f"notes://{start}other", f"files://{start}5"):
+            assert (await peer.error("resources/read", {"uri": uri}))["data"] == {"uri": uri}
+        reference = {"type": "ref/resource", "uri": f"files://{start}{{name}}"}
+        await peer.error("completion/complete", {"ref": reference, "argument": {"name": "name", "value": ""}})
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", STATELESS])
+async def test_changes_of_hidden_resources_are_not_notified(version: str) -> None:
+    child, host = Server("child"), Server("host")
+    child.resource("notes://secret")(lambda: "secret")
+    child.resource("notes://{name}")(lambda name: f"note {name}")
+    host.mount(child, prefix="p", transforms={"notes://secret": None})
+    uris = ["notes://p/secret", "notes://p/5"]  # the first matches the template
+    async with connected(host, version) as peer:
+        if version == STATELESS:
+            peer.send_request("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}})
+            await peer.notification("notifications/subscriptions/acknowledged")
+        else:
+            for uri in uris:
+                await peer.request("resources/subscribe", {"uri": uri})
+        child.notify_resource_updated("notes://secret")
+        child.notify_resource_updated("notes://5")
+        assert (await peer.notification("notifications/resources/updated"))["uri"] == "notes://p/5"
 
 
 def test_a_tool_that_does_not_fit_later_is_left_out(caplog: pytest.LogCaptureFixture) -> None:

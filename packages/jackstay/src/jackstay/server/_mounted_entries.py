@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jackstay.protocol.http import ParamHeader
+    from jackstay.protocol.server import events as e
 
 Members: TypeAlias = dict[str, Raw]
 
@@ -92,6 +93,15 @@ def read_key(kind: Kind, item: bytes | Raw) -> tuple[str, Members]:
         return _read_text(members[KEYS[kind]]), members
     except (*DECODE_ERRORS, KeyError) as error:
         raise ProtocolError(f"invalid item in the list of {kind}: {error}") from error
+
+
+def read_member(request: e.Serve, name: str) -> tuple[str, Members]:
+    """Return a member of the params that is a string, and all members; an empty string if there is none."""
+    try:
+        members = read_members(b"{}" if request.params is None else request.params)
+        return _read_text(members[name]), members
+    except (*DECODE_ERRORS, KeyError):
+        return "", {}  # the server's own handler reports what is wrong
 
 
 def make_entry(

@@ -29,6 +29,7 @@ from jackstay.server._mounted_entries import (
     MountedTool,
     make_entry,
     read_key,
+    read_member,
     read_members,
 )
 from jackstay.server._mounted_uris import UriPrefix, translate_app, translate_uris
@@ -188,6 +189,10 @@ class Mount:
         """Change entries by this table; None: only by the prefix. Raises: UsageError."""
         self.table = Table(transforms) if transforms else None
 
+    def serves(self, uri: str) -> bool:
+        """Return whether a URI of the mounted server can be read at the host. Not if transforms hide it."""
+        return self.table is None or not self.table.hides(uri, self.child.catalogue)
+
     def name_of(self, name: str) -> str:
         """Return the name at the host."""
         return f"{self.prefix}{self._separator}{name}" if self.prefix else name
@@ -249,7 +254,8 @@ class Mount:
     def changed(self, method: str, uri: str, params: bytes) -> None:
         """The mounted server has published a change: update the host. Thread-safe."""
         if method == _UPDATED:
-            self.host._notify(method, self.uris.add(uri), self._updated(params))
+            if self.serves(uri):
+                self.host._notify(method, self.uris.add(uri), self._updated(params))
         else:
             self.refresh(tuple(Kind) if method == GAP else _KINDS.get(method, ()))
 
@@ -359,7 +365,7 @@ class Mounts:
         return self._own[request.method.name](connection, request, caller)
 
     def _call_tool(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        name, members = _member(request, "name")
+        name, members = read_member(request, "name")
         entry = self.host.catalogue.find_tool(name)
         if isinstance(entry, MountedTool):
             if entry.scopes and caller.scopes is not None and not entry.scopes <= caller.scopes:
@@ -372,7 +378,7 @@ class Mounts:
         return self._forward(mount, connection, request, caller, {**members, "name": _encoded(original)})
 
     def _get_prompt(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        name, members = _member(request, "name")
+        name, members = read_member(request, "name")
         entry = self.host.catalogue.prompts.get(name)
         if isinstance(entry, MountedPrompt):
             mount, original = entry.mount, entry.original
@@ -381,7 +387,7 @@ class Mounts:
         return self._forward(mount, connection, request, caller, {**members, "name": _encoded(original)})
 
     def _read_resource(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        uri, members = _member(request, "uri")
+        uri, members = read_member(request, "uri")
         mount, original = self._find_resource(uri)
         return self._forward(mount, connection, request, caller, {**members, "uri": _encoded(original)})
 
@@ -440,15 +446,16 @@ class Mounts:
             entry = found.entry
             if not isinstance(entry, MountedResource):
                 return None, ""
-            return entry.mount, entry.mount.uris.remove(uri) or uri
+            original = entry.mount.uris.remove(uri) or uri
+            return (entry.mount, original) if entry.mount.serves(original) else (None, "")
         if not self._may_be_unlisted(Kind.RESOURCES, uri):
             return None, ""
         for mount in self.rows:
-            original = mount.uris.remove(uri)
-            if original is not None:
-                return mount, original
+            prefixed = mount.uris.remove(uri)
+            if prefixed is not None:
+                return (mount, prefixed) if mount.serves(prefixed) else (None, "")
         unprefixed = [mount for mount in self.rows if not mount.prefix]
-        return (unprefixed[0], uri) if len(unprefixed) == 1 else (None, "")
+        return (unprefixed[0], uri) if len(unprefixed) == 1 and unprefixed[0].serves(uri) else (None, "")
 
     # --- subscriptions, log level and notifications -------------------------------------------------------------------
 
@@ -466,7 +473,7 @@ class Mounts:
             mount.unsubscribe(original, key)
 
     def _subscribe(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        uri, _ = _member(request, "uri")
+        uri, _ = read_member(request, "uri")
         mount, original = self._find_resource(uri)
         if mount is None:
             return self._serve_own(connection, request, caller)
@@ -485,7 +492,7 @@ class Mounts:
         return b"{}"
 
     def _unsubscribe(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        uri, _ = _member(request, "uri")
+        uri, _ = read_member(request, "uri")
         self.unsubscribe(uri, (connection.number, 0))
         return self._serve_own(connection, request, caller)
 
@@ -585,15 +592,6 @@ def _share_numbers(server: Server, host: Server) -> None:
     server._numbers = host._numbers
     for mount in () if server._mounts is None else server._mounts.rows:
         _share_numbers(mount.child, host)
-
-
-def _member(request: e.Serve, name: str) -> tuple[str, Members]:
-    """Return a member of the params that is a string, and all members; an empty string if there is none."""
-    try:
-        members = read_members(b"{}" if request.params is None else request.params)
-        return msgspec.json.decode(members[name], type=str), members
-    except (*DECODE_ERRORS, KeyError):
-        return "", {}  # the server's own handler reports what is wrong
 
 
 def _encoded(text: str) -> Raw:

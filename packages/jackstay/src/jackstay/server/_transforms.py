@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from jackstay.errors import UsageError, did_you_mean
-from jackstay.server._catalogue import Kind
+from jackstay.server._catalogue import Catalogue, Kind
 from jackstay.server._entries import Entry, check_name
 from jackstay.server._mounted_entries import Members
 from jackstay.types import DECODE_ERRORS
@@ -83,15 +83,29 @@ class Table:
 
     def find(self, kind: Kind, entry: Entry) -> tuple[str, Transform | None]:
         """Return the first row that matches an entry, with its key."""
+        return self._find(kind, entry.key, entry.tags)
+
+    def _find(self, kind: Kind, name: str, tags: frozenset[str]) -> tuple[str, Transform | None]:
         is_named = kind in (Kind.TOOLS, Kind.PROMPTS)
         for key, row in self._rows.items():
             if key.startswith("#"):
-                is_match = key[1:] in entry.tags
+                is_match = key[1:] in tags
             else:
-                is_match = is_named is (":" not in key) and fnmatchcase(entry.key, key)
+                is_match = is_named is (":" not in key) and fnmatchcase(name, key)
             if is_match:
                 return key, row
         return "", _UNCHANGED
+
+    def hides(self, uri: str, catalogue: Catalogue) -> bool:
+        """Return whether a URI, or the text of a template, is hidden. `catalogue` is that of the mounted server.
+
+        The row for its resource or template decides; for a URI that the server does not list, the row for the URI.
+        """
+        entry: Entry | None = catalogue.templates.get(uri)
+        if entry is None and (match := catalogue.find_resource(uri)) is not None:
+            entry = match.entry
+        key, tags = (uri, frozenset[str]()) if entry is None else (entry.key, entry.tags)
+        return self._find(Kind.RESOURCES, key, tags)[1] is None
 
 
 def transform_item(kind: Kind, members: Members, row: Transform, key: str) -> Plan | None:
