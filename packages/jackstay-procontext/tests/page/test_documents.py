@@ -72,6 +72,25 @@ async def test_html_links_are_relative_to_the_final_url(tmp_path: Path) -> None:
         assert (await documents.page(f"{site.url}/sniffed")).lines[0] == "# T {#t}"
 
 
+async def test_page_that_refers_to_another(tmp_path: Path) -> None:
+    """mike, Javadoc and GitHub Pages have such pages; Markdown about them is no such page."""
+    refresh = (
+        '<!doctype html><html><head><meta http-equiv="refresh" content="0; url=new/"></head><body>Moved</body></html>'
+    )
+    routes = {
+        "/old/": text(refresh, "text/html", etag='"1"'),
+        "/old/new/": text('<html><main><h1>New</h1><a href="a">a</a></main></html>', "text/html"),
+        "/about.md": text(f"# Refresh\n\n{refresh}"),
+        "/lost/": text(refresh, "text/html"),
+    }
+    async with Site(routes) as site, opened(tmp_path, site) as documents:
+        page = await documents.page(f"{site.url}/old/")
+        assert page.lines == ("# New", "", f"[a]({site.url}/old/new/a)")
+        assert page.url == f"{site.url}/old/"
+        assert (await documents.page(f"{site.url}/about.md")).lines[0] == "# Refresh"
+        assert (await documents.page(f"{site.url}/lost/")).lines[-1] == "Moved"
+
+
 async def test_stale_page_is_refreshed_in_background(tmp_path: Path) -> None:
     """The stale page is returned at once (stale-while-revalidate, RFC 5861)."""
     clock, resume = Clock(), asyncio.Event()

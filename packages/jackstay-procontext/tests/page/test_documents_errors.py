@@ -227,3 +227,26 @@ async def test_messages_state_the_failure_once(tmp_path: Path) -> None:
             with pytest.raises(ProContextError) as caught:
                 await documents.page(f"{site.url}/{path}")
             assert caught.value.message.endswith(end)
+
+
+@pytest.mark.parametrize("other", ["http://169.254.169.254/", "https://evil.example/", "http://[::1]:1/"])
+async def test_addresses_that_a_site_names_are_checked(tmp_path: Path, other: str) -> None:
+    """`LoopbackNetwork` fails the test if a name is looked up, or another address is connected to."""
+    refresh = f'<!doctype html><html><head><meta http-equiv="refresh" content="0; url={other}"></head></html>'
+    routes = {
+        "/": text(refresh, "text/html"),
+        "/page": text(refresh.replace("</html>", "<body>Own text</body></html>"), "text/html"),
+        "/versions.json": text(f'[{{"version": "4.2", "url": "{other}"}}]', "application/json"),
+        "/sitemap.xml": text(f"<sitemapindex><loc>{other}sitemap.xml</loc></sitemapindex>", "text/xml"),
+        "/robots.txt": redirect(other),
+        "/llms-full.txt": redirect(other),
+    }
+    async with Site(routes) as site, opened(tmp_path, site) as documents:
+        row = Library(id="lib", name="Lib", docs_url=f"{site.url}/")
+        assert (await documents.page(f"{site.url}/page")).lines[-1] == "Own text"
+        assert await documents.select(row, "4.2") is row
+        with pytest.raises(ProContextError):
+            await documents.index(row)
+        site.routes["/llms.txt"] = text("# Lib\n\n- [Page](page)")
+        assert (await documents.prefetch(row)).stored == 1
+        assert await documents.cover(row) is not None

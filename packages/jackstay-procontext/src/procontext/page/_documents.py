@@ -65,7 +65,7 @@ from procontext.page._folders import (
 from procontext.page._limits import PageTooLargeError, check_lines
 from procontext.page._lru_cache import CachedPage, LruCache
 from procontext.page._prefetch import WAIT_SECONDS, Prefetcher
-from procontext.page._version_sites import version_of_url
+from procontext.page._version_sites import follow_refresh, version_of_url
 from procontext.resolve import allows
 
 _log = logging.getLogger(__name__)
@@ -360,6 +360,11 @@ class LibraryDocuments:
             confirmed = msgspec.structs.replace(cached, checked_at=now)
             self._recent_pages.put(target.url, confirmed)
             return confirmed
+        with contextlib.suppress(FetchError):  # then the page itself is read
+            referred = await follow_refresh(self._fetcher.fetch, fetched)
+            if referred is not fetched:
+                # Without validators: they belong to the other address.
+                fetched = msgspec.structs.replace(referred, url=fetched.url, etag="", last_modified="")
         async with self._converting:
             converted = await asyncio.to_thread(convert_fetched, fetched)
         return await self._store(converted, ids, fetched.etag, fetched.last_modified)

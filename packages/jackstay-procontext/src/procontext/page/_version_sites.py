@@ -7,12 +7,14 @@ docs.rs and pkg.go.dev.
 
 import re
 from collections.abc import Awaitable, Callable
+from html import unescape
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from procontext.fetch import Fetched, FetchError, decode
+from procontext.fetch import Fetched, FetchError, decode, media_type
+from procontext.page._html import is_html
 from procontext.resolve import allows, best_version, numbers, wanted_numbers
 
 Fetch: TypeAlias = Callable[[str], Awaitable[Fetched]]
@@ -49,16 +51,25 @@ class VersionSite(NamedTuple):
 
 
 async def front_page(fetch: Fetch, url: str) -> Fetched:
-    """Fetch a front page, and the page to which it refers with `<meta http-equiv="refresh">`.
+    """Fetch a front page, and the page to which it refers.
 
     Raises: FetchError.
     """
-    page = await fetch(url)
+    return await follow_refresh(fetch, await fetch(url))
+
+
+async def follow_refresh(fetch: Fetch, page: Fetched) -> Fetched:
+    """Return the page to which a page refers with `<meta http-equiv="refresh">`, or the page itself.
+
+    Raises: FetchError.
+    """
     for _ in range(MAX_REFRESHES):
-        found = _REFRESH.search(_head(page))
+        head = _head(page)
+        is_page = is_html(head) or head.lstrip().startswith("<meta") or media_type(page.content_type) == "text/html"
+        found = _REFRESH.search(head.partition("<body")[0]) if is_page else None
         if found is None:
             break
-        page = await fetch(urljoin(page.final_url, found[1]))
+        page = await fetch(urljoin(page.final_url, unescape(found[1])))
     return page
 
 
@@ -184,4 +195,4 @@ def _addresses(url: str, wanted: str) -> list[str]:
     return [*found[: MAX_PROBES - 2], f"https://{named[0]}.{host}/", f"https://v{named[0]}.{host}/"]
 
 
-__all__ = ["VersionSite", "find_version", "front_page", "stated_version", "version_of_url"]
+__all__ = ["VersionSite", "find_version", "follow_refresh", "front_page", "stated_version", "version_of_url"]

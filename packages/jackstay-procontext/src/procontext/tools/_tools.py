@@ -18,10 +18,10 @@ from procontext.page import fitting_part, section, text_lines, window
 from procontext.registry import Registry
 from procontext.resolve import numbers
 
-# Opens the documents on first use, on the event loop of the server.
 # What a search covers: all pages, those fetched so far, some pages, or none.
 SearchState: TypeAlias = Literal["complete", "fetching", "partial", "nothing_stored"]
 
+# Opens the documents on first use, on the event loop of the server.
 OpenDocuments: TypeAlias = Callable[[], Awaitable[Documents]]
 
 # With more headings, a window is computed on a thread: it takes milliseconds, and seconds on a hostile page.
@@ -268,7 +268,13 @@ def next_step(coverage: Coverage, state: SearchState, has_hits: bool) -> str:
         problem = f" {coverage.problem}" if coverage.problem else ""
         return f"No page of this library is stored, so nothing was searched.{problem} Call get_library_docs."
     if has_hits:
-        return "Pass the url of a hit to read_page as it is."
+        read = "Pass the url of a hit to read_page as it is."
+        is_fetching = state == "fetching"
+        return (
+            f"{read} If none fits, search again in a few seconds: other pages are being fetched."
+            if is_fetching
+            else read
+        )
     if state == "fetching":
         return "No match in the pages fetched so far. Search again in a few seconds: the others are being fetched."
     if state == "partial":
