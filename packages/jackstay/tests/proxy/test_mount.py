@@ -197,6 +197,31 @@ async def test_too_many_and_too_large_entries_are_refused(
 
 
 @on_fake_clock
+async def test_a_repeated_cursor_ends_the_list(caplog: pytest.LogCaptureFixture) -> None:
+    async with mounted() as harness:
+        harness.peers["a"].on["tools/list"] = {"tools": [{"name": 7}], "nextCursor": "again"}
+        client = await harness.join()
+        assert await harness.names(client) == ["b_t"]
+        assert "tools/list returned the same cursor twice: 'again'" in caplog.text
+        assert len(harness.peers["a"].got("tools/list")) == 2
+
+
+@on_fake_clock
+async def test_the_reasons_for_what_is_left_out_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with mounted() as harness:
+        peer = harness.peers["a"]
+        peer.on["tools/list"] = {"tools": [{"name": 7}, {"name": 8}, {"name": 9}, tool("t")]}
+        client = await harness.join()
+        for number in range(5):
+            peer.on["tools/list"]["tools"][3] = tool(f"t{number}")
+            peer.notify("notifications/tools/list_changed")
+            await harness.changed.get()
+        assert await harness.names(client) == ["a_t4", "b_t"]
+        assert caplog.text.count("left out: invalid item in the list of tools") == 1
+        assert "(and 2 more)" in caplog.text
+
+
+@on_fake_clock
 async def test_a_server_that_hangs_does_not_delay_the_others_for_long() -> None:
     async with mounted() as harness:
         harness.peers["a"].on["tools/list"] = None

@@ -61,6 +61,8 @@ class Mirror:
         self.is_listed = False
         # Why the lists are not complete; empty if they are.
         self.cause = ""
+        # What was last logged as left out of each list.
+        self._left_out: dict[Kind, str] = {}
 
     def __repr__(self) -> str:
         return f"<Mirror {self._catalogue!r}>"
@@ -139,7 +141,9 @@ class Mirror:
         if LISTS[method].capability not in _read_page(upstream.facts.capabilities):
             return []
         found: dict[str, Any] = {}
+        left_out: list[str] = []
         cursor: str | None = None
+        seen: set[str] = set()
         for _ in range(MAX_LIST_PAGES):
             params = b"{}" if cursor is None else msgspec.json.encode({"cursor": cursor})
             try:
@@ -149,21 +153,23 @@ class Mirror:
             except (*DECODE_ERRORS, KeyError) as error:
                 raise ProtocolError(f"invalid result of {method}: {error}") from error
             for item in items:
-                self._add(found, kind, item)
+                _add(found, left_out, kind, item)
             if len(found) > MAX_LISTED:
                 raise ProtocolError(f"{method} returned more than {MAX_LISTED} entries")
             if not cursor:
+                self._log_left_out(kind, left_out)
                 return list(found.values())
+            if cursor in seen:
+                raise ProtocolError(f"{method} returned the same cursor twice: {cursor[:40]!r}")
+            seen.add(cursor)
         raise ProtocolError(f"{method} returned more than {MAX_LIST_PAGES} pages")
 
-    def _add(self, found: dict[str, Any], kind: Kind, item: msgspec.Raw) -> None:
-        try:
-            if len(bytes(item)) > MAX_ITEM_BYTES:
-                raise ProtocolError(f"an item in the list of {kind} has more than {MAX_ITEM_BYTES} bytes")
-            key, members = read_key(kind, item)
-            found.setdefault(key, make_entry(kind, members, key))
-        except ProtocolError as error:
-            logger.warning("%s: left out: %s", self._name, error)
+    def _log_left_out(self, kind: Kind, reasons: list[str]) -> None:
+        """Log what was left out of a list, unless the same was logged before: a list may be fetched very often."""
+        text = "" if not reasons else reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and {len(reasons) - 1} more)"
+        if text and text != self._left_out.get(kind):
+            logger.warning("%s: left out: %s", self._name, text)
+        self._left_out[kind] = text
 
     def _clear(self) -> None:
         for kind, block in self._blocks.items():
@@ -172,3 +178,14 @@ class Mirror:
     def _settle(self) -> None:
         self._settled = self._settled or asyncio.Event()
         self._settled.set()
+
+
+def _add(found: dict[str, Any], left_out: list[str], kind: Kind, item: msgspec.Raw) -> None:
+    """Add an item to the entries that were found, or the reason why it is left out."""
+    try:
+        if len(bytes(item)) > MAX_ITEM_BYTES:
+            raise ProtocolError(f"an item in the list of {kind} has more than {MAX_ITEM_BYTES} bytes")
+        key, members = read_key(kind, item)
+        found.setdefault(key, make_entry(kind, members, key))
+    except ProtocolError as error:
+        left_out.append(str(error))
