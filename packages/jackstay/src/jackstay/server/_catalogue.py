@@ -273,12 +273,10 @@ class Catalogue:
 
         A list that became empty is still served: clients know it, and more entries may come.
         """
-        tools, resources, templates, prompts = self._tools, self._resources, self._templates, self._prompts
         return (
-            bool(tools.version or tools.rows or tools.disabled),
-            bool(resources.version or resources.rows or resources.disabled)
-            or bool(templates.version or templates.rows or templates.disabled),
-            bool(prompts.version or prompts.rows or prompts.disabled),
+            self._tools.version > 0,
+            self._resources.version > 0 or self._templates.version > 0,
+            self._prompts.version > 0,
             bool(self._completions),
         )
 

@@ -130,7 +130,12 @@ class Driver:
     # The method that performs each effect. A subclass that overrides one needs its own table.
     PERFORM: ClassVar[dict[type[e.Effect], Callable[[Any, Any], None]]] = {}
 
-    def __init__(self, config: ConnectionConfig, core: ServerConnection | None = None) -> None:
+    def __init__(
+        self,
+        config: ConnectionConfig,
+        core: ServerConnection | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         self.core = ServerConnection(config.server_config) if core is None else core
         self.server_config = config.server_config
         self.capabilities = config.capabilities
@@ -143,7 +148,8 @@ class Driver:
         self.dropped = 0
         self._store: dict[str, Any] | None = None
         self._subscriptions: Subscriptions | None = None
-        self._loop = asyncio.get_running_loop()
+        # Passed by connections that are made for every request: before Python 3.12 this function makes a system call.
+        self._loop = asyncio.get_running_loop() if loop is None else loop
         self._thread = threading.get_ident()
         self._queued_events: list[e.Event] = []
         self._is_stepping = False

@@ -116,7 +116,7 @@ def check_access(access: Access, headers: Headers) -> ErrorResponse | None:
     browser still sends the original name as Host (2026-07-28 "Security & Endpoint").
     """
     host, origin = headers.get("host", ""), headers.get("origin")
-    is_short = len(host) + len(origin or "") <= MAX_CACHED_NAMES
+    is_short = len(host if origin is None else host + origin) <= MAX_CACHED_NAMES
     return (_check_names if is_short else _check_names.__wrapped__)(access, host, origin)
 
 
@@ -217,8 +217,8 @@ def check_request(endpoint: Endpoint, verb: Verb, headers: Headers) -> Accepts |
     if length is not None:
         if not (length.isascii() and length.isdigit()):
             return error_response(400, "Content-Length must be a number")
-        digits = length.lstrip("0") or "0"
-        if len(digits) > 18 or int(digits) > endpoint.max_body_bytes:
+        # A long number may have zeros in front.
+        if (len(length) > 18 and len(length.lstrip("0")) > 18) or int(length[-18:]) > endpoint.max_body_bytes:
             return too_large(endpoint.max_body_bytes)
     return accepts if accepts.json or accepts.stream else error_response(406, _NOT_ACCEPTABLE)
 

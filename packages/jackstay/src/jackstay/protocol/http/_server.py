@@ -139,6 +139,10 @@ class Route(msgspec.Struct, frozen=True):
     last_event_id: str | None = None
 
 
+# The routes of most requests of a server without sessions, made once.
+_USUAL_ROUTES = {name: Route(Action.SERVE, revision, BOTH) for name, revision in REVISIONS.items()}
+
+
 # --- the session ---
 
 
@@ -181,7 +185,7 @@ def route_post(
 
     A malformed message is routed like any other of its era: the connection responds with the error code.
     """
-    method = message.method if isinstance(message, Request) else ""
+    method = message.method if type(message) is Request else ""
     params = _peek(message)
     revision: Revision | ErrorResponse
     meta = params.meta
@@ -206,6 +210,9 @@ def _route(
     endpoint: Endpoint, headers: Headers, kind: Kind, session: SessionState, revision: Revision
 ) -> Route | ErrorResponse:
     action = ROUTES[kind][session]
+    accept = headers.get("accept")
+    if action is Action.SERVE and accept in USUAL_ACCEPT:
+        return _USUAL_ROUTES[revision.name]
     if action is Action.NOT_ALLOWED:
         return ErrorResponse(
             405,
@@ -219,9 +226,7 @@ def _route(
     is_in_session = session is SessionState.OPEN and kind is not Kind.STATELESS_POST
     session_id = headers.get(_SESSION) if is_in_session else None
     last_event_id = headers.get(_LAST_EVENT) if kind is Kind.GET else None
-    accept = headers.get("accept")
-    accepts = BOTH if accept in USUAL_ACCEPT else read_accept(accept)
-    return Route(action, revision, accepts, session_id, last_event_id)
+    return Route(action, revision, read_accept(accept), session_id, last_event_id)
 
 
 _SESSION_REFUSALS = {

@@ -207,52 +207,50 @@ class App:
             return
         self._requests += 1
         try:
+            kind: _EndpointKind | None
             if request.method == "POST" and self._endpoints.get(request.path) is _MCP:
-                await self._serve(request, _MCP, _POST)
+                kind, verb = _MCP, _POST
             else:
-                await self._serve(request, self._find_endpoint(request), verb_of(request.method))
+                kind, verb = self._find_endpoint(request), verb_of(request.method)
+            if kind is None:
+                message = f"not found; MCP is served at {request.root_path}{self.options.path}"
+                await self._refuse(request, error_response(404, message))
+                return
+            headers = fold_headers(request.lines)
+            refusal = self._check(kind, verb, headers)
+            if refusal is None and not self.lifecycle.is_started:
+                refusal = await self.lifecycle.start_on_first_request()
+            principal = ANONYMOUS
+            if refusal is None and self.guard is not None:
+                authenticated = await self.guard.authenticate(request.method, request.path, headers)
+                if isinstance(authenticated, ErrorResponse):
+                    refusal = authenticated
+                else:
+                    principal = authenticated
+            if refusal is not None:
+                await self._refuse(request, refusal, headers, more=_CLOSE if refusal is SHUTTING_DOWN else ())
+                return
+            http = (request.method, request.path, request.peer)
+            caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
+            if kind is not _MCP:
+                await self._serve_legacy(kind, verb, request, caller)
+            elif verb is _POST:
+                await self._post(request, caller)
+            else:
+                await self._verb(verb, request, caller)
         finally:
             self._requests -= 1
             if self._idle is not None and not self._requests:
                 self._idle.set()
 
-    async def _serve(self, request: HttpRequest, kind: _EndpointKind | None, verb: Verb) -> None:
-        if kind is None:
-            message = f"not found; MCP is served at {request.root_path}{self.options.path}"
-            await self._refuse(request, error_response(404, message))
-            return
-        headers = fold_headers(request.lines)
-        endpoint = self._endpoint if kind is _MCP else self._legacy_endpoint
-        accepts = check_request(endpoint, verb, headers)
-        if isinstance(accepts, ErrorResponse):
-            await self._refuse(request, accepts, headers)
-            return
+    def _check(self, kind: _EndpointKind, verb: Verb, headers: Headers) -> ErrorResponse | None:
+        """Return why a request is refused before it is authenticated, or None."""
+        accepts = check_request(self._endpoint if kind is _MCP else self._legacy_endpoint, verb, headers)
+        if type(accepts) is ErrorResponse:
+            return accepts
         if self._is_draining:
-            await self._refuse(request, SHUTTING_DOWN, headers, more=_CLOSE)
-            return
-        if self._requests > self.options.max_requests:
-            await self._refuse(request, OVERLOADED, headers)
-            return
-        if not self.lifecycle.is_started:
-            not_started = await self.lifecycle.start_on_first_request()
-            if not_started is not None:
-                await self._refuse(request, not_started, headers)
-                return
-        principal = ANONYMOUS
-        if self.guard is not None:
-            authenticated = await self.guard.authenticate(request.method, request.path, headers)
-            if isinstance(authenticated, ErrorResponse):
-                await self._refuse(request, authenticated, headers)
-                return
-            principal = authenticated
-        http = (request.method, request.path, request.peer)
-        caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
-        if kind is not _MCP:
-            await self._serve_legacy(kind, verb, request, caller)
-        elif verb is _POST:
-            await self._post(request, caller)
-        else:
-            await self._verb(verb, request, caller)
+            return SHUTTING_DOWN
+        return OVERLOADED if self._requests > self.options.max_requests else None
 
     def _find_endpoint(self, request: HttpRequest) -> _EndpointKind | None:
         """Return what this path serves, ignoring the path of the mount and a trailing slash."""
@@ -350,7 +348,7 @@ class App:
                 refused = check_call_headers(self.server, message, caller)
             if refused is None:
                 if route.action is _SERVE and not (type(message) is Request and message.method in _SPECIAL):
-                    await self._make_post(caller, route).serve(message, frame, request)
+                    await self._make_post(request, caller, route).serve(message, frame)
                     return
                 if route.action is Action.OPEN_SESSION:
                     refused = await self._open_session(request, caller, route, message, frame)
@@ -408,15 +406,9 @@ class App:
         await session.respond(channel, request, more)
         return None
 
-    def _make_post(self, caller: Caller, route: Route) -> Post:
+    def _make_post(self, request: HttpRequest, caller: Caller, route: Route) -> Post:
         """Return a connection for this POST alone."""
-        post = Post(
-            self._connection_config(),
-            version=route.revision.name,
-            accepts=route.accepts,
-            response_config=self._response_config,
-            poller=self._current_poller(),
-        )
+        post = Post(self._connection_config(), request, route, self._response_config, self._poller_of(request.loop))
         post.caller = caller
         return post
 
@@ -427,18 +419,16 @@ class App:
         is_listening = message.method == "subscriptions/listen"
         if not is_listening:
             await self.server._before_handshake()
-        post = self._make_post(caller, route)
+        post = self._make_post(request, caller, route)
         if is_listening:
             self.server._add_connection(post)  # so that it receives list changes
         try:
-            await post.serve(message, frame, request)
+            await post.serve(message, frame)
         finally:
             if is_listening:
                 self.server._remove_connection(post)
 
-    def _current_poller(self) -> DisconnectPoller[Post]:
-        """Return the poller of the running loop."""
-        loop = asyncio.get_running_loop()
+    def _poller_of(self, loop: asyncio.AbstractEventLoop) -> DisconnectPoller[Post]:
         poller = self._poller
         if poller is None or poller.loop is not loop:
             poller = self._pollers.get(loop)

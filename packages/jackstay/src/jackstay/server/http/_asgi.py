@@ -50,6 +50,10 @@ class HttpRequest(Protocol):
     peer: str
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that serves it."""
+
+    @property
     def root_path(self) -> str:
         """The path under which the app is mounted."""
 
@@ -76,7 +80,7 @@ class HttpRequest(Protocol):
 class AsgiRequest:
     """A request of an ASGI server."""
 
-    __slots__ = ("lines", "method", "path", "peer", "query", "receive", "root_path", "send")
+    __slots__ = ("lines", "loop", "method", "path", "peer", "query", "receive", "root_path", "send")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -86,6 +90,7 @@ class AsgiRequest:
         self.lines: HeaderLines = scope["headers"]
         client = scope.get("client")
         self.peer: str = client[0] if client else ""
+        self.loop = asyncio.get_running_loop()
         self.receive = receive
         self.send = send
 

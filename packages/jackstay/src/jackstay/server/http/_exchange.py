@@ -67,8 +67,26 @@ def encode_lines(headers: HeaderLines) -> bytes:
     return lines
 
 
-# For headers that are the same for many responses.
-_encode_constant_lines = lru_cache(maxsize=32)(encode_lines)
+class _ConstantHead:
+    """The start of the last response head whose headers are constant: most responses of a second have the same."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        # One value, because servers of several threads share it.
+        self._last: tuple[int, int, HeaderLines, bytes] = (0, 0, (), b"")
+
+    def encode(self, status: int, headers: HeaderLines) -> bytes:
+        """As `encode_head`; `headers` must be the same object for the same headers."""
+        second = int(time.time())
+        at, last_status, last_headers, head = self._last
+        if second != at or headers is not last_headers or status != last_status:
+            head = encode_head(status, headers)
+            self._last = second, status, headers, head
+        return head
+
+
+_constant_head = _ConstantHead()
 
 
 def encode_head(status: int, headers: HeaderLines) -> bytes:
@@ -87,7 +105,6 @@ class Exchange:
         "_http_version",
         "_is_body_read",
         "_is_chunked",
-        "_is_continue_expected",
         "_is_without_body",
         "_more_headers",
         "_scope",
@@ -95,6 +112,7 @@ class Exchange:
         "_url",
         "is_body_complete",
         "is_complete",
+        "is_continue_expected",
         "is_disconnected",
         "is_started",
         "keep_alive",
@@ -116,9 +134,6 @@ class Exchange:
         url: tuple[str, bytes, bytes],
         lines: HeaderLines,
         http_version: str,
-        *,
-        keep_alive: bool,
-        is_continue_expected: bool,
     ) -> None:
         self._connection = connection
         self.method = method
@@ -127,7 +142,8 @@ class Exchange:
         self.lines = lines
         self._http_version = http_version
         self.peer = connection.peer
-        self.keep_alive = keep_alive
+        # HTTP/1.1 has these; the connection sets them.
+        self.keep_alive = self.is_continue_expected = False
         self.task: asyncio.Task[object] | None = None
         self.is_disconnected = False
         # Made when the app waits.
@@ -136,7 +152,6 @@ class Exchange:
         self._body: list[bytes] = []
         self._unread = 0
         self.is_body_complete = self._is_body_read = False
-        self._is_continue_expected = is_continue_expected
         # The response. `_content_left` is None without a Content-Length.
         self._head = b""
         self.is_started = self.is_complete = False
@@ -148,6 +163,11 @@ class Exchange:
     def __repr__(self) -> str:
         state = "complete" if self.is_complete else "started" if self.is_started else "waiting"
         return f"<Exchange {self.method} {self.path} {state}>"
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the connection."""
+        return self._connection.loop
 
     def make_scope(self) -> Scope:
         """Return the scope of the request for an ASGI app."""
@@ -240,8 +260,8 @@ class Exchange:
 
     async def receive(self) -> AsgiMessage:
         """Return the next part of the body, or that the client has disconnected: a callable of ASGI."""
-        if self._is_continue_expected:
-            self._is_continue_expected = False
+        if self.is_continue_expected:
+            self.is_continue_expected = False
             if not (self.is_started or self._body or self.is_body_complete or self.is_disconnected):
                 self._connection.transport.write(_CONTINUE)
         while not (self.is_disconnected or self.is_complete):
@@ -277,9 +297,7 @@ class Exchange:
             raise RuntimeError("a response was started already")
         self.is_started = True
         end = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
-        lines = _encode_constant_lines(headers)
-        date = _date_line(int(time.time()))
-        data = b"%b%b%bcontent-length: %d\r\n%b" % (_status_line(status), date, lines, len(body), end)
+        data = b"%bcontent-length: %d\r\n%b" % (_constant_head.encode(status, headers), len(body), end)
         if connection.server.has_access_log:
             self._log(status)
         if len(body) <= MAX_JOINED_BYTES:

@@ -14,7 +14,7 @@ import msgspec
 
 from jackstay.errors import GuardRefusedError, Json, McpError, RequestId
 from jackstay.protocol import REVISIONS
-from jackstay.protocol.http import ACCEPTED, JSON_HEADERS, RETRY_HEADERS, Accepts, error_status
+from jackstay.protocol.http import ACCEPTED, JSON_HEADERS, RETRY_HEADERS, Accepts, Route, error_status
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, Message, encode_error, encode_event, join_batch
@@ -134,16 +134,17 @@ class Post(Driver):
     def __init__(
         self,
         config: ConnectionConfig,
-        *,
-        version: str,
-        accepts: Accepts,
+        request: HttpRequest,
+        route: Route,
         response_config: ResponseConfig,
         poller: "DisconnectPoller[Post]",
     ) -> None:
-        super().__init__(config, ServerConnection(config.server_config, version=version, is_post=True))
+        core = ServerConnection(config.server_config, version=route.revision.name, is_post=True)
+        super().__init__(config, core, poller.loop)
+        self._request = request
         self._response_config = response_config
         self._poller = poller
-        self._accepts_json, self._accepts_stream = response_config.accepted_formats(accepts)
+        self._accepts_json, self._accepts_stream = response_config.accepted_formats(route.accepts)
         self._responses: list[bytes] = []
         # Requests without a response.
         self._cancelled: tuple[RequestId, ...] = ()
@@ -165,9 +166,9 @@ class Post(Driver):
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
-    async def serve(self, message: Message, frame: bytes, request: HttpRequest) -> None:
+    async def serve(self, message: Message, frame: bytes) -> None:
         """Serve the message and respond to the POST."""
-        self._request = request
+        request = self._request
         accepted = self.core.accept(frame, message)
         if isinstance(accepted, e.Serve):
             self._is_stepping = True
