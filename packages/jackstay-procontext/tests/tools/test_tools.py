@@ -241,7 +241,13 @@ async def test_form_feed_is_not_a_newline() -> None:
         (Coverage(pages=2, total=9, is_fetching=True), "fetching", False, "No match in the pages fetched so far"),
         (Coverage(pages=2, total=9), "partial", False, "No match in the stored pages"),
         (Coverage(pages=9, total=9), "complete", False, "No page has these words"),
-        (Coverage(pages=9, total=9), "complete", True, "Pass the url of a hit"),
+        (Coverage(pages=9, total=9), "complete", True, "Pass the url of a hit to read_page as it is."),
+        (
+            Coverage(pages=2, total=9, is_fetching=True),
+            "fetching",
+            True,
+            "Pass the url of a hit to read_page as it is. If none fits, search again",
+        ),
     ],
 )
 def test_empty_results_are_distinguished(coverage: Coverage, state: str, has_hits: bool, start: str) -> None:

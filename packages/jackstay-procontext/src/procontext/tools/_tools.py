@@ -268,13 +268,8 @@ def next_step(coverage: Coverage, state: SearchState, has_hits: bool) -> str:
         problem = f" {coverage.problem}" if coverage.problem else ""
         return f"No page of this library is stored, so nothing was searched.{problem} Call get_library_docs."
     if has_hits:
-        read = "Pass the url of a hit to read_page as it is."
-        is_fetching = state == "fetching"
-        return (
-            f"{read} If none fits, search again in a few seconds: other pages are being fetched."
-            if is_fetching
-            else read
-        )
+        more = " If none fits, search again in a few seconds: other pages are being fetched."
+        return f"Pass the url of a hit to read_page as it is.{more if state == 'fetching' else ''}"
     if state == "fetching":
         return "No match in the pages fetched so far. Search again in a few seconds: the others are being fetched."
     if state == "partial":
