@@ -139,7 +139,7 @@ class Inspector(PageApp):
             raise RequestRejected(_busy("the server is shutting down"))
         if self.calls.is_full:
             raise RequestRejected(_busy("too many calls of the inspector are running"))
-        # Who has a key, or a page on this machine, may see the code of the modules.
+        # Callers with a key, and pages on this machine, may see the code of the modules.
         shows_traceback = request.is_local or self._app.guard is not None
         call = Call(entry, arguments, request.principal, shows_traceback=shows_traceback)
         self.calls.add(call)

@@ -52,7 +52,7 @@ COMMANDS = (
     ),
     CommandRow(
         "search",
-        "search the pages of a library that are in the cache",
+        "search the documentation of a library",
         "_search",
         ("fastapi background tasks", "httpx timeout --limit 3 --json"),
     ),

@@ -1,4 +1,4 @@
-"""`procontext search LIBRARY QUERY`: full-text search in the cached pages of a library."""
+"""`procontext search LIBRARY QUERY`: full-text search in the pages of a library; missing ones are fetched first."""
 
 from argparse import ArgumentParser, Namespace
 

@@ -31,7 +31,7 @@ _read_declared = msgspec.json.Decoder(_Declared).decode
 
 
 class ServerExtension(Extension):
-    """An extension of this package, which is installed by itself."""
+    """An extension of this package, which registers its own methods."""
 
     def bind(self, server: "Server") -> None:
         """Prepare for a server, once."""

@@ -318,7 +318,7 @@ def _lose(record: TaskRecord, now: float, reason: str) -> TaskRecord:
 
 
 def postpone(record: TaskRecord, now: float, lease: float) -> TaskRecord | None:
-    """Begin the lease of a run again: the store or this worker was away, so its worker may live."""
+    """Begin the lease of a run again: the store or this worker was unavailable, so its worker may be alive."""
     if record.state != "running" or record.due_at > now:
         return None
     return _change(record, due_at=lease_end(record, now, lease))

@@ -159,7 +159,7 @@ class TaskWorker:
             await self.store.close()
 
     def wake(self) -> None:
-        """Look for work now. Thread-safe."""
+        """Poll for work now. Thread-safe."""
         self._call(lambda: None if self._wake is None else self._wake.set())
 
     def notify_queued(self) -> None:

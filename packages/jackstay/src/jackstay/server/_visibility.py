@@ -184,7 +184,7 @@ class Views:
         self._unannounced: set[str] = set()
 
     def change(self, rules: "Iterable[Rule | MountedRule]" = (), search: "ToolSearch | None" = None) -> None:
-        """Add rules, or set the search. All views are made anew."""
+        """Add rules, or set the search. All views are computed again."""
         self.rules = (*self.rules, *rules)
         self.search = search or self.search
         self._dispatches = {}

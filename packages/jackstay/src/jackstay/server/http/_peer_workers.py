@@ -32,7 +32,7 @@ class PeerWorkers:
     def __init__(self) -> None:
         self._count = itertools.count(1)
         self._number: int | None = None
-        # Knows which workers are alive, if the bus does. Otherwise they publish it.
+        # The mailboxes of the bus, if it has them: they list which workers are alive. Otherwise workers publish it.
         self.mailboxes: WorkerBus | None = None
         # When each other worker was last alive, and when this one began to watch.
         self._alive: dict[str, float] = {}
