@@ -38,7 +38,7 @@ def make(hub: int | None = None, redis: str = "") -> Server:
     )
 
     server.add_middleware(RateLimit(4, 100_000, by=topic_of))
-    server.add_middleware(ResponseCache(100_000, tools=["cached_pid"]))
+    server.add_middleware(ResponseCache(100_000, tools=["cached_pid"], shared=True))
 
     @server.tool
     async def cached_pid(topic: str) -> int:
