@@ -40,7 +40,7 @@ SOURCE
 javadoc -quiet -d site/javadoc -sourcepath java harbour
 
 cat >rust/lib.rs <<'SOURCE'
-//! Mooring of boats.
+//! Berths for boats.
 
 /// A pier to which boats are moored.
 #[derive(Clone)]
@@ -94,7 +94,7 @@ printf '# Harbour\n\nTie boats up.\n' >ts/README.md
 (cd ts && typedoc --logLevel Error --includeVersion --out ../site/typedoc index.ts)
 
 cat >py/harbour/__init__.py <<'SOURCE'
-"""Mooring of boats."""
+"""Berths for boats."""
 
 from harbour import signals
 

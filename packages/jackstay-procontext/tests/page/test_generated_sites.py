@@ -341,7 +341,7 @@ async def test_pdoc(generated: Path, tmp_path: Path) -> None:
             "- [harbour.signals.hoist](harbour/signals.html#hoist): function\n",
         )
         assert await page_text(documents, library, "harbour.html") == (
-            "# harbour\n\nMooring of boats.\n\n## `class Pier:` {#Pier}\n\nA pier to which boats are moored.\n\n"
+            "# harbour\n\nBerths for boats.\n\n## `class Pier:` {#Pier}\n\nA pier to which boats are moored.\n\n"
             "### `def moor(self, boat: str, *, lines: int = 2) -> bool:` {#Pier.moor}\n\nTie a boat up."
         )
 

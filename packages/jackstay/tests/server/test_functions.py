@@ -315,17 +315,6 @@ async def generates_later() -> AsyncIterator[int]:
     yield 1
 
 
-class Inner(pydantic.BaseModel):
-    a: int
-
-
-class Outer(pydantic.BaseModel):
-    inner: Inner
-
-
-def clashing(a: Outer, b: msgspec.defstruct("Inner", ["x"])) -> None: ...  # type: ignore[valid-type]
-
-
 def test_unsupported_functions_are_rejected(subtests: pytest.Subtests) -> None:
     cases: list[tuple[Any, str, str]] = [
         (starred, "starred(args)", r"\*args is not supported"),
@@ -335,7 +324,6 @@ def test_unsupported_functions_are_rejected(subtests: pytest.Subtests) -> None:
         (unresolvable_result, "unresolvable_result(return)", "cannot resolve the annotation"),
         (senseless, "senseless(a)", "unsupported annotation"),
         (contradictory, "contradictory(a)", "unsupported annotation"),
-        (clashing, "clashing", "unsupported combination"),
         (two_contexts, "two_contexts(b)", "only one parameter can be of type Context"),
         (generates, "generates", "a request has one result"),
         (generates_later, "generates_later", "a request has one result"),
