@@ -47,6 +47,7 @@ class Serving:
         self._is_ended = False
 
     def __enter__(self) -> Self:
+        self._is_ended = False
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -70,10 +70,16 @@ class RoundRobin:
         first, *lines = (await reader.readuntil(b"\r\n\r\n"))[:-4].split(b"\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
         body = await reader.readexactly(int(headers.get(b"content-length", b"0")))
-        turn = next(self._turns)
-        self.log.append((turn, first.decode()))
         kept = [line for line in lines if not line.lower().startswith(b"connection:")]
-        upstream, sending = await asyncio.open_connection("127.0.0.1", self._ports[turn])
+        for turn in itertools.islice(self._turns, len(self._ports)):
+            try:
+                upstream, sending = await asyncio.open_connection("127.0.0.1", self._ports[turn])
+            except OSError:
+                continue  # it does not accept the connection: the next one gets the request, as with nginx
+            break
+        else:
+            return
+        self.log.append((turn, first.decode()))
         sending.write(b"\r\n".join((first, *kept, b"connection: close", b"", body)))
         ends = (asyncio.ensure_future(_copy(upstream, writer)), asyncio.ensure_future(reader.read(1)))
         try:

@@ -2,7 +2,7 @@
 
 Every run of `record` appends a line to `directory/ledger` before anything else, so that outcomes can be compared with
 it. Options that the program does not know are passed to `run(transport="http")`; `events`, `tokens` and
-`shared_sessions` stand for objects that JSON cannot express.
+`shared_sessions` stand for objects that JSON cannot express; `redis` is the URL of a backend.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from jackstay.redis import RedisBackend
 from jackstay.server import Context, Server
 from jackstay.server.http import MemoryEventStore, Principal, SessionChange, SessionRecord
 
@@ -86,6 +87,13 @@ def make(directory: Path, options: dict[str, Any]) -> Server:
         return nonce
 
     @server.tool
+    async def record_confirmed(ctx: Context, nonce: str) -> str:
+        """Return what the client responds to an elicitation of the nonce, which is recorded afterwards."""
+        answer = await ctx.elicit(nonce, {"type": "object", "properties": {"nonce": {"type": "string"}}})
+        os.write(ledger, f"{nonce}\n".encode())
+        return str((answer.content or {}).get("nonce", answer.action))
+
+    @server.tool
     async def record_and_wait(nonce: str, seconds: float) -> str:
         os.write(ledger, f"{nonce}\n".encode())
         await asyncio.sleep(seconds)
@@ -123,6 +131,9 @@ def main() -> int:
     if "tokens" in given:
         given["auth"] = Tokens(given.pop("tokens"))
     server_options = {name: given.pop(name) for name in ("drain_timeout", "max_frame_bytes") if name in given}
+    if "redis" in given:
+        server_options["backend"] = RedisBackend(given.pop("redis"))
+        server_options["request_state_secrets"] = (b"the same secret in all processes",)
     return make(directory, server_options).run(transport="http", **given)
 
 

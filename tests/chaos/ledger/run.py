@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import jackstay.sync
 from chaos.http.process import LedgerServer
 from chaos.http.proxy import FaultProxy, draw
-from chaos.ledger import tasks
+from chaos.ledger import machines, tasks
 from chaos.ledger.ledger import LAG_INTERVAL, Ledger
 from chaos.leftovers import children, nothing_left
 from jackstay.client import Client, Fleet, connect
@@ -331,6 +331,11 @@ def sync_part(run: Run) -> None:
             thread.join()
 
 
+async def machines_part(run: Run) -> None:
+    """Sessions of two servers on Redis, each of which is killed."""
+    await machines.run(run.ledger, run.rng, run.seconds)
+
+
 async def tasks_part(run: Run) -> None:
     """Tasks in Redis, whose workers are killed like Redis itself."""
     ledger = run.ledger.path.with_suffix(".tasks")
@@ -362,11 +367,12 @@ def on_loop(part: Callable[[Run], Coroutine[Any, Any, None]]) -> Callable[[Run],
 
 # Each part, and its share of the time.
 PARTS: dict[str, tuple[Callable[[Run], None], float]] = {
-    "stdio": (on_loop(stdio_part), 0.25),
+    "stdio": (on_loop(stdio_part), 0.15),
     "same-turn": (on_loop(same_turn_part), 0.1),
-    "http": (on_loop(http_part), 0.2),
+    "http": (on_loop(http_part), 0.15),
     "sync": (sync_part, 0.1),
     "fleet": (on_loop(fleet_part), 0.1),
+    "machines": (on_loop(machines_part), 0.15),
     "tasks": (on_loop(tasks_part), 0.25),
 }
 

@@ -1,4 +1,5 @@
-"""Tasks on Redis, while workers and Redis are killed; and the check of the ledger, which reads nothing else.
+"""Tasks on Redis, while workers and Redis are killed, stopped and full; and the check of the ledger, which reads only
+that. The clock of one worker is an hour fast.
 
 The ledger has a line for each act: `created NONCE TOOL` when the client has the handle, `start NONCE` and `end NONCE`
 of each run, and one outcome: `completed NONCE RESULT`, `failed NONCE` (it did not run) or `unknown NONCE`.
@@ -7,6 +8,7 @@ of each run, and one outcome: `completed NONCE RESULT`, `failed NONCE` (it did n
 import asyncio
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +31,9 @@ TOOLS = ("once", "again", "confirm")
 # Until every task has ended: far more than its leases, on a machine that is busy.
 LAST_SECONDS = 120.0
 OUTCOMES = ("completed", "failed", "unknown")
+# What is done to the parts, with weights. A worker that is stopped loses its leases, and ends its tasks too late.
+FAULTS = {"kill a worker": 5, "stop a worker": 2, "kill Redis": 3, "stop Redis": 2, "fill Redis": 1}
+CLOCK_OFFSETS = (0.0, 3600.0)
 
 
 def check(lines: Iterable[str]) -> list[str]:
@@ -60,17 +65,18 @@ class Workers:
 
     def __init__(self, url: str, ledger: str) -> None:
         self._environment = {**os.environ, "REDIS_URL": url, "LEDGER": ledger}
-        self.processes = [self._start() for _ in range(WORKERS)]
+        self.processes = [self._start(index) for index in range(WORKERS)]
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _start(self, index: int) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "jackstay", "serve", str(SERVER), "--tasks-only"]
+        environment = {**self._environment, "CLOCK_OFFSET": str(CLOCK_OFFSETS[index])}
         quiet = subprocess.DEVNULL
-        return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=self._environment)
+        return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=environment)
 
     def restart(self, index: int) -> None:
         """Kill a process and start another one."""
         self._end(self.processes[index])
-        self.processes[index] = self._start()
+        self.processes[index] = self._start(index)
 
     def close(self) -> None:
         """Kill them all."""
@@ -84,7 +90,7 @@ class Workers:
 
 
 async def disturb(redis: RedisServer, workers: Workers, rng: random.Random, over: asyncio.Event) -> None:
-    """Kill and restart a worker or Redis now and then, until `over`. In the end all of them run."""
+    """Disturb a worker or Redis now and then, until `over`. In the end all of them run."""
     while True:
         try:
             async with asyncio.timeout(rng.uniform(0.5, 2.5)):
@@ -92,12 +98,25 @@ async def disturb(redis: RedisServer, workers: Workers, rng: random.Random, over
             return
         except TimeoutError:
             pass
-        if rng.random() < 0.3:
+        fault, index = rng.choices(list(FAULTS), list(FAULTS.values()))[0], rng.randrange(WORKERS)
+        if fault == "kill a worker":
+            workers.restart(index)
+        elif fault == "stop a worker":
+            workers.processes[index].send_signal(signal.SIGSTOP)
+            await asyncio.sleep(rng.uniform(0, 4))
+            workers.processes[index].send_signal(signal.SIGCONT)
+        elif fault == "kill Redis":
             await asyncio.to_thread(redis.kill)
             await asyncio.sleep(rng.uniform(0, 1.5))
             await asyncio.to_thread(redis.start)
+        elif fault == "stop Redis":
+            redis.stop()
+            await asyncio.sleep(rng.uniform(0, 3))
+            redis.resume()
         else:
-            workers.restart(rng.randrange(WORKERS))
+            await asyncio.to_thread(redis.run, "CONFIG", "SET", "maxmemory", "1")
+            await asyncio.sleep(rng.uniform(0, 1))
+            await asyncio.to_thread(redis.run, "CONFIG", "SET", "maxmemory", "0")
 
 
 async def call(client: Client, ledger: str, tool: str, nonce: str, seconds: float) -> None:

@@ -1,0 +1,137 @@
+"""Two servers that share a Redis, behind a proxy that alternates between them, while each part is killed or stopped.
+
+Callers of both eras record nonces, with a plain call, with a stream of events, and after an elicitation that returns
+the nonce: a response that reached another request would be the result of another call.
+"""
+
+import asyncio
+import os
+import random
+import tempfile
+import time
+from collections.abc import Coroutine
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from chaos.http.process import LedgerServer
+from chaos.ledger.ledger import Ledger
+from jackstay.client import Client, connect
+from jackstay.types import ElicitResult
+from peers.redis_server import RedisServer
+from peers.round_robin import RoundRobin
+
+VERSIONS = ("2025-11-25", "2026-07-28")
+CALLERS = 4
+TOOLS = ("record", "record_in_steps", "record_confirmed")
+FAULTS = {"kill a server": 4, "kill Redis": 2, "stop Redis": 2, "empty Redis": 1, "fill Redis": 1}
+
+
+class Servers:
+    """The processes. Each keeps its port when it is restarted."""
+
+    def __init__(self, directory: Path, redis: RedisServer) -> None:
+        self.redis = redis
+        self.each = [LedgerServer(directory, redis=redis.url, sessions=True) for _ in range(2)]
+
+    def start(self) -> list[int]:
+        """Return the ports."""
+        for server in self.each:
+            server.__enter__()
+        ports = [server.port for server in self.each]
+        for server, port in zip(self.each, ports, strict=True):
+            server.command = (*server.command[:-1], server.command[-1].replace('"port": 0', f'"port": {port}'))
+        return ports
+
+    def restart(self, server: LedgerServer) -> None:
+        """Kill a server and start another one."""
+        server.__exit__(None, None, None)
+        server.lines.clear()
+        server.__enter__()
+        _ = server.port  # it accepts connections
+
+    def close(self) -> None:
+        """Kill them all."""
+        for server in self.each:
+            server.__exit__(None, None, None)
+
+
+async def disturb(servers: Servers, rng: random.Random, over: asyncio.Event) -> None:
+    """Disturb one part after the other until `over`. In the end all of them run."""
+    redis = servers.redis
+    while True:
+        try:
+            async with asyncio.timeout(rng.uniform(0.2, 1.5)):
+                await over.wait()
+            return
+        except TimeoutError:
+            pass
+        fault = rng.choices(list(FAULTS), list(FAULTS.values()))[0]
+        if fault == "kill a server":
+            await asyncio.to_thread(servers.restart, rng.choice(servers.each))
+        elif fault == "kill Redis":
+            await asyncio.to_thread(redis.kill)
+            await asyncio.sleep(rng.uniform(0, 2))
+            await asyncio.to_thread(redis.start)
+        elif fault == "stop Redis":
+            redis.stop()
+            await asyncio.sleep(rng.uniform(0, 3))
+            redis.resume()
+        elif fault == "empty Redis":
+            await asyncio.to_thread(redis.run, "FLUSHALL")
+        else:
+            await asyncio.to_thread(redis.run, "CONFIG", "SET", "maxmemory", "1")
+            await asyncio.sleep(rng.uniform(0, 1))
+            await asyncio.to_thread(redis.run, "CONFIG", "SET", "maxmemory", "0")
+
+
+async def call_until(over: asyncio.Event, client: Client, ledger: Ledger, rng: random.Random, prefix: str) -> None:
+    """Make calls, one after the other."""
+    count = 0
+    while not over.is_set():
+        count += 1
+        nonce = f"{prefix}-{count}"
+        deadline = rng.choice([1.0, 3.0, 8.0])
+        with ledger.watch(nonce, deadline) as answers:
+            result = await client.tools.call(
+                rng.choice(TOOLS), {"nonce": nonce}, timeout=deadline, max_timeout=deadline
+            )
+            answers.append(result.text)
+        await asyncio.sleep(0.02)
+
+
+def connected(url: str, version: str) -> Client:
+    """Return a client that responds to an elicitation with its message."""
+    client = connect(url, versions=(version,), backoff_min=0.02, backoff_max=0.2, max_attempts=1_000_000)
+
+    @client.elicitation.handle
+    async def elicit(params: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"nonce": params.message})
+
+    return client
+
+
+async def run(ledger: Ledger, rng: random.Random, seconds: float) -> None:
+    """Call and disturb for so many seconds."""
+    with tempfile.TemporaryDirectory() as directory, RedisServer(appendonly="yes") as redis, ExitStack() as stack:
+        os.symlink(ledger.path, Path(directory) / "ledger")
+        servers = Servers(Path(directory), redis)
+        stack.callback(servers.close)
+        ports = await asyncio.to_thread(servers.start)
+        proxy = stack.enter_context(RoundRobin(*ports))
+        over = asyncio.Event()
+        clients = [connected(proxy.url, version) for version in VERSIONS for _ in range(2)]
+        work: list[Coroutine[Any, Any, None]] = [disturb(servers, rng, over)]
+        for number, client in enumerate(clients):
+            await client.open()
+            for caller in range(CALLERS):
+                chance = random.Random(rng.random())
+                work.append(call_until(over, client, ledger, chance, f"machines-{number}-{caller}"))
+        asyncio.get_running_loop().call_later(seconds, over.set)
+        started_at = time.monotonic()
+        try:
+            await asyncio.gather(*work)
+        finally:
+            for client in clients:
+                await client.stop()
+        print(f"machines: {len(proxy.log)} requests in {time.monotonic() - started_at:.1f} s", flush=True)
