@@ -11,9 +11,9 @@ from jackstay.protocol import Machine
 from jackstay.protocol.drawing import edges
 from svg_paper import WIDTH, Box, arrow, box, letters, number, paper, paragraph, wrapped
 
-HEIGHT = 640
+HEIGHT = 656
 BOX = (150, 50)
-FRAME = Box(20, 20, WIDTH - 40, 420)
+FRAME = Box(20, 20, WIDTH - 40, 436)
 
 # state: the centre and the colour of its box.
 STATES = {
@@ -21,8 +21,8 @@ STATES = {
     "initializing": ((450, 124), "busy"),
     "ready": ((770, 124), "good"),
     "backoff": ((450, 350), "bad"),
-    "closing": ((130, 588), "box"),
-    "closed": ((690, 588), "box"),
+    "closing": ((130, 604), "box"),
+    "closed": ((690, 604), "box"),
 }
 
 
@@ -42,14 +42,14 @@ WAYS = {
     ("ready", "starting"): Way("M770 99V70Q770 54 754 54H146Q130 54 130 70V97", 450, 46, 400, "middle"),
     ("starting", "backoff"): Way("M160 149C165 270 270 335 373 340", 206, 200, 150),
     ("initializing", "backoff"): Way("M450 149V323", 462, 186, 150),
-    ("ready", "backoff"): Way("M790 149C790 300 660 340 527 345", 604, 186, 160),
+    ("ready", "backoff"): Way("M790 149C800 330 700 345 527 345", 604, 186, 160),
     ("backoff", "starting"): Way("M375 362C180 362 95 280 100 151", 40, 384, 330),
-    ("closing", "closed"): Way("M205 588H613", 410, 578, 400, "middle"),
+    ("closing", "closed"): Way("M205 604H613", 410, 594, 400, "middle"),
 }
 # All transitions to these states from other states are drawn as one arrow from the frame.
 ENDS = {
-    "closing": Way("M130 440V561", 144, 464, 470),
-    "closed": Way("M636 440V561", 650, 464, 215),
+    "closing": Way("M130 456V577", 144, 480, 470),
+    "closed": Way("M636 456V577", 650, 480, 215),
 }
 # Labels for events that lead to a state from every state with a transition to it.
 SHARED = {"backoff": Way("", 540, 372, 320)}

@@ -1,8 +1,13 @@
 """The inspector of any server in a browser: its sections, questions, faults, recordings, access, and accessibility."""
 
+import asyncio
+import contextlib
 import json
+import queue
 import re
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from scripted.chromium import TIMEOUT, screenshot, violations
+from scripted.oauth import AuthorizationSite, GuardedSite
 from scripted.places import ROOT
 
 expect.set_options(timeout=TIMEOUT)
@@ -34,6 +40,28 @@ def fill(page: Page, **values: str) -> None:
 
 def call(page: Page) -> None:
     page.keyboard.press("Control+Enter")
+
+
+@contextlib.contextmanager
+def guarded_server() -> Iterator[str]:
+    """A server that requires a sign-in, and its authorization server, which redirects at once. Yields its endpoint."""
+    endpoints: queue.Queue[str] = queue.Queue()
+    loop = asyncio.new_event_loop()
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        async with AuthorizationSite() as issuing, GuardedSite(issuing) as server:
+            endpoints.put(server.endpoint)
+            await ended.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        yield endpoints.get(timeout=60)
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join(60)
+        loop.close()
 
 
 def expect_outcome(page: Page, outcome: str) -> None:
@@ -114,6 +142,44 @@ def test_prompts_with_completion(page: Page, url: str) -> None:
     fill(page, arg1="one", arg2="two")
     page.locator("#tool .main").click()
     expect(page.locator(".result .message").first).to_contain_text("one")
+
+
+def test_a_tool_is_opened_without_another_request(page: Page, start_inspector: Any) -> None:
+    server = str(ROOT / "examples" / "everything.py")
+    open_page(page, start_inspector("inspect", "--no-browser", "--", sys.executable, server), row="add")
+    page.locator("#tools button", has=page.locator('.name:text-is("greet")')).click()
+    expect(page.locator("#tool h2")).to_have_text("greet")
+    page.locator("#sections button", has_text="Messages").click()
+    rows = page.locator("#wire .wire > summary code", has_text="tools/list")
+    before = rows.count()
+    page.locator("#sections button", has_text="Tools").click()
+    for row in ("add", "greet", "add"):
+        page.locator("#tools button", has=page.locator(f'.name:text-is("{row}")')).click()
+        expect(page.locator("#tool h2")).to_have_text(row)
+    fill(page, a="1", b="2")
+    call(page)
+    expect_outcome(page, "done")
+    page.locator("#sections button", has_text="Messages").click()
+    expect(page.locator("#wire .wire > summary code", has_text="tools/call")).to_have_count(1)
+    assert rows.count() == before
+
+
+def test_signing_in(page: Page, start_inspector: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    with guarded_server() as endpoint:
+        page.goto(start_inspector("inspect", "--no-browser", endpoint))
+        expect(page.locator("#sign-in")).to_contain_text("The server requires you to sign in.")
+        assert violations(page) == []
+        with page.context.expect_page() as opened:
+            page.get_by_role("link", name="Open the sign-in page").click()
+        expect(opened.value.locator("h1")).to_have_text("You can close this window")
+        opened.value.close()
+        expect(page.locator("#state")).to_have_text("ready")
+        expect(page.locator("#sign-in")).to_be_hidden()
+        page.reload()
+        expect(page.locator("#live")).to_have_text("live")
+        expect(page.locator("#sign-in")).to_be_hidden()
 
 
 # --- questions of the server ------------------------------------------------------------------------------------------
@@ -278,6 +344,13 @@ def test_an_injected_fault(page: Page, url: str) -> None:
     page.locator("#sections button", has_text="Messages").click()
     expect(page.locator(".wire.mark", has_text="injected fault")).to_be_attached()
     expect(page.locator(".wire.garbage")).to_be_attached()
+
+
+def test_a_narrow_screen_shows_the_current_state(page: Page, url: str) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    open_page(page, url, "Connection")
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    expect(page.locator('#machine [data-state="ready"]')).to_be_in_viewport()
 
 
 def test_another_revision_of_the_protocol(page: Page, url: str) -> None:

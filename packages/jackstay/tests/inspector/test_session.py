@@ -90,8 +90,6 @@ def test_headers_and_sign_in_of_a_server_over_http(monkeypatch: pytest.MonkeyPat
     target = session._http_target(session.choice.target, [("Authorization", "Bearer x")])
     assert target._authorizer is None
     assert target._headers == (("Authorization", "Bearer x"),)
-    session._show_sign_in("https://example.org/login")
-    assert b"https://example.org/login" in session.events._kept[-1][1]
     plain = http("http://example.org/mcp")
     assert session._http_target(plain, []) is plain
     with pytest.raises(UsageError, match="url must begin with https"):

@@ -25,6 +25,7 @@ from jackstay.server.http import ANONYMOUS, Principal
 from jackstay.types import TASKS_EXTENSION, PromptReference, ResourceTemplate, ResourceTemplateReference, Tool
 
 if TYPE_CHECKING:
+    from jackstay.client import Client
     from jackstay.server.http import Scope
 
 # The maximum size of a request of the page: a recording to replay is the largest.
@@ -42,6 +43,7 @@ class InspectorApi:
         self._token = token
         self._access = Access.allow()
         self._calls: dict[str, ToolCall] = {}
+        self._listed: tuple[Client, dict[str, Tool]] | None = None
         self._documents = AppDocuments()
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
@@ -175,17 +177,26 @@ class InspectorApi:
         async def listed() -> dict[str, Any]:
             server = describe_server(client)
             has_tools = "tools" in server["capabilities"]
-            rows = [_row(tool) for tool in await client.tools.list(wait_for_ready=False)] if has_tools else []
+            tools = await self._fetch_tools(client) if has_tools else {}
+            rows = [_row(tool) for tool in tools.values()]
             return {"name": server["name"], "version": server["version"], "tools": rows, "skipped": {}}
 
         await self._do(request, listed)
+
+    async def _fetch_tools(self, client: "Client") -> dict[str, Tool]:
+        tools = {tool.name: tool for tool in await client.tools.list(wait_for_ready=False)}
+        self._listed = (client, tools)
+        return tools
 
     async def _show_tool(self, request: Request) -> None:
         client = self.session.client
 
         async def shown() -> dict[str, Any]:
-            tools = await client.tools.list(wait_for_ready=False)
-            tool = next((tool for tool in tools if tool.name == request.name), None)
+            # From the last list: the transcript of the page must not show requests that nobody made.
+            known = self._listed[1] if self._listed is not None and self._listed[0] is client else {}
+            tool = known.get(request.name)
+            if tool is None:
+                tool = (await self._fetch_tools(client)).get(request.name)
             if tool is None:
                 raise RequestRejected(error_response(404, f"the server has no tool {request.name[:200]!r}"))
             raw = tool.raw

@@ -140,13 +140,13 @@ class Session:
 
     def _http_target(self, target: Any, headers: list[tuple[str, str]]) -> "HttpTarget":
         """Return the target with these headers and a sign-in on the page."""
-        from jackstay.oauth import FileStore, Identity, OAuth  # noqa: PLC0415  # only for HTTP
+        from jackstay.inspector._sign_in import PageSignIn  # noqa: PLC0415  # only for HTTP
         from jackstay.transport.http import is_loopback  # noqa: PLC0415
 
         found: HttpTarget = target.with_headers(headers) if headers else target
         if found.has_credentials or not (found.url.startswith("https:") or is_loopback(found.url)):
             return found
-        return found.with_authorizer(OAuth(Identity(name="jackstay"), store=FileStore(), show=self._show_sign_in))
+        return found.with_authorizer(PageSignIn(self.events))
 
     async def reconnect(self, why: str) -> None:
         """Connect again with the same options, for a server whose program has changed."""
@@ -199,9 +199,6 @@ class Session:
         """Publish why the server ended, with what it wrote before: a traceback, for example."""
         lines = self._stderr or str(getattr(error, "stderr_tail", "") or "").splitlines()
         self.events.publish("ended", {**describe_failure(error), "stderr": "\n".join(lines[-MAX_STDERR_LINES:])})
-
-    def _show_sign_in(self, url: str) -> None:
-        self.events.publish("sign_in", {"url": url})
 
 
 def describe_server(client: Client) -> dict[str, Any]:

@@ -13,7 +13,16 @@ function setState(name) {
   byId("state").textContent = name;
   for (const box of document.querySelectorAll("#machine [data-state]"))
     box.classList.toggle("current", box.dataset.state === name);
+  showCurrentState();
   byId("machine-now").textContent = `The connection is in the state "${name}".`;
+}
+
+// Scroll the drawing to the current state, on a screen that is too narrow for all of it.
+function showCurrentState() {
+  const area = byId("machine");
+  const box = area.querySelector("[data-state].current")?.getBoundingClientRect();
+  const around = area.getBoundingClientRect();
+  if (box?.width) area.scrollLeft += box.left + box.width / 2 - around.left - around.width / 2;
 }
 
 function addTransition(fields) {
@@ -58,6 +67,7 @@ function addNotification(fields) {
 function clearConnection() {
   for (const id of ["transitions", "stderr", "notifications"]) byId(id).replaceChildren();
   byId("ended").hidden = true;
+  hideSignIn();
 }
 
 const option = (value, label, isChosen) => {
@@ -128,6 +138,8 @@ function showSignIn(url) {
   byId("sign-in").hidden = false;
 }
 
+const hideSignIn = () => { byId("sign-in").hidden = true; };
+
 export {
-  addLine, addNotification, addTransition, clearConnection, setState, showEnd, showOptions, showSignIn
+  addLine, addNotification, addTransition, clearConnection, hideSignIn, setState, showCurrentState, showEnd, showOptions, showSignIn
 };

@@ -3,7 +3,8 @@
 import { linesOf, notice, query, readKey, request, state } from "./api.js";
 import { loadPrompts, loadResources } from "./catalogue.js";
 import {
-  addLine, addNotification, addTransition, clearConnection, setState, showEnd, showOptions, showSignIn
+  addLine, addNotification, addTransition, clearConnection, hideSignIn, setState, showCurrentState, showEnd,
+  showOptions, showSignIn
 } from "./connection.js";
 import { byId, copyButton, el, readJson } from "./dom.js";
 import { lists, showList } from "./list.js";
@@ -40,6 +41,7 @@ function showSection(section) {
   byId("history").hidden = section !== "tools" || !state.history.length;
   byId("skipped").classList.toggle("elsewhere", section !== "tools");
   document.body.dataset.room = isListed(section) ? "list" : "tool";
+  if (section === "connection") showCurrentState();
   notice("");
   if (isListed(section)) showList();
   if (section === "metrics") loadMetrics();
@@ -150,6 +152,8 @@ const whenVisible = () => new Promise((done) => {
 });
 
 const position = { log: "", last: 0 };
+// Whether everything was loaded at the start, and no stream of events has been opened since.
+let hasLoaded = false;
 
 const HANDLERS = {
   open({ log }) {
@@ -175,6 +179,7 @@ const HANDLERS = {
   answered: ({ question }) => removeQuestion(question),
   task: (fields) => addTask(fields),
   sign_in: ({ url }) => showSignIn(url),
+  signed_in: hideSignIn,
 };
 
 async function readEvents(signal, onload) {
@@ -189,7 +194,10 @@ async function readEvents(signal, onload) {
       HANDLERS[kind]?.(readJson(line.slice(6)), number);
       if (number) position.last = number;
       const isNew = kind === "open" || (kind === "changed" && !(number && number <= state.about.last));
-      if (isNew) load().then(onload, (error) => notice(error.message));
+      // The page that has just been loaded is up to date if the server numbers its events.
+      const isLoaded = kind === "open" && hasLoaded && position.log !== "";
+      if (kind === "open") hasLoaded = false;
+      if (isNew) (isLoaded ? Promise.resolve() : load()).then(onload, (error) => notice(error.message));
     }
   }
 }
@@ -271,6 +279,7 @@ async function start() {
   readKey();
   try {
     await load();
+    hasLoaded = true;
     followRoute();
   } catch (error) {
     notice(error.message);
