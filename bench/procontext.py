@@ -140,7 +140,7 @@ class Server:
     def end(self) -> None:
         assert self.child.stdin is not None
         self.child.stdin.close()
-        self.child.wait(10)
+        self.child.wait(60)
 
 
 def measure(folder: Path, size: int) -> dict[str, float]:

@@ -55,6 +55,9 @@ class ScriptedDocuments:
     async def status(self) -> CacheStatus:
         return CacheStatus("memory", True, len(self.pages), 0, 0)
 
+    async def settle(self) -> None:
+        self.requested.append("settle")
+
     async def libraries(self) -> list[StoredLibrary]:
         return []
 

@@ -61,6 +61,9 @@ class Documents(Protocol):
         A failed page is skipped and logged; a failed index raises as in `index`.
         """
 
+    async def settle(self) -> None:
+        """Wait for the refreshes of stale documents that are running now."""
+
     async def status(self) -> CacheStatus:
         """Return the size and the location of the cache."""
 

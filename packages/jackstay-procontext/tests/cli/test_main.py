@@ -9,7 +9,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -284,6 +287,32 @@ def test_read_prints_a_page_a_section_or_its_headings(run: Run) -> None:
     assert json.loads(run("read", PAGE, "--json", "--offset", "5")[1])["offset"] == 5
     code, _, err = run("read", PAGE.replace("guide", "long"))
     assert "continue with --offset" in err
+
+
+def test_read_and_docs_refresh_what_is_stale(run: Run, tmp_path: Path) -> None:
+    """A command ends, so that a refresh in the background would never end."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    docs = tmp_path / "docs"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(docs)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        host = f"127.0.0.1:{server.server_port}"
+        (tmp_path / "procontext.yaml").write_text(
+            f'sources: [{{id: demo, llms_txt_url: "http://{host}/llms.txt"}}]\ncache: {{ttl_hours: 0.0000001}}\n'
+            f'fetcher: {{allowed_private_hosts: ["{host}"], background_pages: 0}}\n'
+        )
+        for content in ("first", "second"):
+            (docs / "llms.txt").write_text(f"# {content}\n\n- [Page](page.md)\n")
+            (docs / "page.md").write_text(f"# Page\n\nThe {content} text.\n")
+            assert f"# {content}\n" in run("docs", "demo")[1]
+            assert f"The {content} text." in run("read", f"http://{host}/page.md")[1]
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_failure_as_text_and_as_json(run: Run) -> None:

@@ -5,7 +5,7 @@ import logging
 import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -16,7 +16,9 @@ from procontext.cli._screen import print_error, print_json
 from procontext.config import Config, load
 from procontext.errors import ConfigError, ProContextError, RegistryError, failure
 from procontext.models import Library
-from procontext.tools import envelope
+from procontext.tools import LibraryDocs, PageWindow, envelope
+
+Result = TypeVar("Result", LibraryDocs, PageWindow)
 
 # Hints for a user at a terminal. The suggestions of the error catalogue are for agents and name tools.
 ADVICE: Final = {
@@ -106,6 +108,18 @@ async def _work(application: Application, work: Callable[[Application], Awaitabl
             return None if came[0] == signal.SIGINT else TERMINATED
 
 
+async def read_fresh(application: Application, read: Callable[[], Awaitable[Result]]) -> Result:
+    """Return a result of the tools; if it is stale, the one after its refresh.
+
+    A server returns it at once and refreshes it in the background. A command ends, so that nothing would be refreshed.
+    """
+    found = await read()
+    if found.stale:
+        await (await application.documents()).settle()
+        found = await read()
+    return found
+
+
 def find_library(application: Application, name: str) -> Library:
     """Return the library with this identifier or exact name.
 
@@ -130,6 +144,7 @@ __all__ = [
     "add_config_option",
     "advice",
     "find_library",
+    "read_fresh",
     "run_with_application",
     "settings",
 ]

@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from procontext.app import Application
-from procontext.cli._application import add_common_options, find_library, run_with_application
+from procontext.cli._application import add_common_options, find_library, read_fresh, run_with_application
 from procontext.cli._main import DONE
 from procontext.cli._numbers import positive
 from procontext.cli._screen import print_json, printable, styled
@@ -25,8 +25,12 @@ def run(arguments: Namespace) -> int:
 
     async def work(application: Application) -> int:
         library = find_library(application, arguments.library)
-        found = await application.tools.get_library_docs(
-            library.id, arguments.offset, arguments.limit, arguments.filter, requested_version(arguments.library)
+        version = requested_version(arguments.library)
+        found = await read_fresh(
+            application,
+            lambda: application.tools.get_library_docs(
+                library.id, arguments.offset, arguments.limit, arguments.filter, version
+            ),
         )
         if arguments.json:
             print_json(found)

@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from procontext.app import Application
-from procontext.cli._application import add_common_options, run_with_application
+from procontext.cli._application import add_common_options, read_fresh, run_with_application
 from procontext.cli._main import DONE
 from procontext.cli._numbers import positive
 from procontext.cli._screen import print_json, printable, styled
@@ -24,7 +24,10 @@ def run(arguments: Namespace) -> int:
     """Print the page; if it was cut, print how to continue on standard error."""
 
     async def work(application: Application) -> int:
-        found = await application.tools.read_page(arguments.url, arguments.offset, arguments.limit, arguments.heading)
+        found = await read_fresh(
+            application,
+            lambda: application.tools.read_page(arguments.url, arguments.offset, arguments.limit, arguments.heading),
+        )
         if arguments.json:
             print_json(found)
             return DONE

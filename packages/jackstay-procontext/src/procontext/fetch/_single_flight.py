@@ -51,6 +51,10 @@ class SingleFlight(Generic[_K, _T]):
         if not task.cancelled():
             task.exception()  # marks it as retrieved, in case all callers are gone
 
+    async def wait(self) -> None:
+        """Wait for the tasks that are running now, however they end."""
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
     async def close(self) -> None:
         """Cancel all running tasks."""
         tasks = list(self._tasks.values())

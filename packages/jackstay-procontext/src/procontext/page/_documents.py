@@ -144,6 +144,11 @@ class LibraryDocuments:
         await self._fetcher.close()
         await self._cache.close()
 
+    async def settle(self) -> None:
+        """Wait for the refreshes of stale documents that are running now."""
+        await self._page_loads.wait()
+        await self._index_loads.wait()
+
     async def status(self) -> CacheStatus:
         """Return the size and the location of the cache."""
         return await self._cache.status()
