@@ -410,13 +410,23 @@ def package(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         del sys.modules[name]
 
 
-def test_the_site_has_an_entry_for_every_public_name_and_a_planted_missing_one_is_found(
-    package: Path, tmp_path: Path
-) -> None:
-    done = build(package, tmp_path / "site")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert api_reference.missing(tmp_path / "site") == []
-    page = (tmp_path / "site" / "api" / "small.html").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("built") / "site"
+
+
+@pytest.fixture
+def built(package: Path, folder: Path) -> Path:
+    """The site of the small repository, built once."""
+    if not folder.exists():
+        done = build(package, folder)
+        assert (done.returncode, done.stderr) == (0, "")
+    return folder
+
+
+def test_the_site_has_an_entry_for_every_public_name_and_a_planted_missing_one_is_found(built: Path) -> None:
+    assert api_reference.missing(built) == []
+    page = (built / "api" / "small.html").read_text(encoding="utf-8")
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
     assert "size: int = ..." in text
     assert "Raises: OSError if it is locked_ or |broken|." in text.replace(" :", ":")
@@ -424,12 +434,12 @@ def test_the_site_has_an_entry_for_every_public_name_and_a_planted_missing_one_i
     assert "Documented in full as small.build" in re.sub(
         r"\s+",
         " ",
-        re.sub(r"<[^>]+>", "", (tmp_path / "site" / "api" / "small.more.html").read_text("utf-8")),
+        re.sub(r"<[^>]+>", "", (built / "api" / "small.more.html").read_text("utf-8")),
     )
-    assert '"build"' in (tmp_path / "site" / "searchindex.js").read_text("utf-8")  # the objects that the search finds
+    assert '"build"' in (built / "searchindex.js").read_text("utf-8")  # the objects that the search finds
     more = sys.modules["small.more"]
     more.__all__.append("planted")  # type: ignore[attr-defined] # a name that was published after the build
-    assert api_reference.missing(tmp_path / "site") == ["small.more.planted"]
+    assert api_reference.missing(built) == ["small.more.planted"]
 
 
 def test_a_name_without_an_entry_fails_the_build(package: Path, tmp_path: Path) -> None:
@@ -485,24 +495,22 @@ def test_a_docstring_is_text_and_not_markup(text: str, lines: list[str]) -> None
     assert [line for line in api_reference.formatted(text, "jackstay") if line] == lines
 
 
-def test_every_page_shows_the_version(package: Path, tmp_path: Path) -> None:
+def test_every_page_shows_the_version(built: Path) -> None:
     version = re.search(
         r'__version__ = "(.+)"', (ROOT / "packages/jackstay/src/jackstay/_version.py").read_text("utf-8")
     )
     assert version is not None
     assert make_site.banner() == f"Documentation of Jackstay {version[1]}"
-    assert build(package, tmp_path / "site").returncode == 0
-    for page in (tmp_path / "site").rglob("*.html"):
+    for page in built.rglob("*.html"):
         assert make_site.banner() in page.read_text(encoding="utf-8"), page
 
 
 # --- llms.txt ---------------------------------------------------------------------------------------------------------
 
 
-def test_llms_txt_lists_every_page_and_llms_full_txt_has_them(package: Path, tmp_path: Path) -> None:
-    assert build(package, tmp_path / "site").returncode == 0
-    index = (tmp_path / "site" / "llms.txt").read_text(encoding="utf-8")
-    full = (tmp_path / "site" / "llms-full.txt").read_text(encoding="utf-8")
+def test_llms_txt_lists_every_page_and_llms_full_txt_has_them(built: Path) -> None:
+    index = (built / "llms.txt").read_text(encoding="utf-8")
+    full = (built / "llms-full.txt").read_text(encoding="utf-8")
     assert index.startswith("# Jackstay\n\n> ")
     assert re.findall(r"^## (.+)$", index, re.MULTILINE) == ["Overview", "Read", "API reference"]
     files = [
@@ -519,8 +527,8 @@ def test_llms_txt_lists_every_page_and_llms_full_txt_has_them(package: Path, tmp
     assert re.findall(r"^<!-- (.+) -->$", full, re.MULTILINE) == files
     assert "[two](more/two.md#deep-down) [code](source/src/code.py.html)" in full
     assert "def build(name: str, *, size: int = ..., labels: Sequence[str] = ...) -> Box" in full
-    assert "[back](../one.md#a-part)" in (tmp_path / "site" / "more" / "two.md").read_text(encoding="utf-8")
-    assert llms_files.check(tmp_path / "site") == []
+    assert "[back](../one.md#a-part)" in (built / "more" / "two.md").read_text(encoding="utf-8")
+    assert llms_files.check(built) == []
 
 
 @pytest.mark.parametrize(

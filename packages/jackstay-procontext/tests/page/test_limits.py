@@ -10,7 +10,7 @@ from procontext.page._indexes import from_navigation
 from procontext.page._limits import MAX_LINES, Deadline, PageTooLargeError, check_lines
 from procontext.page._markdown import markdown_page
 
-MAX_ELEMENTS = 20_000  # the real limit would take minutes under a coverage tracer
+MAX_ELEMENTS = 10_000  # the real limit would take minutes under a coverage tracer
 
 
 @pytest.fixture(autouse=True)
