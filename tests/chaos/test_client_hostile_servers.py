@@ -64,7 +64,7 @@ async def test_a_crash_is_reported_with_exit_code_and_stderr_and_the_server_is_r
         for other in others:
             with pytest.raises(OutcomeUnknownError):
                 await other
-        assert (await client.tools.call("hello", wait_for_ready=True, timeout=10)).text == "hello"
+        assert (await client.tools.call("hello", wait_for_ready=True, timeout=60)).text == "hello"
         assert [(fields["code"], fields["signal"]) for fields in exits] == [(7, 0)]
 
 
@@ -174,10 +174,10 @@ async def test_a_line_above_the_limit_ends_the_connection_with_an_error() -> Non
     """docs/guarantees.md G16."""
     async with client_of() as client:
         size = 16 * 1024 * 1024 - 1000
-        result = await client.tools.call("long", {"size": str(size)}, timeout=30)
+        result = await client.tools.call("long", {"size": str(size)}, timeout=60)
         assert len(result.text) == size
         with pytest.raises(FrameTooLargeError) as caught:
-            await client.tools.call("long", {"size": str(17 * 1024 * 1024)}, timeout=30)
+            await client.tools.call("long", {"size": str(17 * 1024 * 1024)}, timeout=60)
         assert caught.value.may_have_run is True
         assert (await client.tools.call("hello", wait_for_ready=True)).text == "hello"
 
@@ -234,7 +234,7 @@ async def test_after_a_kill_the_first_call_with_wait_for_ready_succeeds(tmp_path
             with pytest.raises(OutcomeUnknownError) as caught:
                 await call
             assert caught.value.exit_code == -signal.SIGKILL
-            assert (await client.tools.call("hello", wait_for_ready=True, timeout=10)).text == "hello"
+            assert (await client.tools.call("hello", wait_for_ready=True, timeout=60)).text == "hello"
 
 
 async def test_a_failing_server_does_not_affect_another(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ async def test_a_failing_server_does_not_affect_another(tmp_path: Path) -> None:
     async with client_of() as healthy, client_of("works", str(tmp_path / "b")) as failing:
         os.kill(int((tmp_path / "b" / "pid").read_text()), signal.SIGKILL)
         with pytest.raises(McpError):
-            await failing.tools.call("hang", timeout=10)
+            await failing.tools.call("hang", timeout=60)
         assert (await healthy.tools.call("hello")).text == "hello"
         assert healthy.state == "ready"
 

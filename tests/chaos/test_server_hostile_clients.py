@@ -254,7 +254,7 @@ def test_a_misbehaving_client_does_not_affect_another_one(
 
     run(test)
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)
+        thread.join(120)
         assert not thread.is_alive()
 
 
@@ -301,7 +301,7 @@ def exchange(process: Process, data: bytes, count: int) -> list[Any]:
     writer = threading.Thread(target=process.send, args=(data,))
     writer.start()
     received = [process.receive() for _ in range(count)]
-    writer.join(30)
+    writer.join(120)
     assert not writer.is_alive()
     return received
 

@@ -204,7 +204,7 @@ def test_sigterm_answers_the_open_request_and_ends_the_shop(tmp_path: Path) -> N
         shops = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(signal.SIGTERM)
         Path(f"{ledger}.go").write_text("go")
-        paying.join(30)
+        paying.join(120)
         process.communicate(timeout=240)
     assert answers == [(200, b'{"paid":"500 cents for A7"}')]
     assert process.returncode == -signal.SIGTERM, "uvicorn ends by the signal it was sent, when all is done"

@@ -40,7 +40,7 @@ class Terminal:
 
     def until(self, text: str) -> None:
         """Read output up to this text; the rest is kept for the next call."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while text not in self._shown:
             timeout = max(0.0, deadline - time.monotonic())
             assert select.select([self._master], [], [], timeout)[0], self._shown

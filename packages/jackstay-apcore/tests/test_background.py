@@ -44,7 +44,7 @@ def test_start_and_stop_repeatedly(registry: Registry, port: int, listening: Lis
         assert "running" in repr(server)
         assert call(port) == {"total": 3}
         threading.Thread(target=server.stop).start()
-        assert server.wait(30)
+        assert server.wait(120)
         assert not server.is_running
         assert server.error is None
     assert called == ["up", "down"] * 2
@@ -55,7 +55,7 @@ def test_stop_right_after_start(registry: Registry, port: int) -> None:
         server = MCPServer(registry, transport="streamable-http", port=port)
         server.start()
         server.stop()
-        assert server.wait(30)
+        assert server.wait(120)
         assert server.error is None
 
 
@@ -66,11 +66,11 @@ def test_port_in_use(registry: Registry, port: int, listening: Listening, caplog
     assert listening(port)
     second = MCPServer(registry, transport="streamable-http", port=port)
     second.start()
-    assert second.wait(30)
+    assert second.wait(120)
     assert isinstance(second.error, OSError)
     assert "cannot listen" in caplog.text
     first.stop()
-    assert first.wait(30)
+    assert first.wait(120)
 
 
 def test_wrong_options(registry: Registry) -> None:
@@ -123,19 +123,19 @@ def test_stdio(registry: Registry, monkeypatch: pytest.MonkeyPatch, is_gone: boo
     monkeypatch.setattr("jackstay.server.Server.drain", lambda server: stdio.drained.set())
     server = MCPServer(registry)
     server.start()
-    assert stdio.started.wait(30)
+    assert stdio.started.wait(120)
     if is_gone:
         stdio.drained.set()
     else:
         server.stop()
-    assert server.wait(30)
+    assert server.wait(120)
     assert server.error is None
 
 
 def test_stop_in_on_startup(registry: Registry, port: int) -> None:
     server = MCPServer(registry, transport="streamable-http", port=port, on_startup=lambda: server.stop())
     server.start()
-    assert server.wait(30)
+    assert server.wait(120)
     assert server.error is None
 
 
@@ -151,5 +151,5 @@ def test_stop_before_serving(registry: Registry, port: int, monkeypatch: pytest.
     monkeypatch.setattr(TransportManager, "serve_on_this_thread", stop_first)
     server = MCPServer(registry, transport="streamable-http", port=port)
     server.start()
-    assert server.wait(30)
+    assert server.wait(120)
     assert server.error is None

@@ -41,7 +41,7 @@ def url(tmp_path: Path, port: int, listening: Callable[[int], bool]) -> Iterator
         yield f"http://127.0.0.1:{port}"
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
 
 
 def test_all_modules_are_discovered() -> None:

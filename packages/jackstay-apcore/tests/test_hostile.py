@@ -271,7 +271,7 @@ def test_unregistering_during_a_call(registry: Registry, kinds: SimpleNamespace)
 
     def wait(inputs: dict[str, Any], context: Context) -> dict[str, Any]:
         started.set()
-        finish.wait(30)
+        finish.wait(120)
         return {"done": True}
 
     registry.register("x.wait", kinds.Plain(wait))

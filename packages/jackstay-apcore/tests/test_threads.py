@@ -92,6 +92,6 @@ def test_executor_of_another_loop_is_kept() -> None:
 
 def test_submit_returns_and_raises() -> None:
     with ModuleThreads() as threads:
-        assert threads.submit(divmod, 7, 2).result(10) == (3, 1)
+        assert threads.submit(divmod, 7, 2).result(120) == (3, 1)
         with pytest.raises(ZeroDivisionError):
-            threads.submit(divmod, 7, 0).result(10)
+            threads.submit(divmod, 7, 0).result(120)

@@ -228,8 +228,8 @@ def listening(folder: Path, **more: str) -> Iterator[RunningServer]:
         yield running
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        reading.join(30)
+        process.wait(120)
+        reading.join(120)
         process.stderr.close()
 
 
@@ -458,7 +458,7 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[dic
         runs.append(options)
         for thread in threading.enumerate():
             if thread.name == "procontext-registry":
-                thread.join(30)  # so that its events are captured
+                thread.join(120)  # so that its events are captured
         return 0
 
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -500,7 +500,7 @@ def test_http_options(
         registry=RegistrySettings(url="https://registry.example.com/latest.json"),
     )
     assert serve(config) == 0
-    assert refreshed.wait(30)
+    assert refreshed.wait(120)
     (options,) = served
     assert callable(options["wrap_app"](None))  # the status page
     assert (options["host"], options["port"], options["sessions"], options["health"]) == (
@@ -520,7 +520,7 @@ def test_failed_registry_sets_the_exit_code(
     monkeypatch.setattr(os, "kill", lambda *_: ended.set())
     from jackstay import Server
 
-    monkeypatch.setattr(Server, "run", lambda self, **_: 0 if ended.wait(30) else 3)
+    monkeypatch.setattr(Server, "run", lambda self, **_: 0 if ended.wait(120) else 3)
     config = Config(registry=RegistrySettings(path=str(tmp_path / "absent.json")))
     assert serve(config) == 1
 

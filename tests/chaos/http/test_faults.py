@@ -93,7 +93,7 @@ async def recovered(client: Client) -> None:
         except McpError:
             continue
         break
-    result = await client.tools.call("record", {"nonce": "recovered"}, timeout=5)
+    result = await client.tools.call("record", {"nonce": "recovered"}, timeout=60)
     assert result.text == "recovered"
     assert client.state == "ready"
 
@@ -168,7 +168,7 @@ async def test_keepalives_protect_a_long_call_from_a_proxy_with_an_idle_timeout(
             FaultProxy(server.port, lambda: Fault("idle-timeout", 600)) as proxy,
             connect(http(proxy.url), versions=(version,), **FAST) as client,
         ):
-            call = client.tools.call("record_and_wait", {"nonce": "long", "seconds": 0.9}, timeout=10)
+            call = client.tools.call("record_and_wait", {"nonce": "long", "seconds": 0.9}, timeout=60)
             if keepalive:
                 assert (await call).text == "long"
             else:
@@ -203,7 +203,7 @@ async def test_a_refused_connection_fails_without_running_and_wait_for_ready_wai
                     await client.tools.call("record", {"nonce": f"down-{number}"}, timeout=0.2)
                 assert raised.value.may_have_run is False
             waiting = asyncio.get_running_loop().create_task(
-                client.tools.call("record", {"nonce": "waited"}, timeout=10)
+                client.tools.call("record", {"nonce": "waited"}, timeout=60)
             )
             await asyncio.sleep(0)
             await proxy.listen()

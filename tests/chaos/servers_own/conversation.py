@@ -24,7 +24,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a test on a new event loop, with a time limit."""
 
     async def guarded() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await test()
 
     asyncio.run(guarded())

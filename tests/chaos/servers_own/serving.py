@@ -114,7 +114,7 @@ def shout() -> str:
 @server.tool
 def what_a_child_reads() -> str:
     """Return what a child process reads from stdin: nothing, or it would consume requests."""
-    done = subprocess.run(["/bin/cat"], check=True, capture_output=True, timeout=10)
+    done = subprocess.run(["/bin/cat"], check=True, capture_output=True, timeout=120)
     return done.stdout.decode()
 
 

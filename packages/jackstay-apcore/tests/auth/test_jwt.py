@@ -149,7 +149,7 @@ def test_a_request_without_a_token_gets_401(registry: Registry, port: int, liste
         assert status(port, token()) == 200
     finally:
         server.stop()
-        assert server.wait(30)
+        assert server.wait(120)
 
 
 def status(port: int, bearer: str | None = None) -> int:

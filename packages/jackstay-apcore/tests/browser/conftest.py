@@ -119,7 +119,7 @@ class Served:
         """Stop the server. Open pages with event streams must not delay the shutdown."""
         if self._server is not None:
             self._server.stop()
-            assert self._server.wait(10)
+            assert self._server.wait(120)
             self._server = None
 
 

@@ -31,7 +31,7 @@ class Server:
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait(20)
+        self._process.wait(120)
 
 
 @pytest.fixture

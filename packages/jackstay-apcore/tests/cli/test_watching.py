@@ -144,7 +144,7 @@ def test_thread_survives_a_failure(
     loaded.registry.on("register", lambda *_: registered.set())
     watch.start()
     write("modules/more.py", "x")
-    assert registered.wait(30)
+    assert registered.wait(120)
     watch.stop()
     assert "cannot scan the directories" in caplog.text
 

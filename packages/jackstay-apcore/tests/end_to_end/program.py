@@ -80,7 +80,7 @@ class Slow:
     def execute(self, inputs: dict[str, Any], context: Context) -> dict[str, Any]:
         assert context.cancel_token is not None
         self.started.set()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while time.monotonic() < end:
             if context.cancel_token.is_cancelled:
                 self.was_cancelled.set()

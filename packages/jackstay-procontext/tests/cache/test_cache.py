@@ -37,7 +37,7 @@ async def test_slow_disk_does_not_block_event_loop(tmp_path: Path, monkeypatch: 
 
     def slow(self: Store, key: str) -> None:
         assert threading.current_thread() is not threading.main_thread()
-        resume.wait(10)
+        resume.wait(120)
 
     monkeypatch.setattr(Store, "get", slow)
 

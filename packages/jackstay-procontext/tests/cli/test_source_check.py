@@ -33,11 +33,11 @@ def check_with_site(config_of: Callable[[int], Config]) -> list[SourceState]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(120)
         return list(check_sources(config_of(ports[0]), LoopbackNetwork()))
     finally:
         done.set()
-        thread.join(20)
+        thread.join(120)
 
 
 def test_check_sources(tmp_path: Path) -> None:

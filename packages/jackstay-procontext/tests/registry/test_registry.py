@@ -128,7 +128,7 @@ async def test_load_on_a_thread() -> None:
     await found.ready()
     assert found.is_loaded
     assert len(found) >= 400
-    thread.join(30)
+    thread.join(120)
     assert results == [None]
     await found.ready()
 
@@ -136,7 +136,7 @@ async def test_load_on_a_thread() -> None:
 async def test_ready_raises_the_load_error(tmp_path: Path) -> None:
     found = Registry(path=str(tmp_path / "absent.json"))
     results: list[object] = []
-    found.start(results.append).join(30)
+    found.start(results.append).join(120)
     assert isinstance(results[0], RegistryError)
     with pytest.raises(RegistryError, match="cannot read the file"):
         await found.ready()
@@ -148,7 +148,7 @@ async def test_ready_waits_for_a_slow_load(monkeypatch: pytest.MonkeyPatch) -> N
     real = Registry._find
 
     def slowly(self: Registry) -> object:
-        gate.wait(30)
+        gate.wait(120)
         return real(self)
 
     monkeypatch.setattr(Registry, "_find", slowly)
@@ -156,7 +156,7 @@ async def test_ready_waits_for_a_slow_load(monkeypatch: pytest.MonkeyPatch) -> N
     assert not found.is_loaded
     gate.set()
     await found.ready()
-    thread.join(30)
+    thread.join(120)
     assert found.is_loaded
 
 
@@ -183,7 +183,7 @@ async def test_fuzzy_index_is_built_off_the_event_loop(monkeypatch: pytest.Monke
 
     def slow(self: Index) -> object:
         assert threading.current_thread() is not threading.main_thread()
-        assert resume.wait(30)
+        assert resume.wait(120)
         return build(self)
 
     monkeypatch.setattr(Index, "_build_fuzzy", slow)

@@ -248,7 +248,7 @@ async def test_requests_are_served_before_the_registry_is_loaded(monkeypatch: py
     real = Registry._find
 
     def slowly(self: Registry) -> Any:
-        gate.wait(30)
+        gate.wait(120)
         return real(self)
 
     monkeypatch.setattr(Registry, "_find", slowly)
@@ -263,13 +263,13 @@ async def test_requests_are_served_before_the_registry_is_loaded(monkeypatch: py
         assert not resolving.done()
         gate.set()
         assert parsed(await resolving)["matches"][0]["library_id"] == "fastapi"
-    thread.join(30)
+    thread.join(120)
 
 
 async def test_missing_registry_is_reported(tmp_path: Path) -> None:
     """The error envelope contains the reason, while the server shuts down."""
     registry = Registry(path=str(tmp_path / "absent.json"))
-    registry.start().join(30)
+    registry.start().join(120)
     async with connected(registry=registry) as client:
         error = parsed(await client.tools.call("get_library_docs", {"library_id": "langchain"}, raise_on_error=False))[
             "error"

@@ -29,14 +29,14 @@ class Sites:
     def __enter__(self) -> "Sites":
         self._thread.start()
         for site in (self.issuing, self.server):
-            asyncio.run_coroutine_threadsafe(site.__aenter__(), self._loop).result(20)
+            asyncio.run_coroutine_threadsafe(site.__aenter__(), self._loop).result(120)
         return self
 
     def __exit__(self, *error: object) -> None:
         for site in (self.issuing, self.server):
-            asyncio.run_coroutine_threadsafe(site.__aexit__(), self._loop).result(20)
+            asyncio.run_coroutine_threadsafe(site.__aexit__(), self._loop).result(120)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(20)
+        self._thread.join(120)
         self._loop.close()
 
 
@@ -65,7 +65,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(_login, "open_browser", open_browser)
     yield opened
     for thread in visits:
-        thread.join(20)
+        thread.join(120)
 
 
 def test_later_commands_reuse_the_sign_in(sites: Sites, pages: list[str], jackstay: Jackstay) -> None:

@@ -135,7 +135,7 @@ def test_a_signal_cancels_the_call(number: int, ledger: str) -> None:
     follower.start()
     before = signal.getsignal(number)
     assert main(hanging(ledger)) == 143
-    follower.join(10)
+    follower.join(120)
     call, cancelled = seen
     assert cancelled["method"] == "notifications/cancelled"
     assert cancelled["params"]["requestId"] == call["id"]
@@ -170,7 +170,7 @@ def test_sigint_raises_and_prepare_runs_before_open(
             with_client(arguments, selected, work, prepare=lambda client: states.append(client.state))
     finally:
         signal.signal(signal.SIGINT, before)
-        follower.join(10)
+        follower.join(120)
     assert states == ["new"]
 
 
@@ -244,7 +244,7 @@ def test_a_command_in_another_thread(jackstay: Callable) -> None:
     codes: list[int] = []
     worker = threading.Thread(target=lambda: codes.append(main(["ping", "--", sys.executable, str(PEER)])))
     worker.start()
-    worker.join(30)
+    worker.join(120)
     assert codes == [0]
 
 

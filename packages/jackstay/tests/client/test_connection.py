@@ -75,7 +75,7 @@ async def test_a_client_belongs_to_its_loop() -> None:
 
         thread = threading.Thread(target=lambda: asyncio.run(elsewhere()))
         thread.start()
-        thread.join(20)
+        thread.join(120)
         assert refused == ["the client was opened on another event loop; create one client per event loop"] * 6
         assert peer.got("tools/call") == peer.got("ping") == peer.got("resources/subscribe") == []
         assert client.state == "ready"

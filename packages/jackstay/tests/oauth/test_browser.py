@@ -31,7 +31,7 @@ def test_the_page_is_printed_to_stderr_and_opened_if_there_is_a_browser(
     monkeypatch.setattr(webbrowser, "open", opens)
     open_browser("https://as.example/authorize?x")
     for thread in browsers():
-        thread.join(20)
+        thread.join(120)
     captured = capsys.readouterr()
     assert opened == ["https://as.example/authorize?x"]
     assert captured.out == ""

@@ -320,14 +320,14 @@ def test_concurrent_changes_and_consistent_reads() -> None:
     pairs = [[(tool(f"{thread}.{n}a"), tool(f"{thread}.{n}b")) for n in range(20)] for thread in range(4)]
 
     def change(entries: list[tuple[ToolEntry, ToolEntry]]) -> None:
-        started.wait(5)
+        started.wait(120)
         for first, second in entries:
             catalogue.add_tools(first, second)
         for first, second in entries[::2]:
             catalogue.remove_tools(first.key, second.key)
 
     def read() -> None:
-        started.wait(5)
+        started.wait(120)
         try:
             for _ in range(200):
                 seen = catalogue.tools
@@ -345,7 +345,7 @@ def test_concurrent_changes_and_consistent_reads() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(120)
     finally:
         sys.setswitchinterval(before)
     assert failures == []

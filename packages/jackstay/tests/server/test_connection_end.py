@@ -326,7 +326,7 @@ def test_a_thread_may_call_a_connection_after_its_loop_was_closed() -> None:
     (connection,) = connections
     thread = threading.Thread(target=connection.call, args=(connection.drain,))
     thread.start()
-    thread.join(5)
+    thread.join(120)
     assert not thread.is_alive()
 
 

@@ -40,7 +40,7 @@ async def reached(transport: str) -> AsyncIterator[Target]:
     server = await asyncio.create_subprocess_exec(sys.executable, str(EXAMPLE), "--port", "0", stderr=pipe)
     assert server.stderr is not None
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             line = (await server.stderr.readline()).decode()
         yield http(line.split()[-1])
     finally:

@@ -21,12 +21,12 @@ class Held:
 
     def __call__(self) -> bool:
         self._loop.call_soon_threadsafe(self.begun.set)
-        return self._gate.wait(5)
+        return self._gate.wait(120)
 
 
 def join(threads: Iterable[threading.Thread]) -> None:
     for thread in threads:
-        thread.join(5)
+        thread.join(120)
         assert not thread.is_alive()
 
 

@@ -46,7 +46,7 @@ def serve(server: Server, tmp_path: Path, *tools: str, **options: Any) -> tuple[
 
 def join_all_but(before: set[threading.Thread]) -> None:
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)
+        thread.join(120)
         assert not thread.is_alive()
 
 
@@ -252,7 +252,7 @@ def test_the_watchdog_exits_after_the_timeout() -> None:
     shutdown.code = 7
     shutdown.begin()
     shutdown.begin()
-    assert exited.wait(5)
+    assert exited.wait(120)
     assert codes == [7]
     shutdown.restore()
     loop.close()

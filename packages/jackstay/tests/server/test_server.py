@@ -179,7 +179,7 @@ async def test_pool_threads_end_with_the_last_connection() -> None:
             assert await first.text("t") == await second.text("t") == "jackstay-pool"
             threads = list(server._pool._threads)
         for thread in threads:
-            thread.join(5)
+            thread.join(120)
         assert threads
         assert not server._pool._threads
 
@@ -278,7 +278,7 @@ async def test_serve_stdio_ends_with_its_input_and_reports_running_threads(
     assert "1 blocking functions still run" in caplog.text
     gate.set()
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)
+        thread.join(120)
         assert not thread.is_alive()
 
 

@@ -200,7 +200,7 @@ def test_a_closed_pipe_is_silent() -> None:
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == ""
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
 
 
 def test_a_second_distribution_of_the_same_package_is_an_error(

@@ -175,7 +175,7 @@ def test_every_call_reaches_the_server_and_returns_its_result() -> None:
     with connect(target) as client:
         assert [tool.name for tool in client.tools.list()] == ["t"]
         assert client.tools.session_mode() == "optional"
-        assert client.tools.call("t", {"a": 1}, timeout=5).text == "called"
+        assert client.tools.call("t", {"a": 1}, timeout=60).text == "called"
         assert client.resources.list()[0].uri == "a://b"
         assert client.resources.templates()[0].uri_template == "a://{x}"
         assert client.resources.read("a://b").raw["contents"][0]["text"] == "inside"  # type: ignore[index,call-overload] # JSON

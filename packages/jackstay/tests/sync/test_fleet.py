@@ -28,7 +28,7 @@ def test_tools_of_all_servers_are_one_list_and_called_by_their_names_in_it() -> 
         assert [tool.name for tool in fleet.tools()] == ["one.t"]
         assert dict(fleet.names) == {"one.t": ("one", "t")}
         assert fleet.name_of("one", "t") == "one.t"
-        assert fleet.call("one.t", {"n": 1}, timeout=5).text == 'one.t({"n": 1})'
+        assert fleet.call("one.t", {"n": 1}, timeout=60).text == 'one.t({"n": 1})'
         assert fleet.states == {"one": "ready", "gone": "closed"}
         assert str(fleet.errors["gone"]) == "not found"
         assert repr(fleet) == "<sync.Fleet one ready, gone closed>"

@@ -47,7 +47,7 @@ def interrupt(started: threading.Event, ended: threading.Event) -> None:
 
     CPython can miss a signal that arrives right before a blocking wait, so it is repeated.
     """
-    started.wait(10)
+    started.wait(120)
     os.kill(os.getpid(), signal.SIGINT)
     while not ended.wait(2):
         os.kill(os.getpid(), signal.SIGINT)
@@ -261,7 +261,7 @@ def test_an_interruption_while_the_coroutine_is_scheduled_neither_hangs_nor_leak
         monkeypatch.undo()
         if is_scheduled:
             schedule(callback, *args)
-            started.wait(10)
+            started.wait(120)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", interrupted)

@@ -487,7 +487,7 @@ def test_on_a_terminal(loop: tuple[str, ...]) -> None:
         os.close(terminal)
         assert server.poll() is None
         os.close(controller)  # hung up
-        assert server.wait(30) in (0, 1, 120), "it has exited, maybe with a failed write to the terminal"
+        assert server.wait(120) in (0, 1, 120), "it has exited, maybe with a failed write to the terminal"
         assert b"a print of a child's" in shown
         assert bytes(shown).count(INTERACTIVE_HINT) == 1, "the hint is shown once"
     finally:

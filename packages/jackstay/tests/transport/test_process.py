@@ -164,7 +164,7 @@ def test_a_waiting_thread_outlives_its_loop_and_ends_with_the_child(
     running.kill()
     for thread in threading.enumerate():
         if thread.name.startswith("jackstay-wait"):
-            thread.join(20)
+            thread.join(120)
     running.wait()
     close_pipes(running)
 

@@ -95,5 +95,5 @@ def test_a_closed_loop_ends_the_thread() -> None:
     os.close(fd)
     reading.resume()
     assert reading._thread is not None
-    reading._thread.join(20)
+    reading._thread.join(120)
     assert not reading._thread.is_alive()

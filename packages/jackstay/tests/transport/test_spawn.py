@@ -105,7 +105,7 @@ class BlockedStart:
     def __call__(self, command: Command) -> Child:
         if self._before:
             self.has_begun.set()
-            assert self.may_continue.wait(20)
+            assert self.may_continue.wait(120)
         if self._fails:
             raise OSError(errno.ENOENT, "absent")
         child = self._start(command)

@@ -57,7 +57,7 @@ def on_a_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join(30)
+    thread.join(120)
     assert failures == []
 
 

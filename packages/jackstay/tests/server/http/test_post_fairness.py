@@ -32,7 +32,7 @@ class OneThread:
         def work(who: str) -> str:
             if who == "first":
                 self.is_busy.set()
-                self.release.wait(10)
+                self.release.wait(120)
             self.order.append(who)
             return who
 

@@ -17,7 +17,7 @@ def close(sockets: list[socket.socket]) -> None:
 def test_a_free_port_is_found_and_listened_on() -> None:
     sockets = bind_sockets("127.0.0.1", 0)
     try:
-        with socket.create_connection(("127.0.0.1", port_of(sockets)), timeout=5):
+        with socket.create_connection(("127.0.0.1", port_of(sockets)), timeout=120):
             pass
     finally:
         close(sockets)
