@@ -10,7 +10,7 @@ from chaos.servers_own.conversation import STATELESS, Peer, connected
 from jackstay import Context, Server
 from jackstay.errors import UsageError
 from jackstay.server import Hooks
-from jackstay.server._search import Index, words_of
+from jackstay.server._search import MAX_QUERY, MAX_WORDS, Index, words_of
 from scripted.asgi import http_client, stateless
 
 ERAS = ("2025-11-25", STATELESS)
@@ -165,6 +165,19 @@ def test_rare_words_and_names_count_more() -> None:
     assert index.find("bikeshed", 5) == [], "not a word that begins like it"
     assert index.find("", 5) == []
     assert Index({}).find("x", 5) == []
+
+
+def test_only_the_beginning_of_a_long_query_counts() -> None:
+    index = Index({"a": ["first"], "b": ["second"]})
+    fillers = " ".join(f"word{number}" for number in range(MAX_WORDS))
+    assert index.find(f"second {fillers} first", 5) == ["b"]
+    assert index.find("second " + "x" * MAX_QUERY + " first", 5) == ["b"]
+
+
+def test_unknown_words_find_words_with_the_same_beginning() -> None:
+    index = Index({"a": ["calendar"], "b": ["cale"], "c": ["calm"]})
+    for query, found in (("calendric", {"a"}), ("calex", set()), ("cal", set()), ("calx", set())):
+        assert set(index.find(query, 5)) == found, query
 
 
 async def test_the_list_is_small() -> None:

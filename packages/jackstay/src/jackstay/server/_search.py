@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SEARCH, CALL = "search_tools", "call_tool"
 MAX_RESULTS = 50
+# How much of a query counts. The search runs on the event loop.
+MAX_QUERY, MAX_WORDS = 1_000, 50
 
 # The usual parameters of BM25, and how often the words of each part count.
 _K1, _B = 1.2, 0.75
@@ -86,20 +88,22 @@ class Index:
             self._lengths[key] = counted.total()
             for word, number in counted.items():
                 self._counts[word][key] = number
+        # The words that begin with the same four or five letters.
+        self._beginnings: dict[str, list[str]] = defaultdict(list)
+        for word in self._counts:
+            for beginning in {word[:4], word[:5]}:
+                self._beginnings[beginning].append(word)
         self._average = sum(self._lengths.values()) / max(1, len(self._lengths))
 
     def find(self, query: str, limit: int) -> list[str]:
-        """Return the keys of the best texts, best first."""
-        weights: dict[str, float] = {}
-        for word in words_of(query):
-            weights[word] = 1.0
+        """Return the keys of the best texts, best first. The rest of a long query is ignored."""
+        weights: dict[str, float] = dict.fromkeys(words_of(query[:MAX_QUERY])[:MAX_WORDS], 1.0)
         for word in list(weights):
             for other in _RELATED.get(word, ()):
                 weights.setdefault(other, _SYNONYM)
             if word not in self._counts and len(word) >= 4:
-                for other in self._counts:
-                    if other.startswith(word[:5]):
-                        weights.setdefault(other, _PREFIX)
+                for other in self._beginnings.get(word[:5], ()):
+                    weights.setdefault(other, _PREFIX)
         scores: dict[str, float] = defaultdict(float)
         for word, weight in weights.items():
             found = self._counts.get(word, {})
