@@ -132,3 +132,47 @@ def test_options_without_effect_are_refused() -> None:
     for option, method in {"acl": "set_acl", "approval_handler": "set_approval_handler"}.items():
         with pytest.raises(TypeError, match=f"does not support .{method}"):
             to_executor(Calls(), make_options(**{option: object()}))
+
+
+@pytest.mark.parametrize(
+    ("errors", "text"),
+    [
+        ([{"field": "width", "message": "required"}], "- width: required (invalid)"),
+        ([{"code": "A", "errors": [{"field": "age", "code": "type", "message": "no"}]}], "- age: no (type)"),
+        ([{"code": "ACL_DENIED"}], "- input: is not valid (ACL_DENIED)"),
+        ([], "- input: is not valid (invalid)"),
+        (None, ""),
+    ],
+)
+async def test_validate_of_another_executor_is_used(errors: Any, text: str) -> None:
+    """`validate_inputs` is not without effect there, although the catalogue has no schema."""
+
+    class Validating(Calls):
+        def validate(self, module_id: str, inputs: Any, context: Any = None) -> Any:
+            assert context is not None
+            return SimpleNamespace(valid=errors is None, errors=errors or [])
+
+    result = await ExecutionRouter(Validating(), validate_inputs=True).handle_call("a.b", {})
+    assert bool(result.is_error) is (errors is not None)
+    assert text in result.text if errors is None else text in result.error_text
+
+
+async def test_lists_of_another_executor_are_redacted() -> None:
+    class Rows:
+        async def call_async(self, module_id: str, inputs: Any) -> Any:
+            return [{"token": "tok-1", "name": "ann"}]
+
+    schema = {"type": "array", "items": {"$ref": "#/$defs/row"}}
+    row = {"type": "object", "properties": {"token": {"type": "string", "x-sensitive": True}}}
+    router = ExecutionRouter(Rows(), output_schema_map={"a.b": {**schema, "$defs": {"row": row}}})
+    text = (await router.handle_call("a.b", {})).text
+    assert "tok-1" not in text
+    assert "ann" in text
+
+
+async def test_formatter_gets_only_objects_and_lists() -> None:
+    class Text:
+        async def call_async(self, module_id: str, inputs: Any) -> Any:
+            return "plain"
+
+    assert (await ExecutionRouter(Text(), output_formatter=repr).handle_call("a.b", {})).text == '"plain"'

@@ -13,6 +13,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     AlwaysDenyHandler,
     Executor,
     Registry,
+    StrategyNotFoundError,
     build_strategy_from_config,
 )
 
@@ -149,7 +150,10 @@ def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
     elif is_registry(given):
         if isinstance(strategy, dict):
             strategy = build_strategy_from_config(strategy, registry=given)
-        executor = contain(Executor(given, strategy=strategy, approval_handler=handler))
+        try:
+            executor = contain(Executor(given, strategy=strategy, approval_handler=handler))
+        except StrategyNotFoundError as error:
+            raise ValueError(f"strategy: {error.message}") from None
     else:
         raise TypeError(f"expected an apcore Registry or Executor, not {type(given).__name__}")
     adapted = adapt_executor(executor)

@@ -19,6 +19,7 @@ from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import MCP_LIMIT, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.backends import check_registry
+from apcore_mcp.compat.constants import APCORE_META_TOOL_PREFIX
 from apcore_mcp.definitions import define
 from apcore_mcp.redaction import OUTPUT_KEYS, redact, sensitive_paths
 from apcore_mcp.text import escape_unprintable, to_utf8
@@ -63,9 +64,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         """Return a copy of the arguments with the sensitive values replaced."""
         return redact(arguments, self.input_schema)
 
-    def redact_output(self, output: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of an output with the sensitive values replaced."""
-        return redact(output, self.unlisted_output or self.output_schema, OUTPUT_KEYS)
+    def redact_output(self, output: Any) -> Any:
+        """Return a copy of an output, an object or a list, with the sensitive values replaced."""
+        schema = self.unlisted_output or self.output_schema
+        if isinstance(output, Mapping):
+            return redact(output, schema, OUTPUT_KEYS)
+        # Only executors that are not of apcore return lists.
+        definitions: dict[str, Any] = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+        return redact({"rows": output}, {**definitions, "properties": {"rows": schema}}, OUTPUT_KEYS)["rows"]
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -239,12 +245,10 @@ class Catalogue:
         descriptor = _definition(self.registry, module_id, module)
         if descriptor is None:
             raise LookupError("the registry has no definition of this module")
-        input_schema, output_schema = self._convert_input(descriptor), self._convert_output(descriptor)
+        input_schema = listed_input_schema(self._schemas, descriptor)
+        output_schema = listed_output_schema(self._schemas, descriptor)
         if input_schema.get("type") != "object":
             raise ValueError(f"the input schema must have type 'object', not {input_schema.get('type')!r}")
-        # Structured content of MCP must be an object, and so are all outputs of apcore.
-        if output_schema.get("type") != "object":
-            output_schema = {}
         declared = descriptor.annotations
         instance = getattr(module, "annotations", None)
         display = display_of(descriptor)
@@ -269,21 +273,25 @@ class Catalogue:
             unlisted_output=None if output_schema else descriptor.output_schema or None,
         )
 
-    def _convert_input(self, descriptor: "ModuleDescriptor") -> Schema:
-        """Return the input schema; unchanged if it has references by `$anchor`, by `$id` or to other documents."""
-        try:
-            return self._schemas.convert_input_schema(descriptor, keeps_cycles=True)
-        except KeyError as error:
-            logger.info("the input schema of %s is listed unchanged: %s", descriptor.module_id, error)
-            return {"type": "object", **deep_copy(descriptor.input_schema)}
 
-    def _convert_output(self, descriptor: "ModuleDescriptor") -> Schema:
-        """Return the output schema, or nothing if a client could not resolve its references."""
-        try:
-            return self._schemas.convert_output_schema(descriptor, keeps_cycles=True)
-        except KeyError as error:
-            logger.info("the output schema of %s is not listed: %s", descriptor.module_id, error)
-            return {}
+def listed_input_schema(schemas: SchemaConverter, descriptor: "ModuleDescriptor") -> Schema:
+    """Return the input schema; unchanged if it has references by `$anchor`, by `$id` or to other documents."""
+    try:
+        return schemas.convert_input_schema(descriptor, keeps_cycles=True)
+    except KeyError as error:
+        logger.info("the input schema of %s is listed as it is: %s", descriptor.module_id, error)
+        return {"type": "object", **deep_copy(descriptor.input_schema)}
+
+
+def listed_output_schema(schemas: SchemaConverter, descriptor: "ModuleDescriptor") -> Schema:
+    """Return the output schema, or nothing if it is not of an object, or a client could not resolve its references."""
+    try:
+        schema = schemas.convert_output_schema(descriptor, keeps_cycles=True)
+    except KeyError as error:
+        logger.info("the output schema of %s is not listed: %s", descriptor.module_id, error)
+        return {}
+    # Structured content of MCP must be an object, and so are all outputs of apcore.
+    return schema if schema.get("type") == "object" else {}
 
 
 def bare_entry(module_id: str, output_schema: Schema | None, is_streaming: bool, descriptor: Any) -> Entry:
@@ -377,9 +385,9 @@ def runs_in_background(descriptor: object) -> bool:
 
 
 def alias_of(display: Mapping[str, Any]) -> str | None:
-    """Return the alias if it is a valid tool name."""
+    """Return the alias if it is a valid tool name and not one of the tools that the server adds."""
     alias = display.get("alias")
-    if not isinstance(alias, str) or not alias:
+    if not isinstance(alias, str) or not alias or alias.startswith(APCORE_META_TOOL_PREFIX):
         return None
     is_usable = (
         len(alias) <= 128 and alias.isascii() and all(character.isalnum() or character in "_.-" for character in alias)
@@ -406,5 +414,7 @@ __all__ = [
     "bare_entry",
     "check_filters",
     "display_of",
+    "listed_input_schema",
+    "listed_output_schema",
     "runs_in_background",
 ]

@@ -58,3 +58,24 @@ async def test_identity_of_the_middleware_and_no_session() -> None:
     await caller.flush()
     with pytest.raises(CapabilityError):
         await caller.elicit("Sure?", {})
+
+
+async def test_cancel(kinds: SimpleNamespace, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call with `call_id` can be cancelled while it runs, or before; ids that never come are forgotten."""
+    router: ExecutionRouter
+    seen: list[bool] = []
+
+    def work(inputs: Any, context: Any) -> Any:
+        assert router.cancel("7", "the user left")
+        seen.append(context.cancel_token.is_cancelled)
+        return {}
+
+    registry.register("x.work", kinds.Plain(work))
+    router = ExecutionRouter(Executor(registry))
+    await router.handle_call("x.work", {}, extra={"call_id": 7})
+    assert router.cancel("7") is False, "it has ended"
+    assert (await router.handle_call("x.work", {}, extra={"call_id": "7"})).is_error
+    assert seen == [True], "the second call did not run"
+    monkeypatch.setattr("apcore_mcp.compat.calls.MAX_CANCELLED", 2)
+    assert [router.cancel(id) for id in "abc"] == [False] * 3
+    assert list(router._extra_calls._cancelled) == ["b", "c"]

@@ -14,6 +14,7 @@ SPANS = [span for span in re.findall(r"`([^`\n]+)`", PAGE) if not span.startswit
 
 # Keywords of classes other than `serve()`.
 OTHERS = {*ExportKeywords.__annotations__, *BACKEND_OPTIONS, "rich_description"}
+OTHERS |= {"async_bridge", "approval_bridge", "extra_routes"}
 
 
 def test_flags_exist() -> None:
@@ -32,7 +33,7 @@ def test_keywords_exist() -> None:
 def test_functions_exist() -> None:
     called = {name for span in SPANS for name in re.findall(r"(?<![.\w])([A-Za-z_]+)\(", span)}
     of_methods = {"normalize", "try_denormalize", "create_explorer_mount", "create_usage_routes"}
-    of_methods |= {"list", "get_definition", "call_async"}
+    of_methods |= {"list", "get_definition", "call_async", "create_server", "build_streamable_http_app", "str"}
     assert "APCoreMCP" in called
     assert [name for name in called - of_methods if not hasattr(apcore_mcp, name)] == []
 

@@ -4,6 +4,7 @@ import importlib
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from apcore import Executor, Registry
 
 import apcore_mcp
@@ -95,6 +96,12 @@ def test_every_module_can_be_imported() -> None:
         assert hasattr(importlib.import_module(f"apcore_mcp.{module}"), name), module
 
 
+def test_names_of_packages() -> None:
+    """`__all__` of the packages in apcore-mcp."""
+    for module, names in (("adapters", "ElicitationApprovalHandler"), ("auth", "extract_headers")):
+        assert hasattr(importlib.import_module(f"apcore_mcp.{module}"), names), module
+
+
 def test_registry_and_executor_of_either(registry: Registry, executor: Executor) -> None:
     from apcore_mcp._utils import resolve_executor, resolve_registry
 
@@ -102,6 +109,8 @@ def test_registry_and_executor_of_either(registry: Registry, executor: Executor)
     assert resolve_registry(executor) is executor.registry
     assert resolve_executor(executor) is executor
     assert resolve_executor(registry).registry is registry
+    with pytest.raises(ValueError, match=r"strategy: .*'bogus'"):
+        resolve_executor(registry, strategy="bogus")
 
 
 def test_constants() -> None:

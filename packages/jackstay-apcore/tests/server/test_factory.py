@@ -293,3 +293,22 @@ async def test_a_module_that_is_added_to_a_running_server_without_tasks_is_none(
         assert (await client.tools.call("slow.report", {})).text == '{"pages": 3}'
         assert not catalogue.skipped()
     sync.stop()
+
+
+def test_build_tool_keeps_what_cannot_be_inlined(descriptor: Callable[..., Any]) -> None:
+    """As in a served catalogue: inputs stay as they are; an output that no client could resolve is not listed."""
+    anchored = {"type": "object", "properties": {"n": {"$ref": "#n"}}, "$defs": {"n": {"$anchor": "n"}}}
+    tool = factory.build_tool(descriptor(input_schema=anchored, output_schema=anchored))
+    assert (tool.input_schema, tool.output_schema) == (anchored, None)
+    assert factory.build_tool(descriptor(output_schema={"type": "array"})).output_schema is None
+
+
+def test_build_tool_has_the_meta_of_a_served_tool(descriptor: Callable[..., Any]) -> None:
+    annotations = ModuleAnnotations(requires_approval=True, streaming=True)
+    assert factory.build_tool(descriptor(annotations=annotations)).meta == {"requiresApproval": True, "streaming": True}
+    assert factory.build_tool(descriptor(annotations=ModuleAnnotations())).meta is None
+
+
+def test_alias_with_a_reserved_name_is_not_used(descriptor: Callable[..., Any]) -> None:
+    display = {"display": {"mcp": {"alias": "__apcore_task_submit"}}}
+    assert factory.build_tool(descriptor(module_id="x.y", metadata=display)).name == "x.y"

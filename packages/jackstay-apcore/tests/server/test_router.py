@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.server import ExecutionRouter
 from apcore_mcp.server.factory import to_tool
-from apcore_mcp.server.router import to_json
+from apcore_mcp.server.router_json import to_json
 from apcore_mcp.validation import ArgumentRules
 from jackstay.types import CallToolResult
 

@@ -16,7 +16,8 @@ import pytest
 from apcore import Executor, Registry
 from pydantic import BaseModel
 
-from apcore_mcp.server.router import ExecutionRouter, to_json
+from apcore_mcp.server.router import ExecutionRouter
+from apcore_mcp.server.router_json import to_json
 from apcore_mcp.validation import ArgumentRules
 
 

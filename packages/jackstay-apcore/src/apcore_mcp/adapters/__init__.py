@@ -6,6 +6,7 @@ __all__, __getattr__, __dir__ = attach(
     __name__,
     {
         ".annotations": "AnnotationMapper",
+        ".approval": "ElicitationApprovalHandler",
         ".errors": "ErrorMapper",
         ".formatter": "MCPErrorFormatter McpErrorFormatter register_mcp_formatter",
         ".id_normalizer": "ModuleIDNormalizer",

@@ -159,6 +159,18 @@ def _describe_invalid(error: SchemaValidationError) -> str:
     return format_field_errors(_read_row(row) for row in rows)
 
 
+def read_field_errors(result: Any) -> list[tuple[str, str, str]]:
+    """Return the rows for `format_field_errors` of a result of `Executor.validate()`; empty if it is valid."""
+    if result.valid:
+        return []
+    found: list[tuple[str, str, str]] = []
+    rows: Iterable[Any] = getattr(result, "errors", None) or ({},)
+    for row in rows:
+        nested = row.get("errors") if isinstance(row, Mapping) else None
+        found += map(_read_row, nested or (row,))
+    return found
+
+
 def _read_row(row: Any) -> tuple[str, str, str]:
     if not isinstance(row, Mapping):
         return "input", str(row), "invalid"
@@ -218,4 +230,5 @@ __all__ = [
     "ErrorMapper",
     "format_field_errors",
     "internal_error_response",
+    "read_field_errors",
 ]

@@ -47,29 +47,33 @@ class SchemaConverter:
     def __init__(self, *, strict: bool = False) -> None:
         self._is_strict = strict
 
-    def convert_input_schema(self, descriptor: Described, *, keeps_cycles: bool = False) -> Schema:
-        """Return the input schema, with an object at its root.
+    def convert_input_schema(
+        self, descriptor: Described, *, keeps_cycles: bool = False, strict: bool | None = None
+    ) -> Schema:
+        """Return the input schema, with an object at its root. `strict` replaces that of the converter.
 
         Raises:
             ValueError: for circular references (unless `keeps_cycles`) or too deep nesting.
             KeyError: for a reference that cannot be resolved.
         """
-        return self._ensure_object_type(self._convert(descriptor.input_schema, keeps_cycles))
+        return self._ensure_object_type(self._convert(descriptor.input_schema, keeps_cycles, strict))
 
-    def convert_output_schema(self, descriptor: Described, *, keeps_cycles: bool = False) -> Schema:
+    def convert_output_schema(
+        self, descriptor: Described, *, keeps_cycles: bool = False, strict: bool | None = None
+    ) -> Schema:
         """Return the output schema, or `{}` if the module has none. Raises as `convert_input_schema`."""
         if not descriptor.output_schema:
             return {}
-        return self._ensure_object_type(self._convert(descriptor.output_schema, keeps_cycles))
+        return self._ensure_object_type(self._convert(descriptor.output_schema, keeps_cycles, strict))
 
-    def _convert(self, schema: Schema, keeps_cycles: bool) -> Schema:
+    def _convert(self, schema: Schema, keeps_cycles: bool, strict: bool | None) -> Schema:
         try:
             converted = self._inline_refs(schema)
         except ValueError:
             if not keeps_cycles:
                 raise
             converted = _keep_definitions(schema)
-        return _close(converted) if self._is_strict else converted
+        return _close(converted) if (self._is_strict if strict is None else strict) else converted
 
     def _inline_refs(self, schema: Schema) -> Schema:
         """Replace every reference by its target and remove the definitions."""

@@ -7,6 +7,7 @@ __all__, __getattr__, __dir__ = attach(
     {
         ".guard": "OptionalAuth",
         ".jwt": "ClaimMapping JWTAuthenticator",
-        "apcore_mcp.compat.authentication": "AuthMiddleware Authenticator auth_identity_var get_current_identity",
+        "apcore_mcp.compat.authentication": "AuthMiddleware Authenticator auth_identity_var extract_headers"
+        " get_current_identity",
     },
 )

@@ -2,6 +2,6 @@
 
 from apcore_mcp.auth.guard import OptionalAuth
 from apcore_mcp.auth.jwt import ClaimMapping, JWTAuthenticator
-from apcore_mcp.compat.authentication import AuthMiddleware, Authenticator, auth_identity_var, get_current_identity
+from apcore_mcp.compat.authentication import AuthMiddleware, Authenticator, auth_identity_var, extract_headers, get_current_identity
 
-__all__ = ["AuthMiddleware", "Authenticator", "ClaimMapping", "JWTAuthenticator", "OptionalAuth", "auth_identity_var", "get_current_identity"]
+__all__ = ["AuthMiddleware", "Authenticator", "ClaimMapping", "JWTAuthenticator", "OptionalAuth", "auth_identity_var", "extract_headers", "get_current_identity"]

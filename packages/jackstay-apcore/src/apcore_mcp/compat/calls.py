@@ -1,21 +1,25 @@
 """Calls of `ExecutionRouter.handle_call` with the dict `extra` of apcore-mcp."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from apcore_mcp.compat.authentication import auth_identity_var
 from jackstay.errors import CapabilityError
+
+# How many ids of calls that have not begun can be cancelled.
+MAX_CANCELLED: Final = 1000
 
 
 class ExtraCaller:
     """The caller that a dict `extra` describes: its identity, `_meta`, session and progress."""
 
     scopes: frozenset[str] = frozenset()
-    is_cancelled = False
 
     def __init__(self, extra: Mapping[str, Any]) -> None:
+        self.is_cancelled = False
         meta = extra.get("_meta")
         self.meta: Mapping[str, Any] = dict(meta) if isinstance(meta, Mapping) else {}
         self._token = extra.get("progress_token")
@@ -30,6 +34,8 @@ class ExtraCaller:
         self.identity = extra.get("identity") or auth_identity_var.get(None)
         self.principal = "" if self.identity is None else str(self.identity.id)
         self.version_hint = extra.get("version_hint")
+        # For `ExecutionRouter.cancel`.
+        self.call_id: Any = extra.get("call_id", self._token)
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Send progress, without waiting; see `flush`."""
@@ -59,4 +65,39 @@ class ExtraCaller:
         )
 
 
-__all__ = ["ExtraCaller"]
+class ExtraCalls:
+    """The calls with a dict `extra` that run, by their `call_id` or progress token, so that they can be cancelled."""
+
+    def __init__(self) -> None:
+        self._callers: dict[str, ExtraCaller] = {}
+        # Cancelled before they began, the oldest first.
+        self._cancelled: dict[str, None] = {}
+
+    @contextmanager
+    def running(self, caller: ExtraCaller) -> Iterator[None]:
+        """Note that a call runs. It is cancelled if `cancel` was called before."""
+        if caller.call_id is None:
+            yield
+            return
+        call_id = str(caller.call_id)
+        caller.is_cancelled = call_id in self._cancelled
+        self._cancelled.pop(call_id, None)
+        self._callers[call_id] = caller
+        try:
+            yield
+        finally:
+            self._callers.pop(call_id, None)
+
+    def cancel(self, call_id: str) -> bool:
+        """Cancel a call. Return False if it does not run; then it is cancelled as soon as it begins."""
+        caller = self._callers.get(call_id)
+        if caller is not None:
+            caller.is_cancelled = True
+            return True
+        if len(self._cancelled) >= MAX_CANCELLED:
+            del self._cancelled[next(iter(self._cancelled))]
+        self._cancelled[call_id] = None
+        return False
+
+
+__all__ = ["MAX_CANCELLED", "ExtraCaller", "ExtraCalls"]

@@ -3,6 +3,9 @@
 import re
 from typing import Final
 
+# The names of the tools that are not modules start with it.
+APCORE_META_TOOL_PREFIX: Final = "__apcore_"
+
 # The events of a registry.
 REGISTRY_EVENTS: Final[dict[str, str]] = {"REGISTER": "register", "UNREGISTER": "unregister"}
 
@@ -61,4 +64,4 @@ ERROR_CODES: Final[dict[str, str]] = {
 # The ids that apcore accepts.
 MODULE_ID_PATTERN: Final = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")
 
-__all__ = ["APCORE_EVENTS", "ERROR_CODES", "MODULE_ID_PATTERN", "REGISTRY_EVENTS"]
+__all__ = ["APCORE_EVENTS", "APCORE_META_TOOL_PREFIX", "ERROR_CODES", "MODULE_ID_PATTERN", "REGISTRY_EVENTS"]

@@ -15,14 +15,13 @@ from apcore.async_task import TaskStatus  # type: ignore[import-untyped]  # apco
 from apcore_mcp.adapters.errors import ErrorMapper
 from apcore_mcp.approval import CLIENT_CALL, CONSENT, ClientCall, Consent, principal_of
 from apcore_mcp.catalogue import runs_in_background
+from apcore_mcp.compat.constants import APCORE_META_TOOL_PREFIX
 from apcore_mcp.secrets import SECRETS, Secrets
 from apcore_mcp.tracing import TRACE_ID, read_parent
 from jackstay.types import Tool
 
 logger = logging.getLogger("apcore_mcp.tasks")
 
-# The names of all these tools start with it.
-APCORE_META_TOOL_PREFIX: Final = "__apcore_"
 # Its name in `server.async_task_bridge`.
 RESERVED_PREFIX: Final = APCORE_META_TOOL_PREFIX
 

@@ -13,7 +13,17 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
-from apcore_mcp.catalogue import Catalogue, Change, Entry, alias_of, display_of, runs_in_background
+from apcore_mcp.catalogue import (
+    Catalogue,
+    Change,
+    Entry,
+    alias_of,
+    display_of,
+    listed_input_schema,
+    listed_output_schema,
+    runs_in_background,
+)
+from apcore_mcp.compat.components import FactoryMethods, refuse
 from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
@@ -36,7 +46,7 @@ INVALID_PARAMS: Final = -32602
 DOCUMENTATION: Final = "docs://{}"
 
 
-class MCPServerFactory:
+class MCPServerFactory(FactoryMethods):
     """Creates servers and tools. The converters may be replaced by subclasses."""
 
     def __init__(
@@ -71,7 +81,7 @@ class MCPServerFactory:
     ) -> FactoryTool:
         """Return the MCP tool of a module. Hints that the module does not declare are omitted.
 
-        Raises: ValueError for an empty id; KeyError for a reference that cannot be resolved.
+        Raises: ValueError for an empty id.
         """
         display = display_of(descriptor)
         name = alias_of(display) or ModuleIDNormalizer().shorten(descriptor.module_id)
@@ -80,9 +90,13 @@ class MCPServerFactory:
             name=name,
             title=descriptor.name or None,
             description=describe(descriptor, display, is_rich=self.rich_description),
-            input_schema=self.schema_converter.convert_input_schema(descriptor, keeps_cycles=True),
-            output_schema=self.schema_converter.convert_output_schema(descriptor, keeps_cycles=True) or None,
+            input_schema=listed_input_schema(self.schema_converter, descriptor),
+            output_schema=listed_output_schema(self.schema_converter, descriptor) or None,
             annotations=None if declared is None else self.annotation_mapper.to_mcp_annotations(declared),
+            meta=_meta(
+                needs_approval=self.annotation_mapper.has_requires_approval(declared),
+                is_streaming=getattr(declared, "streaming", None) is True,
+            ),
         )
 
     def build_tools(
@@ -114,8 +128,19 @@ class MCPServerFactory:
         catalogue.refresh()
         return catalogue
 
-    def register_handlers(self, server: Server, tools: Sequence[Tool], router: "ExecutionRouter") -> None:
-        """Add these tools to the server, all handled by the router."""
+    def register_handlers(
+        self,
+        server: Server,
+        tools: Sequence[Tool],
+        router: "ExecutionRouter",
+        *,
+        async_bridge: object = None,
+        approval_bridge: object = None,
+        descriptor_lookup: object = None,  # noqa: ARG002  # of apcore-mcp, for the bridge of tasks
+    ) -> None:
+        """Add these tools to the server, all handled by the router. Raises: TypeError for the bridges."""
+        refuse("async_bridge", async_bridge, "use serve(async_tasks=True)")
+        refuse("approval_bridge", approval_bridge, "use serve(approval_store=...)")
         added = [_make(server, tool, _by_name(router, tool.name)) for tool in tools]
         server.catalogue.add_tools(*added, replace=True)
 
@@ -192,14 +217,8 @@ class CatalogueSync:
         return _make(self._server, tool, handler)
 
     def _document(self, entry: Entry) -> None:
-        text = entry.documentation
-        if text:
-            uri = DOCUMENTATION.format(entry.id)
-            description = f"Documentation of {entry.id}"
-            decorator = self._server.resource(
-                uri, name=entry.id, description=description, mime_type="text/markdown", blocking=False
-            )
-            decorator(lambda: text)
+        uri = add_documentation(self._server, entry)
+        if uri is not None:
             self._documents.add(uri)
 
     def _undocument(self, entry: Entry) -> None:
@@ -207,6 +226,18 @@ class CatalogueSync:
         if uri in self._documents:
             self._server.remove_resource(uri)
             self._documents.discard(uri)
+
+
+def add_documentation(server: Server, entry: Entry) -> str | None:
+    """Add the documentation of a module as a resource. Return its URI, or None without documentation."""
+    text = entry.documentation
+    if not text:
+        return None
+    uri = DOCUMENTATION.format(entry.id)
+    description = f"Documentation of {entry.id}"
+    decorator = server.resource(uri, name=entry.id, description=description, mime_type="text/markdown", blocking=False)
+    decorator(lambda: text)
+    return uri
 
 
 def to_tool(entry: Entry, *, redacts: bool = True) -> FactoryTool:
@@ -219,14 +250,14 @@ def to_tool(entry: Entry, *, redacts: bool = True) -> FactoryTool:
         input_schema=entry.input_schema,
         output_schema=allow_redacted(output_schema) if redacts else output_schema,
         annotations=entry.annotations,
-        meta=_meta_of(entry) or None,
+        meta=_meta(needs_approval=entry.needs_approval, is_streaming=entry.is_streaming),
     )
 
 
-def _meta_of(entry: Entry) -> dict[str, Json]:
+def _meta(*, needs_approval: bool, is_streaming: bool) -> dict[str, Json] | None:
     """Return what a client can know before a call, as `_meta` of the tool."""
-    facts = {"requiresApproval": entry.needs_approval, "streaming": entry.is_streaming}
-    return {key: True for key, is_set in facts.items() if is_set}
+    facts = {"requiresApproval": needs_approval, "streaming": is_streaming}
+    return {key: True for key, is_set in facts.items() if is_set} or None
 
 
 def _by_entry(router: "ExecutionRouter", entry: Entry) -> Callable[..., object]:
@@ -272,6 +303,7 @@ __all__ = [
     "INVALID_PARAMS",
     "CatalogueSync",
     "MCPServerFactory",
+    "add_documentation",
     "is_readonly_system_module",
     "to_tool",
 ]

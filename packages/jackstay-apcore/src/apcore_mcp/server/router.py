@@ -6,19 +6,11 @@ streaming module is a progress notification, and the result contains all chunks.
 """
 
 import asyncio
-import dataclasses
 import json
-import math
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Mapping, Set
-from datetime import date, timedelta
-from datetime import time as clock_time
-from decimal import Decimal
-from enum import Enum
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
-from uuid import UUID
 
 import msgspec
 from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
@@ -30,7 +22,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     TraceContext,
 )
 
-from apcore_mcp.adapters.errors import ErrorMapper, format_field_errors
+from apcore_mcp.adapters.errors import ErrorMapper, format_field_errors, read_field_errors
 from apcore_mcp.approval import (
     CLIENT_CALL,
     CONSENT,
@@ -45,12 +37,14 @@ from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.backends import AdaptedExecutor, adapt_executor
 from apcore_mcp.catalogue import Catalogue, Entry, bare_entry
 from apcore_mcp.compat.authentication import auth_identity_var
-from apcore_mcp.compat.calls import ExtraCaller
+from apcore_mcp.compat.calls import ExtraCaller, ExtraCalls
+from apcore_mcp.compat.components import refuse
 from apcore_mcp.compat.results import DirectResult
 from apcore_mcp.containment import contained
 from apcore_mcp.formats import make_formatter
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY, ElicitResult
 from apcore_mcp.secrets import SECRETS, Secrets
+from apcore_mcp.server.router_json import to_json
 from apcore_mcp.threads import install_thread_pool
 from apcore_mcp.tracing import TRACE_ID, describe_trace, read_parent, traced
 from apcore_mcp.validation import ArgumentRules
@@ -64,9 +58,6 @@ Outcome: TypeAlias = Literal["ok", "error", "cancelled"]
 # Called at the end of every call with the entry, the duration in seconds, and the outcome.
 CallListener: TypeAlias = Callable[[Entry, float, Outcome], None]
 
-# The maximum nesting of an output.
-MAX_OUTPUT_DEPTH = 100
-
 # The maximum nesting at which chunks of a stream are merged.
 MAX_MERGE_DEPTH = 32
 
@@ -77,9 +68,6 @@ MAX_TEXT_COPY = 4 * 1024 * 1024
 
 # How long a replaced module waits for its calls before it is unloaded, in seconds.
 MAX_UNLOAD_WAIT = 30.0
-
-# Types with a conventional form in JSON, encoded by msgspec (a datetime is a date).
-_SCALARS = (date, clock_time, timedelta, Decimal, UUID, bytes, bytearray, memoryview)
 
 
 class Caller(Protocol):
@@ -145,7 +133,10 @@ class ExecutionRouter:
         trace: bool = False,
         error_mapper: ErrorMapper | None = None,
         owns_loop: bool = False,
+        async_bridge: object = None,
+        descriptor_lookup: object = None,  # noqa: ARG002  # of apcore-mcp, for the bridge of tasks
     ) -> None:
+        refuse("async_bridge", async_bridge, "use serve(async_tasks=True)")
         executor = adapt_executor(executor)
         self._executor = executor
         self._catalogue = catalogue
@@ -162,6 +153,7 @@ class ExecutionRouter:
         # A strategy may lack the approval gate of apcore; then the annotation of the module is enforced here.
         self._is_gated = executor.governance_state().builtin_approval_gate_wired
         self._errors = error_mapper or ErrorMapper()
+        self._extra_calls = ExtraCalls()
         self._rules: dict[str, tuple[Entry, ArgumentRules]] = {}
         self._listeners: list[CallListener] = []
         # The calls that run, by module.
@@ -208,6 +200,11 @@ class ExecutionRouter:
             check = {"check": "unexpected", "passed": False, "error": shown, "warnings": []}
             return {"valid": False, "checks": [check], "requires_approval": False}
 
+    def cancel(self, call_id: str, reason: str | None = None) -> bool:
+        """Set the cancel token of a `handle_call()` whose `extra` has this `call_id`. Return whether it runs."""
+        _logger.debug("call %s is cancelled: %s", call_id, reason)
+        return self._extra_calls.cancel(call_id)
+
     async def handle_call(
         self,
         tool_name: str,
@@ -219,7 +216,8 @@ class ExecutionRouter:
         """Call a module by its tool name, id or OpenAI name. Does not raise an Exception.
 
         The result is also a tuple of the content, whether it is an error, and the trace id. `extra` is a caller as a
-        dict: `identity`, `_meta`, `session`, `progress_token` with `send_notification`, `version_hint`.
+        dict: `identity`, `_meta`, `session`, `progress_token` with `send_notification`, `version_hint`,
+        `call_id`.
         """
         given = caller if extra is None else extra
         known = ExtraCaller(given) if isinstance(given, dict) else given
@@ -230,10 +228,12 @@ class ExecutionRouter:
         result: CallToolResult
         if entry is None:
             result = self._errors.to_mcp_error(ModuleNotFoundError(module_id=tool_name))
+        elif isinstance(known, ExtraCaller):
+            with self._extra_calls.running(known):
+                result = await self.call(entry, arguments, known)
+            await known.flush()
         else:
             result = await self.call(entry, arguments, known)
-        if isinstance(known, ExtraCaller):
-            await known.flush()
         return DirectResult(result.content, result.structured_content, result.is_error, meta=result.meta)
 
     async def call(
@@ -285,6 +285,11 @@ class ExecutionRouter:
         _logger.debug("arguments of %s: %s", entry.id, _RedactedArguments(entry, call.arguments))
         if self._validates:
             problems = rules.problems(call.arguments)
+            validate = getattr(self._executor, "validate", None)
+            if not problems and isinstance(self._executor, AdaptedExecutor) and callable(validate):
+                # It may know more than the catalogue does.
+                checked = await asyncio.to_thread(validate, entry.id, call.arguments, call.context)
+                problems = read_field_errors(checked)
             if problems:
                 return self._errors._make_error_result(format_field_errors(problems))
         try:
@@ -357,7 +362,7 @@ class ExecutionRouter:
 
     def _result(self, entry: Entry, output: Any) -> CallToolResult:
         text, invalid = self._encode(entry, {} if output is None else output)
-        shown = text if self._format is None else self._format(text)
+        shown = text if self._format is None or text[:1] not in "{[" else self._format(text)
         content = [TextContent(text=shown)]
         if not entry.output_schema or text[:1] != "{":
             return CallToolResult(content=content)
@@ -376,7 +381,7 @@ class ExecutionRouter:
     def _encode(self, entry: Entry, output: Any) -> tuple[str, tuple[str, ...]]:
         """As `to_json`, without sensitive values, which are found in the JSON: objects hide theirs."""
         text, invalid = to_json(output)
-        if self.redacts and text[:1] == "{":
+        if self.redacts and text[:1] in "{[":
             plain = msgspec.json.decode(text)
             redacted = entry.redact_output(plain)
             if redacted != plain:
@@ -508,71 +513,6 @@ class _RedactedArguments:
         return to_json(self._entry.redact(self._arguments))[0]
 
 
-def to_json(value: Any) -> tuple[str, tuple[str, ...]]:
-    """Encode an output as JSON. Return the text and the paths of NaN and Infinity, which become null.
-
-    Other objects are encoded by their `json_value`, as values and as keys.
-
-    Raises: ValueError for a circular or too deeply nested value.
-    """
-    try:
-        text = json.dumps(value, default=json_value, ensure_ascii=False, allow_nan=False)
-        invalid: list[str] = []
-    except (TypeError, ValueError):
-        invalid = []
-        text = json.dumps(_plain(value, "", invalid, 0), ensure_ascii=False, allow_nan=False)
-    # A lone surrogate cannot be encoded as UTF-8.
-    return text.encode(errors="replace").decode(), tuple(invalid)
-
-
-def json_value(value: Any) -> Any:
-    """Return the JSON form of an object, one level deep: the value of an enum, the fields of models and dataclasses.
-
-    Bytes become base64 and times ISO 8601, as in `jackstay.server`. Other objects become their `str()`.
-    """
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, _SCALARS):
-        return msgspec.to_builtins(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Set | deque):
-        return list(value)
-    if isinstance(value, type):
-        return str(value)
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json", by_alias=True)
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, msgspec.Struct):
-        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        return {name: getattr(value, field) for name, field in names}
-    return str(value)
-
-
-def _json_key(key: Any) -> str:
-    plain = key if isinstance(key, str | tuple) else json_value(key)
-    return plain if type(plain) is str else str(plain)
-
-
-def _plain(value: Any, path: str, invalid: list[str], depth: int) -> Any:
-    if depth > MAX_OUTPUT_DEPTH:
-        raise ValueError(f"the output is circular or nested deeper than {MAX_OUTPUT_DEPTH}")
-    if isinstance(value, float) and not math.isfinite(value):
-        invalid.append(path or "the root")
-        return None
-    if isinstance(value, dict):
-        prefix = f"{path}." if path else ""
-        named = {_json_key(key): part for key, part in value.items()}
-        return {key: _plain(part, f"{prefix}{key}", invalid, depth + 1) for key, part in named.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part, f"{path}[{at}]", invalid, depth + 1) for at, part in enumerate(value)]
-    if value is None or isinstance(value, str | int | float):
-        return value
-    return _plain(json_value(value), path, invalid, depth + 1)
-
-
 def _deep_merge(base: Mapping[str, Any], more: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Return both: objects are merged, up to a depth, and other values are replaced. Neither is changed."""
     merged = {**base, **more}
@@ -585,13 +525,10 @@ def _deep_merge(base: Mapping[str, Any], more: Mapping[str, Any], depth: int = 0
 
 __all__ = [
     "MAX_MERGE_DEPTH",
-    "MAX_OUTPUT_DEPTH",
     "MAX_TEXT_COPY",
     "MAX_UNLOAD_WAIT",
     "CallListener",
     "Caller",
     "ExecutionRouter",
     "Outcome",
-    "json_value",
-    "to_json",
 ]

@@ -9,9 +9,10 @@ import ipaddress
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from apcore_mcp.compat.components import TransportMethods, refuse
 from apcore_mcp.options import TRANSPORTS, check_host_port
 from jackstay.server import Server
 
@@ -24,6 +25,9 @@ logger = logging.getLogger("apcore_mcp.server.transport")
 MCP_PATH: Final = "/mcp"
 SSE_PATH: Final = "/sse"
 
+# Instead of routes and middleware beside the endpoint.
+APP: Final = "serve the app of build_streamable_http_app()"
+
 # Exit codes after SIGINT and SIGTERM. They become 0, because the server ended as requested.
 SIGNAL_EXIT_CODES: Final = (130, 143)
 
@@ -31,7 +35,7 @@ SIGNAL_EXIT_CODES: Final = (130, 143)
 EXIT_HOOK_TIMEOUT: Final = 0.3
 
 
-class TransportManager:
+class TransportManager(TransportMethods):
     """Runs servers. `wrap_app` returns the ASGI app that is served instead of the endpoint.
 
     `http` are options of `jackstay.Server.run(transport="http")`: `auth`, `hosts`, `cors` and so on. `on_exit` is
@@ -44,6 +48,8 @@ class TransportManager:
         on_exit: Callable[[], object] | None = None,
         **http: Any,
     ) -> None:
+        is_collector = "metrics_collector" in http or hasattr(wrap_app, "export_prometheus")
+        refuse("metrics_collector", is_collector, "pass it to serve() or MCPServer()")
         self._wrap_app = wrap_app
         self._on_exit = on_exit
         self._http = http
@@ -64,6 +70,7 @@ class TransportManager:
 
     async def run_stdio(self, server: Server, init_options: object = None) -> None:  # noqa: ARG002
         """Serve on stdin and stdout until the client disconnects."""
+        self._end_tasks_with(server)
         await server.serve_stdio()
 
     async def run_streamable_http(
@@ -72,11 +79,15 @@ class TransportManager:
         init_options: object = None,  # noqa: ARG002  # the signature of apcore-mcp
         host: str = "127.0.0.1",
         port: int = 8000,
+        *,
+        extra_routes: Sequence[Any] | None = None,
+        middleware: Sequence[Any] | None = None,
     ) -> None:
         """Serve Streamable HTTP until it is cancelled or the server is drained.
 
         Raises: ValueError for a bad host or port; OSError if the server cannot listen on the address.
         """
+        refuse("extra_routes and middleware", extra_routes or middleware, APP)
         await self._serve_http(server, self._options("streamable-http", host, port))
 
     async def run_sse(
@@ -85,8 +96,12 @@ class TransportManager:
         init_options: object = None,  # noqa: ARG002  # the signature of apcore-mcp
         host: str = "127.0.0.1",
         port: int = 8000,
+        *,
+        extra_routes: Sequence[Any] | None = None,
+        middleware: Sequence[Any] | None = None,
     ) -> None:
         """As `run_streamable_http`, with HTTP+SSE of MCP 2024-11-05 in addition. Deprecated; logs a warning."""
+        refuse("extra_routes and middleware", extra_routes or middleware, APP)
         await self._serve_http(server, self._options("sse", host, port))
 
     def serve_on_this_thread(
@@ -126,6 +141,7 @@ class TransportManager:
         server.run(transport="http", exit_process=_do_not_exit, wrap_app=wrap_app, **options)
 
     async def _serve_http(self, server: Server, options: dict[str, Any]) -> None:
+        self._end_tasks_with(server)
         stopping = threading.Event()
         serving = asyncio.ensure_future(asyncio.to_thread(self._serve_until, server, options, stopping))
         try:
@@ -178,4 +194,4 @@ def _do_not_exit(_: int) -> None:
     """Keep the process running; it belongs to the program."""
 
 
-__all__ = ["EXIT_HOOK_TIMEOUT", "MCP_PATH", "SIGNAL_EXIT_CODES", "SSE_PATH", "TransportManager"]
+__all__ = ["APP", "EXIT_HOOK_TIMEOUT", "MCP_PATH", "SIGNAL_EXIT_CODES", "SSE_PATH", "TransportManager"]

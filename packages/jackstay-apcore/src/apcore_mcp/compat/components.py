@@ -1,0 +1,104 @@
+"""Methods of the factory and the transport of apcore-mcp, for programs that connect the components themselves."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from apcore_mcp.catalogue import Catalogue
+    from apcore_mcp.server.router import ExecutionRouter
+    from jackstay.server import Server
+    from jackstay.server.http import Asgi
+
+
+def refuse(keyword: str, value: Any, instead: str) -> None:
+    """Raise TypeError for a keyword of apcore-mcp that has a value; the message names the replacement."""
+    if value:
+        raise TypeError(f"{keyword} is not supported: {instead}")
+
+
+class InitOptions(NamedTuple):
+    """The result of `build_init_options`, for the `run_...` methods. The server has the same values itself."""
+
+    server_name: str
+    server_version: str
+
+
+class FactoryMethods:
+    """Further methods of `MCPServerFactory`."""
+
+    @staticmethod
+    async def prepare() -> bool:
+        """Do nothing and return False, as in apcore-mcp."""
+        return False
+
+    def register_resource_handlers(
+        self, server: "Server", registry: Any, router: "ExecutionRouter | None" = None
+    ) -> None:
+        """Add the documentation of modules as resources and, with a router, the read-only `system.*` modules."""
+        from apcore_mcp.server.factory import add_documentation  # noqa: PLC0415  # a circular import
+        from apcore_mcp.server.system import add_system_resource, is_readonly_system_module  # noqa: PLC0415  # the same
+
+        catalogue: Catalogue = self.build_catalogue(registry)  # type: ignore[attr-defined]  # of the factory
+        for entry in catalogue.tools():
+            if not is_readonly_system_module(entry.id):
+                add_documentation(server, entry)
+            elif router is not None:
+                add_system_resource(server, entry, router)
+
+    def build_init_options(
+        self, server: "Server", name: str, version: str, *, management_surfaces: Mapping[str, bool] | None = None
+    ) -> InitOptions:
+        """Return what the `run_...` methods accept. Raises: ValueError for what `create_server()` has to get."""
+        if (name, version) != (server.options.name, server.options.version):
+            raise ValueError(f"pass name={name!r} and version={version!r} to create_server()")
+        if any((management_surfaces or {}).values()):
+            raise ValueError(
+                "management_surfaces: use serve(), or create_server(extensions=management_extensions(registry))"
+                " with the function of apcore_mcp.server.management"
+            )
+        return InitOptions(name, version)
+
+
+class TransportMethods:
+    """Further methods of `TransportManager`."""
+
+    _http: dict[str, Any]
+    _tasks: Any = None
+
+    def set_module_count(self, count: int) -> None:
+        """Do nothing: /health counts the tools."""
+
+    def set_async_task_bridge(self, bridge: Any) -> None:
+        """End the tasks of an `AsyncTaskBridge` with the server. Raises: TypeError for None."""
+        if bridge is None:
+            raise TypeError("set_async_task_bridge() requires an AsyncTaskBridge, not None")
+        self._tasks = bridge
+
+    @asynccontextmanager
+    async def build_streamable_http_app(
+        self,
+        server: "Server",
+        init_options: object = None,  # noqa: ARG002  # the signature of apcore-mcp
+        *,
+        extra_routes: Sequence[Any] | None = None,
+        middleware: Sequence[tuple[Any, dict[str, Any]]] | None = None,
+    ) -> AsyncIterator["Asgi"]:
+        """Return an ASGI app to mount, with MCP at /mcp. Raises: TypeError for `extra_routes`."""
+        from apcore_mcp.server.transport import MCP_PATH  # noqa: PLC0415  # a circular import
+
+        refuse("extra_routes", extra_routes, "mount the app beside your routes in an app of your own")
+        self._end_tasks_with(server)
+        app = server.asgi(path=MCP_PATH, sessions=True, **self._http)
+        async with app.lifespan():
+            wrapped: Any = app
+            for kind, options in reversed(middleware or ()):
+                wrapped = kind(wrapped, **options)
+            yield wrapped
+
+    def _end_tasks_with(self, server: "Server") -> None:
+        if self._tasks is not None:
+            server.on_shutdown(self._tasks.shutdown)
+
+
+__all__ = ["FactoryMethods", "InitOptions", "TransportMethods", "refuse"]
