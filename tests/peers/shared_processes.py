@@ -38,9 +38,9 @@ class SharedServers:
 
 
 @contextmanager
-def redis_servers(redis: RedisServer) -> Iterator[SharedServers]:
-    """Start two processes that share a Redis. They are killed at the end."""
-    with processes(redis) as (first, second), RoundRobin(first.port, second.port) as proxy:
+def redis_servers(redis: RedisServer, **options: object) -> Iterator[SharedServers]:
+    """Start two processes that share a Redis. They are killed at the end. `options` are those of `run()`."""
+    with processes(redis, **options) as (first, second), RoundRobin(first.port, second.port) as proxy:
         yield SharedServers((first, second), proxy, None)
 
 
@@ -52,9 +52,9 @@ def nginx_servers(redis: RedisServer) -> Iterator[SharedServers]:
 
 
 @contextmanager
-def processes(redis: RedisServer) -> Iterator[tuple[Serving, Serving]]:
+def processes(redis: RedisServer, **options: object) -> Iterator[tuple[Serving, Serving]]:
     with ExitStack() as stack:
-        command = (sys.executable, str(PROGRAM), json.dumps({"redis": redis.url}))
+        command = (sys.executable, str(PROGRAM), json.dumps({"redis": redis.url, **options}))
         first, second = (stack.enter_context(Serving(*command)) for _ in range(2))
         yield first, second
 

@@ -57,7 +57,7 @@ async def test_the_stream_of_a_cancelled_request_cannot_be_resumed() -> None:
     gate = Gate(server)
     async with http_client(server.asgi(sessions=True, event_store=MemoryEventStore())) as http:
         await http.handshake()
-        for number in range(session_file.MAX_CANCELLED + 1):
+        for number in range(2):
             gate.began.clear()
             message = tool("wait", number)
             message["params"]["_meta"] = {"progressToken": 1}
@@ -73,7 +73,6 @@ async def test_the_stream_of_a_cancelled_request_cannot_be_resumed() -> None:
         refused = await http.request("GET", headers=headers)
         assert refused.status == 400
         assert "cancelled" in refused.json["error"]["message"]
-        assert len(only(http.app)._cancelled) == session_file.MAX_CANCELLED
 
 
 async def test_only_events_of_the_same_stream_are_replayed() -> None:

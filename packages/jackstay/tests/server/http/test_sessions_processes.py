@@ -4,9 +4,11 @@ They share a file and a bus over sockets, as a user may write them, or a real Re
 """
 
 import asyncio
+import http.client
 import sqlite3
 import sys
 from collections.abc import Awaitable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ import pytest
 
 from jackstay import Client, McpError, connect
 from jackstay.types import ElicitResult
+from peers.http_process import META, HttpReply, call, send_request
 from peers.redis_server import RedisServer
-from peers.shared_processes import SharedServers, redis_servers, shared_servers
+from peers.shared_processes import SharedServers, processes, redis_servers, shared_servers
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 # `make test` installs Redis on Debian.
@@ -188,3 +191,95 @@ async def test_while_redis_is_down_stateless_calls_go_on_and_sessions_continue_a
             while (error := await error_of(old.tools.call("pid"))) is not None:
                 assert error.may_have_run is False
             await changes.get()  # the gap: anything may have changed
+
+
+@NEEDS_REDIS
+async def test_subscriptions_at_two_processes_are_joined_and_a_new_process_changes_nothing() -> None:
+    """The proxy alternates, so each of the processes gets every other subscription."""
+    with RedisServer() as redis, redis_servers(redis) as servers:
+        async with new_client(servers, HANDSHAKE) as client:
+            received: asyncio.Queue[str] = asyncio.Queue()
+            client.on_notification(lambda notification: received.put_nowait(notification.method))
+            uris = [f"memo://{number}" for number in range(4)]
+            for uri in uris:
+                await client.resources.subscribe(uri, received.put_nowait)
+            with processes(redis) as others:
+                await asyncio.to_thread(lambda: [serving.port for serving in others])
+            for uri in uris:
+                await client.tools.call("update", {"uri": uri})
+                while (found := await received.get()) != uri:
+                    assert found == "notifications/resources/updated"
+
+
+@NEEDS_REDIS
+def test_the_limit_of_sessions_holds_in_each_process_and_evicts_none_of_another() -> None:
+    with RedisServer() as redis, redis_servers(redis, max_sessions=2, health=True) as servers:
+        ids = []
+        for _ in range(5):
+            opened = post(servers.proxy.port, initialize())
+            ids.append({"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": HANDSHAKE})
+            assert (
+                post(servers.proxy.port, {"jsonrpc": "2.0", "method": "notifications/initialized"}, ids[-1]).status
+                == 202
+            )
+        for headers in ids * 2:
+            assert post(servers.proxy.port, call("pid"), headers).status == 200
+        for serving in servers.processes:
+            assert serving.request("GET", "/health").json["sessions"] <= 2
+
+
+@NEEDS_REDIS
+def test_the_stream_of_a_cancelled_call_cannot_be_resumed_at_any_process() -> None:
+    with RedisServer() as redis, redis_servers(redis) as servers:
+        session = post(servers.proxy.port, initialize()).headers["mcp-session-id"]
+        headers = {"mcp-session-id": session, "mcp-protocol-version": HANDSHAKE}
+        post(servers.proxy.port, {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
+        message = call("wait")
+        message["params"]["_meta"] = {"progressToken": 1}
+        with ThreadPoolExecutor(1) as thread:
+            running = thread.submit(post, servers.proxy.port, message, headers)
+            begun = servers.wait_for_next("begun")
+            cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+            assert post(servers.proxy.port, cancel, headers).status == 202
+            stream = running.result(200.0).body
+        last = next(line for line in stream.splitlines() if line.startswith(b"id:")).partition(b":")[2].strip().decode()
+        more = {**headers, "accept": "text/event-stream", "last-event-id": last}
+        for serving in servers.processes:
+            while (resumed := serving.request("GET", "/mcp", headers=more)).status == 200:
+                pass  # events are stored after they were sent
+            assert resumed.status == 400
+        # A client that closed its response is gone, and does not read too slowly.
+        assert not [line for line in servers.processes[begun].lines if "too slowly" in line]
+
+
+@NEEDS_REDIS
+def test_a_process_above_its_limit_of_requests_refuses_and_the_other_serves() -> None:
+    with RedisServer() as redis, redis_servers(redis, max_requests=1) as servers:
+        first, second = servers.processes
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(stateless_call, first.port, "wait")
+            first.wait_for_line("begun")
+            refused = stateless_call(first.port, "pid")
+            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+            assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False, "reason": "busy"}
+            assert stateless_call(second.port, "pid").text == str(second.process.pid)
+            first.process.kill()
+
+
+def stateless_call(port: int, tool: str) -> HttpReply:
+    message = call(tool)
+    message["params"]["_meta"] = META
+    return post(port, message, {"mcp-protocol-version": STATELESS, "mcp-method": "tools/call", "mcp-name": tool})
+
+
+def initialize() -> dict[str, Any]:
+    params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+
+
+def post(port: int, body: Any, headers: dict[str, str] | None = None) -> HttpReply:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200.0)
+    try:
+        return send_request(connection, "POST", "/mcp", body, headers)
+    finally:
+        connection.close()

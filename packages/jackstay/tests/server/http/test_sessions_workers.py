@@ -171,6 +171,27 @@ async def test_a_cancellation_reaches_the_worker_of_the_request() -> None:
         assert not only(both.apps[0]).core.in_flight
 
 
+async def test_the_stream_of_a_cancelled_request_cannot_be_resumed_at_another_worker() -> None:
+    """It never gets a response, so a client that resumed it would do so again and again."""
+    async with workers(SharedChanges(), event_store=MemoryEventStore()) as both:
+        gate = Gate(both.apps[0].server)
+        await both.open_session()
+        message = tool("wait", 7)
+        message["params"]["_meta"] = {"progressToken": 1}
+        call = both.first.start("POST", message)
+        await gate.began.wait()
+        assert gate.context is not None
+        gate.context.progress(1)
+        primed, progress = await call.event(), await call.event()
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        assert (await both.second.post(cancel)).status == 202
+        await call.end()
+        for http in (both.second, both.first):
+            for last in (primed.id, progress.id):
+                refused = await http.request("GET", headers={"accept": "text/event-stream", "last-event-id": last})
+                assert (refused.status, "cancelled" in refused.json["error"]["message"]) == (400, True)
+
+
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 

@@ -46,9 +46,6 @@ STREAM_AFTER = 0.5
 # The name of the standalone channel of any worker ends with this.
 _STANDALONE = ".0"
 
-# Streams without a response that are remembered, because all of their requests were cancelled.
-MAX_CANCELLED = 64
-
 _NO_EVENT = error_response(400, "unknown or expired Last-Event-ID; open the stream without it")
 _CANCELLED = error_response(400, "the requests of this stream were cancelled; there is no response to resume")
 
@@ -59,7 +56,6 @@ class Session(Driver):
     __slots__ = (
         "_by_id",
         "_by_name",
-        "_cancelled",
         "_events",
         "_names",
         "_open_responses",
@@ -114,7 +110,6 @@ class Session(Driver):
         self._by_id: dict[RequestId, Channel] = {}
         self._by_name: dict[str, Channel] = {}
         self._names: tuple[str, int] | None = None
-        self._cancelled: tuple[str, ...] = ()
         self._standalone: Channel | None = None
         self._queued: dict[bytes, None] | None = None
         self._unsaved: list[tuple[str, int, bytes]] = []
@@ -388,13 +383,13 @@ class Session(Driver):
         name, _, digits = last_event_id.rpartition("-")
         if not name or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
             return _NO_EVENT
-        if name in self._cancelled:
-            return _CANCELLED  # otherwise the client would resume it again and again
         # An unknown channel has ended or belongs to another worker: only its stored events are available.
         channel = self._by_name.get(name) or Channel(name=name)
         missed = await self._missed_events(channel, int(digits))
         if missed is None:
             return _NO_EVENT
+        if missed and not missed[-1]:
+            return _CANCELLED  # otherwise the client would resume it again and again
         if name in self._by_name:
             return channel, missed
         if name.endswith(_STANDALONE):
@@ -418,7 +413,10 @@ class Session(Driver):
         return stream
 
     async def _missed_events(self, channel: Channel, after: int) -> list[bytes] | None:
-        """Return all events of a channel after that number, or None if some of them are not stored."""
+        """Return all events of a channel after that number, or None if some of them are not stored.
+
+        The last one is empty if all requests of the channel were cancelled.
+        """
         assert self._events is not None
         missed: list[bytes] = []
         while True:
@@ -428,7 +426,7 @@ class Session(Driver):
             found = await self._events.replay(self.id, channel.name, after)
             if found is None:
                 return None
-            missed += (encode_event(data, id=f"{channel.name}-{number}") for number, data in found)
+            missed += (encode_event(data, id=f"{channel.name}-{number}") if data else b"" for number, data in found)
             after = found[-1][0] if found else after
             # More may have been added meanwhile. If nothing was found although more was saved, the store has lost it.
             if after >= channel.number or (not found and after < saved):
@@ -538,7 +536,8 @@ class Session(Driver):
             return
         channel.is_settled = True
         if channel.name and channel.cancelled == len(channel.ids):
-            self._cancelled = (*self._cancelled[1 - MAX_CANCELLED :], channel.name)
+            channel.number += 1
+            self._save(channel, b"")  # never sent; for the worker at which a client resumes it
         for id in channel.ids:
             if self._by_id.get(id) is channel:
                 del self._by_id[id]
