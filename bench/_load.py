@@ -46,9 +46,9 @@ class HttpServer:
             time.sleep(0.02)
 
     def cpu(self) -> float:
-        """Return the CPU seconds that the server has used."""
-        fields = Path(f"/proc/{self.child.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / 100
+        """Return the CPU seconds of all threads. The kernel counts them in nanoseconds; `stat` samples them."""
+        tasks = Path(f"/proc/{self.child.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e9
 
     def rss(self) -> float:
         """Return the resident memory in KiB."""
