@@ -41,6 +41,23 @@ def test_without_a_file_nothing_changes(tmp_path: Path, monkeypatch: pytest.Monk
     assert with_settings({"port": 9}) == {"port": 9}
 
 
+def test_variables_with_two_words(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """apcore nests them; without a file and before the file they take effect, or are refused."""
+    monkeypatch.setenv("APCORE_MCP_REQUIRE_AUTH", "true")
+    monkeypatch.setenv("APCORE_MCP_VALIDATE_INPUTS", "true")
+    monkeypatch.setenv("APCORE_MCP_EXPLORER_PREFIX", "/tools")
+    for has_file in (False, True):
+        with subtests.test(has_file=has_file):
+            if has_file:
+                settings("  require_auth: false")
+            with pytest.raises(ValueError, match=r"mcp\.require_auth is true, but there is no authentication"):
+                with_settings({"transport": "streamable-http"})
+            found = with_settings({})
+            assert (found["validate_inputs"], found["inspector_prefix"]) == (True, "/tools")
+
+
 def test_settings_become_options(settings: Settings) -> None:
     settings(
         "  transport: streamable-http\n  host: 0.0.0.0\n  port: 9001\n  name: shop\n  log_level: debug\n"

@@ -75,7 +75,7 @@ def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise ValueError(f"the section mcp of apcore's configuration must be a mapping, not {type(section).__name__}")
     options = dict(given)
-    settings = {key: value for key, value in section.items() if value is not None}
+    settings = {key: value for key, value in _with_variables(section).items() if value is not None}
     for key in settings.keys() - _OPTIONS.keys() - _READERS.keys():
         # A variable of the command is in the section too.
         if not any(name.startswith(f"{MCP_ENV_PREFIX}_{key.upper()}") for name in os.environ):
@@ -88,6 +88,18 @@ def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         if key in settings:
             read(settings[key], options)
     return options
+
+
+def _with_variables(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section with its variables, which take precedence: apcore reads APCORE_MCP_A_B as `{a: {b: ...}}`."""
+    settings = dict(section)
+    for key in (*_OPTIONS, *_READERS):
+        head, _, tail = key.partition("_")
+        nested = settings.get(head)
+        if tail and isinstance(nested, dict) and tail in nested:
+            settings[key] = nested[tail]
+            settings[head] = {name: value for name, value in nested.items() if name != tail} or None
+    return settings
 
 
 def _check(key: str, value: Any) -> Any:

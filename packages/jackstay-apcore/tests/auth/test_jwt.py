@@ -128,9 +128,16 @@ def test_the_command_reads_the_secret(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(options(["--auth-key-env", "KEY"], tmp_path).auth) == 2
 
 
+def test_an_empty_secret_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APCORE_JWT_SECRET", "")
+    with pytest.raises(BadValueError, match="APCORE_JWT_SECRET is empty"):
+        options([], tmp_path)
+
+
 def test_bad_flags_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for arguments, message in (
         (["--jwt-audience", "x"], "--jwt-audience needs --jwt-secret, --jwt-key-file or APCORE_JWT_SECRET"),
+        (["--jwt-secret", ""], "--jwt-secret is empty"),
         (["--jwt-key-file", "/nowhere"], "--jwt-key-file: cannot read '/nowhere'"),
         (["--jwt-secret", SECRET, "--jwt-algorithm", "none"], "--jwt-*: algorithms must be known"),
     ):

@@ -126,6 +126,9 @@ def _tokens(args: Namespace) -> Any:
             raise BadValueError(f"--jwt-key-file: cannot read {args.jwt_key_file!r}: {error}") from error
     else:
         key = args.jwt_secret or os.environ.get("APCORE_JWT_SECRET", "")
+        if not key and (args.jwt_secret is not None or "APCORE_JWT_SECRET" in os.environ):
+            name = "APCORE_JWT_SECRET" if args.jwt_secret is None else "--jwt-secret"
+            raise BadValueError(f"{name} is empty: every caller could use every tool; unset it to allow that")
     if not key:
         unused = [
             flag.flag for flag in UNLISTED if flag.name.startswith("jwt") and flag.metavar and flag.dest in args.given
