@@ -6,12 +6,15 @@
 Exits with 1 if the held-back half misses a target.
 """
 
+# --hybrid fuses the ranking with that of wordllama, a static embedding model (`pip install wordllama`), to compare.
+
 # questions.txt has the questions, sets.txt the distributions and their hashes. Each question is written in the words of
 # a user and as keywords; symbols are drawn from the inventories by hash. Half of the questions, also by hash, are held
 # back: the ranking was never tuned on them, and --misses never shows them.
 
 import argparse
 import hashlib
+import importlib
 import os
 import re
 import subprocess
@@ -24,7 +27,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -281,22 +284,64 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--misses", action="store_true", help="list the tuned questions that are missed")
+    parser.add_argument("--hybrid", action="store_true", help="fuse the ranking with that of an embedding model")
     arguments = parser.parse_args()
     chosen = [row for row in rows() if not arguments.sets or row.name in arguments.sets]
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))
         try:
-            return measure(store, chosen, arguments.misses)
+            embeddings = Embeddings() if arguments.hybrid else None
+            return measure(store, chosen, arguments.misses, embeddings)
         finally:
             store.close()
 
 
-def measure(store: Store, chosen: list[Row], with_misses: bool) -> int:
+class Embeddings:
+    """The sections of each set by their similarity to a query."""
+
+    # The constant of reciprocal rank fusion, and the weight of the embeddings beside 1 for the search.
+    CONSTANT = 20
+    WEIGHT = 0.2
+    CANDIDATES = 50
+
+    def __init__(self) -> None:
+        wordllama = importlib.import_module("wordllama")
+        folder = Path(wordllama.__file__ or "").parent  # the package contains the model
+        self._model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+        self._sections: dict[str, list[Hit]] = {}
+        self._vectors: dict[str, Any] = {}
+
+    def add(self, row: str, stored: list[StoredPage]) -> None:
+        """Embed the sections of a set."""
+        pairs = [(item.page.url, section) for item in stored for section in item.sections]
+        self._sections[row] = [
+            Hit(url, section.line, section.path, "", 0.0, section.anchor, section.lines) for url, section in pairs
+        ]
+        texts = [f"{' '.join(section.path)} {section.body[:600]}" for _, section in pairs]
+        self._vectors[row] = self._model.embed(texts, norm=True)
+
+    def fuse(self, query: Query, hits: list[Hit]) -> list[Hit]:
+        """Return the ten best sections by both rankings."""
+        similar = self._vectors[query.row] @ self._model.embed([query.text], norm=True)[0]
+        best = similar.argsort()[::-1][: self.CANDIDATES]
+        points: dict[tuple[str, int], float] = defaultdict(float)
+        found: dict[tuple[str, int], Hit] = {}
+        for ranking, weight in ((hits, 1.0), ([self._sections[query.row][at] for at in best], self.WEIGHT)):
+            for rank, hit in enumerate(ranking):
+                points[hit.url, hit.line] += weight / (self.CONSTANT + rank)
+                found.setdefault((hit.url, hit.line), hit)
+        return [found[key] for key in sorted(points, key=lambda key: -points[key])[:10]]
+
+
+def measure(store: Store, chosen: list[Row], with_misses: bool, embeddings: Embeddings | None = None) -> int:
     """Index the sets, run all queries and print the table. Return the exit code."""
     documents: dict[str, Page] = {}
     known: dict[str, set[str]] = defaultdict(set)
     for row in chosen:
-        for item in pages(row):
+        stored = pages(row)
+        if embeddings is not None:
+            embeddings.add(row.name, stored)
+        for item in stored:
             documents[item.page.url] = item.page
             known[f"{row.name}/{page_of(item.page.url)}"] |= {plain(heading.text) for heading in item.page.headings}
             text = "\n".join(item.page.lines)
@@ -315,7 +360,9 @@ def measure(store: Store, chosen: list[Row], with_misses: bool) -> int:
     durations: list[float] = []
     for query in queries:
         started = time.perf_counter()
-        hits = store.search(query.row, query.text, 10)
+        hits = store.search(query.row, query.text, 10 if embeddings is None else embeddings.CANDIDATES)
+        if embeddings is not None:
+            hits = embeddings.fuse(query, hits)
         durations.append(time.perf_counter() - started)
         page, found = ranks(query, hits)
         scores[query.kind, query.is_held_back].add(page, found)
