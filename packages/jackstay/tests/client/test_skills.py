@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from jackstay import Context, Server, connect
+from jackstay.client._lists import MAX_PAGES
 from jackstay.errors import CapabilityError, ProtocolError
 from jackstay.server import Skills
 from jackstay.sync import connect as connect_blocking
@@ -76,6 +77,23 @@ async def test_pages_are_followed_up_to_a_limit(tmp_path: Path) -> None:
     async with connect(skilled(tmp_path / "sums", page), max_list_entries=3) as client:
         with pytest.raises(ProtocolError, match="max_list_entries"):
             await client.skills.list()
+
+
+async def test_empty_pages_without_end_are_refused(tmp_path: Path) -> None:
+    count = 0
+
+    async def page(ctx: Context, call_next: Any) -> bytes:
+        nonlocal count
+        if ctx.method != "skills/list":
+            result: bytes = await call_next()
+            return result
+        count += 1
+        return b'{"skills":[],"nextCursor":"%d"}' % count
+
+    async with connect(skilled(tmp_path, page)) as client:
+        with pytest.raises(ProtocolError, match="more than 1000 pages"):
+            await client.skills.list()
+    assert count == MAX_PAGES
 
 
 async def test_a_server_without_skills_is_refused() -> None:

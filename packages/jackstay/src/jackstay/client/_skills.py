@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import msgspec
 
 from jackstay._signatures import shows
+from jackstay.client._lists import MAX_PAGES
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.client._resources import Resources
 from jackstay.errors import CapabilityError, Json, ProtocolError
@@ -25,10 +26,13 @@ class Skills:
 
     @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Skill]:
-        """Return the entries of all skills, from all pages. No file is read. Raises: CapabilityError."""
+        """Return the entries of all skills, from all pages. No file is read.
+
+        Raises: CapabilityError; ProtocolError for a list that exceeds the limits.
+        """
         found: builtins.list[Skill] = []
         params: dict[str, Json] = {}
-        while True:
+        for _ in range(MAX_PAGES):
             page = await self._request("skills/list", params, options)
             found += _decode(builtins.list[Skill], page.get("skills"))
             if len(found) > self._requests.connection.settings.max_list_entries:
@@ -37,6 +41,7 @@ class Skills:
             if not isinstance(cursor, str) or cursor == params.get("cursor"):
                 return found
             params = {"cursor": cursor}
+        raise ProtocolError(f"the list has more than {MAX_PAGES} pages", sent=True).about("skills/list", None)
 
     @shows("jackstay.client:CallOptions")
     async def get(self, uri: str, **options: Unpack[CallOptions]) -> Skill:
