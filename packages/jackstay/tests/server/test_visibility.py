@@ -154,6 +154,25 @@ async def test_rules_of_a_mounted_server_apply_at_each_host(version: str) -> Non
         assert called["result"]["content"][0]["text"] == "wipe"
 
 
+async def test_rules_of_a_removed_mount_are_discarded_at_each_host() -> None:
+    inner, middle, host = make(), Server("middle"), Server("host")
+    inner.visible(tags={"admin"}, scopes={"admin"})
+    middle.mount(inner, prefix="b")
+    host.mount(middle, prefix="a")
+    host.visible("a_c_read", principals={"root"})  # a rule of its own stays
+    for _ in range(3):
+        assert middle._mounts is not None
+        middle._mounts.remove(middle._mounts.rows[0])
+        middle.mount(inner, prefix="c")
+    assert middle._views is not None
+    assert host._views is not None
+    assert (len(middle._views.rules), len(host._views.rules)) == (1, 2)
+    async with http_client(host.asgi(auth=Tokens())) as http:
+        alice, root = HttpCaller(http, "alice", STATELESS), HttpCaller(http, "root.admin", STATELESS)
+        assert await alice.names() == []
+        assert await root.names() == ["a_c_read", "a_c_wipe", "a_c_spy"]
+
+
 async def test_tags_of_a_mounted_tool_that_is_replaced_are_those_of_the_new_one() -> None:
     inner, host = Server("inner"), Server("host")
     host.mount(inner)

@@ -78,6 +78,10 @@ class MountedRule(msgspec.Struct, frozen=True):
             return False
         return entry.source is not None and self.rule.applies_to(entry.source)
 
+    def is_of(self, mount: "Mount") -> bool:
+        """Return whether the rule came with this mount, or with one of the mounted server."""
+        return self.mount is mount or (isinstance(self.rule, MountedRule) and self.rule.is_of(mount))
+
     def admits(self, caller: Caller) -> bool:
         """As `Rule.admits`."""
         return self.rule.admits(caller)
@@ -196,6 +200,13 @@ class Views:
         added = tuple(MountedRule(mount, rule) for rule in (self.rules if rules is None else rules))
         if added:
             mount.host._add_rules(added)
+
+    def discard(self, mount: "Mount") -> None:
+        """Remove the rules that came with a mount."""
+        kept = tuple(rule for rule in self.rules if not (isinstance(rule, MountedRule) and rule.is_of(mount)))
+        if len(kept) < len(self.rules):
+            self.rules = kept
+            self.change()
 
     def install(self, dispatch: "Dispatch") -> None:
         """Make a dispatcher serve each caller with the view of its class."""
