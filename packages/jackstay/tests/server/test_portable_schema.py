@@ -197,7 +197,7 @@ def test_values_of_several_types_become_alternatives() -> None:
     ]  # fmt: skip
     odd: Any = {"type": "object", "properties": {"a": {"enum": [[1], [2]]}, "b": {"const": True}, "c": True}}
     assert make_portable(odd)["properties"] == {
-        "a": {"enum": [[1], [2]], "type": "object"}, "b": {"const": True, "type": "boolean"}, "c": True,
+        "a": {"enum": [[1], [2]], "type": "array", "items": {}}, "b": {"const": True, "type": "boolean"}, "c": True,
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ MAX_BYTES = 65_536
 
 _PREFIX = "#/$defs/"
 _TYPES: tuple[tuple[type, str], ...] = (
-    (bool, "boolean"), (str, "string"), (int, "integer"), (float, "number"), (type(None), "null"),
+    (bool, "boolean"), (str, "string"), (int, "integer"), (float, "number"), (type(None), "null"), (list, "array"),
 )  # fmt: skip
 # Keywords whose value is a schema, a list of schemas, or a mapping of names to schemas.
 _ONE = frozenset({"additionalProperties", "contains", "items", "not", "propertyNames"})
