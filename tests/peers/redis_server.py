@@ -25,8 +25,12 @@ class RedisServer:
     `options` are settings of redis.conf, with underscores for dashes.
     """
 
+    program: tuple[str, ...] = ("redis-server",)
+    # What the process prints when it can be used.
+    ready = "eady to accept connections"
+
     def __init__(self, **options: str) -> None:
-        self.options = {"save": "", "appendonly": "no", "appendfsync": "always", **options}
+        self.options = {"save": "", "appendonly": "no", "appendfsync": "always", "bind": "127.0.0.1", **options}
 
     def __enter__(self) -> Self:
         # A Unix socket has a short path: pytest's directories may be too deep.
@@ -53,7 +57,7 @@ class RedisServer:
         """Start the process and wait until it accepts connections."""
         settings = {"port": "0", "unixsocket": str(self.socket), "dir": str(self.directory), **self.options}
         words = ((f"--{name.replace('_', '-')}", value) for name, value in settings.items())
-        command = ["redis-server", *(word for pair in words for word in pair)]
+        command = [*self.program, *(word for pair in words for word in pair)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -61,7 +65,7 @@ class RedisServer:
         lines = []
         for line in self.process.stdout:
             lines.append(line)
-            if "eady to accept connections" in line:
+            if self.ready in line:
                 return
         self.kill()
         raise AssertionError(f"redis-server did not start:\n{''.join(lines)}")
@@ -88,6 +92,23 @@ class RedisServer:
             return client.execute_command(*command)
         finally:
             client.close()
+
+
+class RedisSentinel(RedisServer):
+    """A sentinel that watches the server on a port. Without other sentinels it promotes a replica by itself."""
+
+    ready = "+monitor master"
+
+    def __init__(self, name: str, port: int) -> None:
+        super().__init__()
+        self.config = f"sentinel monitor {name} 127.0.0.1 {port} 1\nsentinel down-after-milliseconds {name} 1000\n"
+
+    def start(self) -> None:
+        """Start the process. It keeps what it knows in the file of its configuration."""
+        file = self.directory / "sentinel.conf"
+        file.write_text(self.config)
+        self.program = ("redis-server", str(file), "--sentinel")
+        super().start()
 
 
 def free_port(server: RedisServer, name: str = "port") -> int:

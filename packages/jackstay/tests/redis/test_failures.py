@@ -7,15 +7,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 import redis.asyncio
+from redis.asyncio.sentinel import Sentinel
 
 from jackstay.errors import TransportError
 from jackstay.redis import RedisBackend
 from jackstay.redis import _bus as bus_module
 from jackstay.server import GAP
 from jackstay.testing.store_suites import LONG, RECORD
-from peers.redis_server import RedisServer, free_port, until_it_works
+from jackstay.testing.task_store_suite import RECORD as TASK
+from peers.redis_server import RedisSentinel, RedisServer, free_port, until_it_works
+
+# Seconds for a promotion by a sentinel, which waits for a second of silence first.
+PROMOTION_GUARD = 120.0
 
 
 @asynccontextmanager
@@ -167,6 +173,45 @@ def _has_sessions(server: RedisServer) -> bool:
         return bool(server.run("KEYS", "jackstay:{failures}:s:*"))
     except redis.exceptions.RedisError:
         return False  # it is loading what the primary has sent
+
+
+async def test_a_client_of_a_sentinel_finds_the_promoted_replica() -> None:
+    with RedisServer(repl_diskless_sync_delay="0") as primary, RedisServer() as replica:
+        port = free_port(primary)
+        free_port(replica)
+        replica.run("REPLICAOF", "127.0.0.1", port)
+        # A sentinel reads the list of replicas from the primary at once, and then only every 10 s.
+        async with asyncio.timeout(PROMOTION_GUARD):
+            while (await asyncio.to_thread(replica.run, "ROLE"))[3] != b"connected":
+                await asyncio.sleep(0.01)
+        with RedisSentinel("files", port) as process:
+            sentinel = Sentinel([("unused", 0)], sentinel_kwargs={"unix_socket_path": str(process.socket)})
+            client = sentinel.master_for("files")
+            backend = RedisBackend(client)
+            await backend.open("failures")
+            received = record_messages(backend)
+            async with asyncio.timeout(PROMOTION_GUARD):
+                await until_it_works(lambda: backend.sessions.save("one", RECORD, LONG))
+                await until_it_works(backend.tasks.now)
+                await until_it_works(lambda: backend.tasks.create(TASK, 10))
+                while not await asyncio.to_thread(_has_sessions, replica):
+                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(primary.kill)
+                while (await asyncio.to_thread(replica.run, "ROLE"))[0] != b"master":
+                    await asyncio.sleep(0.01)
+                await wait_for(received, GAP)
+                assert await until_it_works(lambda: backend.sessions.load("one", LONG)) == RECORD
+                await until_it_works(lambda: backend.sessions.save("two", RECORD, LONG))
+                # There is no replica any more, so that none has to confirm a task.
+                await until_it_works(backend.tasks.now)
+                assert await until_it_works(lambda: backend.tasks.load(TASK.id)) == TASK
+                other = msgspec.structs.replace(TASK, id="two", idempotency_key="")
+                assert await until_it_works(lambda: backend.tasks.create(other, 10)) == other
+                backend.changes.publish("after", "")
+                await wait_for(received, "after")
+            await backend.close()
+            await client.aclose()
+            await sentinel.aclose()
 
 
 async def test_a_server_begins_without_redis_and_uses_it_later(monkeypatch: pytest.MonkeyPatch) -> None:
