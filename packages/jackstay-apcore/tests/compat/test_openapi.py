@@ -3,6 +3,9 @@
 import asyncio
 import json
 import logging
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +44,75 @@ DOCUMENT: dict[str, Any] = {
 
 def test_ids_and_filters(caplog: pytest.LogCaptureFixture) -> None:
     assert openapi_backend(DOCUMENT).list() == ["get_pet", "old", "pets.pet_id.delete"]
-    assert "module ID '2fa.get' is not valid" in caplog.text
-    assert openapi_backend(DOCUMENT, prefix="pets", include="pet", exclude="delete").list() == ["pets.get_pet"]
+    assert "module ID '2fa.get' is not valid because of '2fa'" in caplog.text
+    assert openapi_backend(DOCUMENT, prefix="Pets", include=r"pets\..*pet", exclude="delete$").list() == [
+        "pets.get_pet"
+    ]
+    assert openapi_backend(DOCUMENT, prefix="pets", exclude="^pets").list() == []
     assert "old" not in openapi_backend(DOCUMENT, include_deprecated=False).list()
 
     def derive(path: str, method: str, operation: dict[str, Any]) -> str | None:
-        return "factor.two" if path == "/2fa" else None
+        return "factor.two" if (path, method) == ("/2fa", "get") else None
 
     assert "factor.two" in openapi_backend(DOCUMENT, derive_module_id=derive).list()
 
 
+def test_ids_are_those_of_apcore_toolkit() -> None:
+    operations = {
+        "/": {"get": {"responses": OK}},
+        "/items/{itemId}": {"get": {"operationId": "read_items__item_id__get", "responses": OK}},
+        "/a": {"get": {"operationId": "HTTPThing", "responses": OK}, "put": {"operationId": "a", "responses": OK}},
+        "/b": {"get": {"operationId": "a", "responses": OK}, "put": {"operationId": "a_2", "responses": OK}},
+    }
+    ids = openapi_backend({**DOCUMENT, "paths": operations}).list()
+    assert ids == ["a", "a_2", "a_3", "http_thing", "read_items__item_id__get", "root.get"]
+
+
+def test_transformed_operations_and_modules() -> None:
+    seen = []
+
+    def transform_operation(path: str, method: str, operation: dict[str, Any]) -> dict[str, Any] | None:
+        seen.append((path, method))
+        return None if method == "delete" else {**operation, "summary": "Changed"}
+
+    def transform_module(module: openapi.OperationModule) -> openapi.OperationModule | None:
+        changed = replace(module, module_id="OldOne", annotations=replace(module.annotations, requires_approval=True))
+        return {"get_pet": module, "old": changed}.get(module.module_id)
+
+    registry = openapi_backend(DOCUMENT, transform_operation=transform_operation, transform_module=transform_module)
+    assert registry.list() == ["get_pet", "old_one"]
+    assert ("/pets/{petId}", "delete") in seen
+    definition = registry.get_definition("old_one")
+    assert definition is not None
+    assert definition.annotations.requires_approval
+    assert registry.get("get_pet").name == "Changed"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_served"),
+    [
+        ([], True),
+        ([{"name": "b", "in": "query", "schema": {"type": "string"}}, {"$ref": "#/components/parameters/A"}], True),
+        ([{"$ref": "#/components/parameters/None"}], False),
+        ("?", False),
+    ],
+)
+def test_path_variables_without_a_parameter(parameters: Any, is_served: bool) -> None:
+    variable = {"name": "a", "in": "path", "required": True, "schema": {"type": "integer"}}
+    paths = {"/x/{a}/{c}": {"get": {"parameters": parameters, "responses": OK}}, "/y": {"get": {"responses": OK}}}
+    registry = openapi_backend({**DOCUMENT, "paths": paths, "components": {"parameters": {"A": variable}}})
+    assert registry.has("x.a.c.get") is is_served
+    if is_served:
+        definition = registry.get_definition("x.a.c.get")
+        assert definition is not None
+        schema = definition.input_schema
+        assert schema["properties"]["c"]["type"] == "string"
+        assert {"a", "c"} <= set(schema["required"])
+
+
 def test_options_that_cannot_take_effect() -> None:
     for message, options in (
-        ("transform_operation and transform_module", {"transform_module": print}),
+        ("regular expressions", {"include": "("}),
         ("prefix", {"has_other_backend_source": True}),
         ("exist already: get_pet", {"registry": openapi_backend(DOCUMENT)}),
     ):
@@ -65,6 +124,7 @@ def test_options_that_cannot_take_effect() -> None:
         ("x", "must be a mapping"),
         ({"prefix": "x"}, "spec is required"),
         ({"spec": 1, "x": 1}, "no key"),
+        ({"spec": 1, "transform_module": "x"}, "no key"),
     ):
         with pytest.raises(ValueError, match=message):
             build_openapi_backend_from_config(value)
@@ -109,6 +169,83 @@ def test_calls_go_to_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
     assert definition is not None
     assert (definition.annotations.requires_approval, definition.annotations.destructive) == (True, True)
     assert "DELETE" in repr(registry.get("pets.pet_id.delete"))
+
+
+class Web:
+    """A server on loopback that records the headers of requests by path, and redirects from some paths."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, str | None] = {}
+        self.redirects: dict[str, str] = {}
+        self.document: dict[str, Any] = DOCUMENT
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                web.seen[self.path] = self.headers.get("X-Api-Key")
+                body = json.dumps(web.document).encode()
+                target = web.redirects.get(self.path)
+                self.send_response(302 if target else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                if target:
+                    self.send_header("Location", target)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+
+    def __enter__(self) -> "Web":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+def test_headers_do_not_leave_the_origin_of_the_document() -> None:
+    headers = {"X-Api-Key": "secret"}
+    with Web() as web, Web() as other:
+        web.redirects = {"/first": "/second", "/second": f"{other.url}/third", "/endless": "/endless"}
+        other.redirects = {"/third": f"{web.url}/back"}
+        assert openapi_backend(f"{web.url}/first", headers=headers).has("get_pet")
+        assert web.seen == {"/first": "secret", "/second": "secret", "/back": None}
+        assert other.seen == {"/third": None}
+        with pytest.raises(ValueError, match="more than 5 redirects"):
+            openapi_backend(f"{web.url}/endless")
+        web.redirects = {"/first": "ftp://[/"}
+        with pytest.raises(httpx.HTTPError):
+            openapi_backend(f"{web.url}/first", headers=headers)
+
+
+def test_headers_of_the_factory_go_to_one_origin() -> None:
+    with Web() as web, Web() as other:
+        paths = {
+            "/a": {"get": {"operationId": "a", "responses": OK}},
+            "/b": {"get": {"operationId": "b", "servers": [{"url": other.url}], "responses": OK}},
+        }
+        web.document = {**DOCUMENT, "servers": [{"url": f"{web.url}/v1"}], "paths": paths}
+        for source in (f"{web.url}/openapi.json", web.document):
+            with pytest.raises(ValueError, match=f"would be sent to {other.url}, another origin.* set base_url"):
+                openapi_backend(source, auth_header_factory=lambda: {"X-Api-Key": "secret"})
+            registry = openapi_backend(source, exclude="b", auth_header_factory=lambda: {"X-Api-Key": "secret"})
+            assert registry.list() == ["a"]
+        assert openapi_backend(f"{web.url}/openapi.json").list() == ["a", "b"]
+        options: dict[str, Any] = {"base_url": other.url, "auth_header_factory": lambda: {"X-Api-Key": "secret"}}
+        executor = Executor(openapi_backend(f"{web.url}/openapi.json", **options))
+        other.document = {"name": "b"}
+        assert asyncio.run(executor.call_async("b", {})) == {"name": "b"}
+        other.redirects = {"/b": f"{web.url}/b"}
+        with pytest.raises(ModuleError, match="another origin"):
+            asyncio.run(Executor(openapi_backend(web.document, **options)).call_async("b", {}))
+        assert (other.seen, web.seen) == ({"/b": "secret"}, {"/openapi.json": None})
 
 
 def test_setting_adds_operations_once(

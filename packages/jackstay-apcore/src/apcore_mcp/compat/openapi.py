@@ -9,6 +9,7 @@ import re
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,7 +50,11 @@ BACKEND_OPTIONS: Final = frozenset(
 )
 
 _URLS: Final = ("http://", "https://")
+_METHODS: Final = frozenset(("get", "put", "post", "delete", "options", "head", "patch", "trace"))
 _READS: Final = ("GET", "HEAD", "OPTIONS")
+_MAX_REDIRECTS: Final = 5
+# The seconds that a call may take, as in apcore-mcp.
+_CALL_TIMEOUT: Final = 60.0
 
 
 # The settings whose operations were added, by registry.
@@ -71,21 +76,20 @@ def openapi_backend(
     has_other_backend_source: bool = False,
     project_root: str | None = None,
     acknowledge_unapproved_writes: bool = False,  # noqa: ARG001  # operations that write need approval here
-    transform_operation: object = None,
-    transform_module: object = None,
+    transform_operation: Callable[[str, str, dict[str, Any]], dict[str, Any] | None] | None = None,
+    transform_module: "Callable[[OperationModule], OperationModule | None] | None" = None,
     derive_module_id: Callable[[str, str, dict[str, Any]], str | None] | None = None,
 ) -> Registry:
     """Return a registry with a module for each operation of a document: a URL, a path, or the parsed document.
 
-    `include` and `exclude` are regular expressions for ids without the prefix. `headers` are for fetching the document.
+    `include` and `exclude` are regular expressions for ids. `transform_operation` and `transform_module` return what is
+    used instead, or None to leave it out; a module is changed with `dataclasses.replace`. `headers` and `timeout`
+    are for fetching the document; a redirect to another origin is followed without the headers. Those of
+    `auth_header_factory` are sent to one origin: that of `base_url`, or of the document's URL, or of the servers of a
+    document that is not fetched.
 
-    Raises: ValueError; jackstay's OpenApiError for a document that cannot be used.
+    Raises: ValueError; OpenApiError for a document that cannot be used; httpx.HTTPError for one that cannot be fetched.
     """
-    if transform_operation is not None or transform_module is not None:
-        raise ValueError(
-            "transform_operation and transform_module are not supported: change the document, or use include, exclude"
-            " and derive_module_id"
-        )
     if has_other_backend_source and not prefix:
         raise ValueError("prefix (mcp.openapi.prefix) is required for a document beside other modules")
     location = resolve_spec_location(spec, project_root=project_root)
@@ -94,26 +98,50 @@ def openapi_backend(
     source = (
         _fetch(location, headers, timeout) if isinstance(location, str) and location.startswith(_URLS) else location
     )
-    document = load_document(source)
+    document = load_document(_prepare(load_document(source).root, transform_operation))
     sender = HttpSender(_client(auth_header_factory))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OpenApiWarning)
-        api = Api(document, sender, ApiSettings(base_url=base_url, timeout=timeout))
+        api = Api(document, sender, ApiSettings(base_url=base_url, timeout=_CALL_TIMEOUT))
     for warning in caught:
         logger.warning("%s", warning.message)
-    modules = {}
+    found = []
     for endpoint in api.endpoints:
-        is_deprecated = bool(_node(document.root, endpoint).get("deprecated"))
-        module_id = _module_id(document.root, endpoint, derive_module_id)
-        if _is_wanted(module_id, include, exclude) and (include_deprecated or not is_deprecated):
-            modules[f"{prefix}.{module_id}" if prefix else module_id] = OperationModule(api, endpoint)
+        node = _node(document.root, endpoint)
+        if node.get("deprecated") and not include_deprecated:
+            continue
+        id = _derive_id(endpoint, node, derive_module_id)
+        module = _make_module(_normalize(f"{prefix}.{id}" if prefix else id), api, endpoint)
+        transformed = module if transform_module is None else transform_module(module)
+        if transformed is not None:
+            found.append(transformed)
+    modules = _with_ids([module for module in found if _is_wanted(_normalize(module.module_id), include, exclude)])
+    if auth_header_factory is not None and base_url is None:
+        _check_origins([module.url for module in modules.values()], location)
     return _register(modules, Registry() if registry is None else registry)
 
 
+def _with_ids(modules: "list[OperationModule]") -> "dict[str, OperationModule]":
+    """Return modules by their ids, which become valid if they can; the second of two equal ones gets `_2`."""
+    ids = [_normalize(module.module_id) for module in modules]
+    found: dict[str, OperationModule] = {}
+    for id, module in zip(ids, modules, strict=True):
+        segment = next((part for part in id.split(".") if MODULE_ID_PATTERN.fullmatch(part) is None), None)
+        if segment is not None:
+            message = "OpenAPI operation skipped: module ID %r is not valid because of %r; use derive_module_id"
+            logger.warning(message, id, segment)
+            continue
+        free, number = id, 1
+        while free in found or (number > 1 and free in ids):
+            number += 1
+            free = f"{id}_{number}"
+        if free != id:
+            logger.warning("module ID renamed from %r to %r: another operation has it", id, free)
+        found[free] = replace(module, module_id=free)
+    return found
+
+
 def _register(modules: "dict[str, OperationModule]", registry: Registry) -> Registry:
-    for module_id in [id for id in modules if MODULE_ID_PATTERN.fullmatch(id) is None]:
-        logger.warning("OpenAPI operation skipped: module ID %r is not valid; use derive_module_id", module_id)
-        del modules[module_id]
     if not modules:
         logger.warning("OpenAPI document yielded zero modules")
     taken = sorted(id for id in modules if registry.has(id))
@@ -135,6 +163,7 @@ def build_openapi_backend_from_config(
     if not openapi_config.get("spec"):
         raise ValueError("mcp.openapi.spec is required when mcp.openapi is configured")
     known = BACKEND_OPTIONS - {"registry", "has_other_backend_source", "auth_header_factory", "derive_module_id"}
+    known -= {"transform_operation", "transform_module"}
     options = dict(openapi_config)
     spec = options.pop("spec")
     unknown = sorted(map(str, options.keys() - known))
@@ -184,25 +213,20 @@ def resolve_spec_location(spec: Any, *, project_root: str | None = None) -> Any:
     return str((Path(root) / text).resolve())
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OperationModule:
     """A module of apcore that calls an operation."""
 
-    def __init__(self, api: Api, endpoint: Endpoint) -> None:
-        operation = endpoint.operation
-        self._api = api
-        self._endpoint = endpoint
-        self.name = operation.title or endpoint.name
-        self.description = operation.description or operation.title or str(operation)
-        self.input_schema = operation.input_schema
-        self.output_schema = {} if operation.output is None else operation.output.schema
-        self.tags = list(operation.tags)
-        is_read = operation.method in _READS
-        self.annotations = ModuleAnnotations(
-            readonly=is_read,
-            destructive=operation.method == "DELETE",
-            idempotent=is_read or operation.method in ("PUT", "DELETE"),
-            requires_approval=not is_read,
-        )
+    module_id: str
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any]
+    tags: list[str]
+    annotations: ModuleAnnotations
+    url: str
+    _api: Api
+    _endpoint: Endpoint
 
     def __repr__(self) -> str:
         return f"<OperationModule {self._endpoint.operation}>"
@@ -216,15 +240,79 @@ class OperationModule:
         return structured if isinstance(structured, dict) else {"result": result.text}
 
 
-def _module_id(root: Mapping[str, Any], endpoint: Endpoint, derive: Callable[..., str | None] | None) -> str:
-    """Return the id: the given one, the operation id, or path and method; in words with `_`, segments with dots."""
+def _make_module(module_id: str, api: Api, endpoint: Endpoint) -> OperationModule:
     operation = endpoint.operation
-    given = None if derive is None else derive(operation.path, operation.method, dict(_node(root, endpoint)))
-    if given is None:
-        segments = [part.strip("{}") for part in operation.path.split("/") if part]
-        given = operation.operation_id or ".".join((*segments, operation.method.lower()))
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", given)
-    return ".".join(re.sub(r"[^a-z0-9]+", "_", part.lower()).strip("_") for part in words.split("."))
+    is_read = operation.method in _READS
+    return OperationModule(
+        module_id=module_id,
+        name=operation.title or endpoint.name,
+        description=operation.description or operation.title or str(operation),
+        input_schema=operation.input_schema,
+        output_schema={} if operation.output is None else operation.output.schema,
+        tags=list(operation.tags),
+        annotations=ModuleAnnotations(
+            readonly=is_read,
+            destructive=operation.method == "DELETE",
+            idempotent=is_read or operation.method in ("PUT", "DELETE"),
+            requires_approval=not is_read,
+        ),
+        url=endpoint.url,
+        _api=api,
+        _endpoint=endpoint,
+    )
+
+
+def _derive_id(endpoint: Endpoint, node: Mapping[str, Any], derive: Callable[..., str | None] | None) -> str:
+    """Return the id: the given one, the operation id, or path and method."""
+    operation = endpoint.operation
+    given = None if derive is None else derive(operation.path, operation.method.lower(), dict(node))
+    if given is not None:
+        return given
+    id = _normalize(operation.operation_id or "").rstrip("_")
+    parts = [_normalize(re.sub(r"^\{(.*)\}$", r"\1", part)) for part in operation.path.split("/")]
+    return id or ".".join((*(filter(None, parts) if any(parts) else ("root",)), operation.method.lower()))
+
+
+def _normalize(id: str) -> str:
+    """Return an id as apcore-toolkit does: in lower case, and in words with `_`. A valid one is returned unchanged."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", id)
+    segments = re.sub(r"[^A-Za-z0-9_.]", "_", words).lower().split(".")
+    return ".".join(filter(None, (segment.lstrip("_") for segment in segments)))
+
+
+def _prepare(root: Mapping[str, Any], transform: Callable[..., dict[str, Any] | None] | None) -> dict[str, Any]:
+    """Return the document with the changed operations; path variables without a parameter become strings."""
+    paths: Any = root.get("paths")
+    changed: dict[str, Any] = {}
+    for path, item in paths.items() if isinstance(paths, dict) else ():
+        changed[path] = item
+        if not isinstance(item, dict):
+            continue
+        changed[path] = rows = dict(item)
+        for key in [key for key, value in item.items() if key in _METHODS and isinstance(value, dict)]:
+            operation = rows.pop(key) if transform is None else transform(path, key, rows.pop(key))
+            if operation is not None:
+                rows[key] = _with_variables(root, path, item, operation)
+    return {**root, "paths": changed} if isinstance(paths, dict) else dict(root)
+
+
+def _with_variables(root: Mapping[str, Any], path: str, item: dict[str, Any], operation: Any) -> Any:
+    given = operation.get("parameters") or [] if isinstance(operation, dict) else None
+    if not isinstance(given, list):
+        return operation
+    shared = item.get("parameters")
+    known: Any = (root.get("components") or {}).get("parameters") or {}
+    declared = set()
+    for row in (*(shared if isinstance(shared, list) else ()), *given):
+        reference = row.get("$ref") if isinstance(row, dict) else None
+        found = known.get(str(reference).removeprefix("#/components/parameters/")) if reference else row
+        if not isinstance(found, dict) or "$ref" in found:
+            return operation  # the reader reports it
+        if found.get("in") == "path":
+            declared.add(found.get("name"))
+    missing = [name for name in dict.fromkeys(re.findall(r"\{([^{}]+)\}", path)) if name not in declared]
+    more = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in missing]
+    return {**operation, "parameters": [*given, *more]} if more else operation
 
 
 def _node(root: Mapping[str, Any], endpoint: Endpoint) -> Mapping[str, Any]:
@@ -234,16 +322,46 @@ def _node(root: Mapping[str, Any], endpoint: Endpoint) -> Mapping[str, Any]:
 
 
 def _is_wanted(module_id: str, include: str | None, exclude: str | None) -> bool:
-    is_included = include is None or re.search(include, module_id) is not None
-    return is_included and (exclude is None or re.search(exclude, module_id) is None)
+    try:
+        is_included = include is None or re.search(include, module_id) is not None
+        return is_included and (exclude is None or re.search(exclude, module_id) is None)
+    except re.error as error:
+        raise ValueError(f"include and exclude must be regular expressions: {error}") from error
 
 
 def _fetch(url: str, headers: Mapping[str, str] | None, timeout: float) -> bytes:
+    """Return the document of a URL. No other origin receives the headers. Raises: ValueError, httpx.HTTPError."""
     import httpx  # noqa: PLC0415  # the extra `openapi`
 
-    response = httpx.get(url, headers=dict(headers or {}), timeout=timeout, follow_redirects=True)
-    response.raise_for_status()
-    return response.content
+    given, target = dict(headers or {}), url
+    for _ in range(_MAX_REDIRECTS + 1):
+        response = httpx.get(target, headers=given, timeout=timeout)
+        if response.next_request is None:
+            response.raise_for_status()
+            return response.content
+        target = str(response.next_request.url)
+        if _origin(target) != _origin(url):
+            given = {}
+    raise ValueError(f"cannot fetch the document {url[:200]}: more than {_MAX_REDIRECTS} redirects")
+
+
+def _check_origins(urls: list[str], location: Any) -> None:
+    """Raise ValueError if requests would bring the headers of `auth_header_factory` to another origin."""
+    is_fetched = isinstance(location, str) and location.startswith(_URLS)
+    expected = location if is_fetched else next(iter(urls), "")
+    other = next((url for url in urls if _origin(url) != _origin(expected)), None)
+    if other is not None:
+        raise ValueError(
+            f"the headers of auth_header_factory would be sent to {other[:200]}, another origin than that of"
+            f" {expected[:200]}: set base_url, or leave these operations out with exclude"
+        )
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    import httpx  # noqa: PLC0415  # the extra `openapi`
+
+    parsed = httpx.URL(url)
+    return parsed.scheme, parsed.host, parsed.port
 
 
 def _client(auth_header_factory: Callable[[], Mapping[str, str]] | None) -> Any:
@@ -254,7 +372,7 @@ def _client(auth_header_factory: Callable[[], Mapping[str, str]] | None) -> Any:
     async def add_headers(request: Any) -> None:
         request.headers.update(auth_header_factory())
 
-    return httpx.AsyncClient(event_hooks={"request": [add_headers]})
+    return httpx.AsyncClient(timeout=_CALL_TIMEOUT, event_hooks={"request": [add_headers]})
 
 
 __all__ = [
