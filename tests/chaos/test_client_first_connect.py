@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import re
 import socket
+import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -98,6 +100,58 @@ async def test_a_port_of_another_protocol(is_first: bool) -> None:
     assert error.absent
     assert r"SSH-2.0-OpenSSH_9.6\r\n" in str(error)
     assert "secret" not in str(error)
+
+
+async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def read_and_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """As TLS servers do that receive an HTTP request."""
+    await reader.read(65_536)
+    writer.close()
+
+
+async def read_and_reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(65_536)
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+async def respond_without_tls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(65_536)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    writer.close()
+
+
+async def send_tls_alert(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(65_536)
+    writer.write(b"\x15\x03\x01\x00\x02\x02\x46")
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "respond", "message"),
+    [
+        ("http", close, r"should the URL begin with https://\?"),
+        ("http", read_and_close, r"should the URL begin with https://\?"),
+        ("http", read_and_reset, r"should the URL begin with https://\?"),
+        ("http", send_tls_alert, r"no HTTP server at .* responded \\x15\\x03"),
+        ("https", close, "the connection was lost while connecting|reset by peer"),
+        ("https", read_and_close, "the connection was lost while connecting"),
+        ("https", read_and_reset, "reset by peer"),
+        ("https", respond_without_tls, r"does not use TLS; should the URL begin with http://\?"),
+    ],
+)
+async def test_a_port_that_closes_connections_or_has_the_other_scheme(
+    scheme: str, respond: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], message: str
+) -> None:
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
+        error = await failure(http(f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"))
+    assert isinstance(error, TransportError)
+    assert error.absent
+    assert re.search(message, str(error)), str(error)
 
 
 PROGRAMS = {

@@ -196,8 +196,8 @@ class _TransportEnded(McpError):
 class TransportError(_TransportEnded, ConnectionError):
     """Could not connect, or could not send. `permanent` means that a retry cannot help.
 
-    `absent` means that there is no MCP server at this address: the connection was refused, the host is unknown, or the
-    URL belongs to something else. A server may appear there later.
+    `absent` means that there is no MCP server at this address: the connection was refused or repeatedly closed without
+    a response, the host is unknown, or the URL belongs to something else. A server may appear there later.
     """
 
     type = "transport"

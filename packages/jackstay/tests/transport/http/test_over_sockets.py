@@ -71,6 +71,42 @@ async def test_a_server_without_tls_is_reported() -> None:
             await connect(http(f"https://127.0.0.1:{port}/mcp"), max_attempts=1).open()
 
 
+@pytest.mark.parametrize(("closed", "settings"), [(1, {}), (4, {"max_attempts": 5})])
+async def test_a_server_that_closes_its_first_connections_is_tried_again(closed: int, settings: dict[str, Any]) -> None:
+    """By default once, as it may be starting; as often as the settings allow."""
+    answer = Mcp(HANDSHAKE)
+
+    async def starting(seen: Seen, reply: Reply) -> None:
+        if len(server.seen) <= closed:
+            reply.transport.close()
+        else:
+            await answer(seen, reply)
+
+    async with served(starting) as server, connect(http(server.url), **FAST, **settings) as client:
+        assert (await client.tools.call("echo")).text == "{}"
+
+
+async def test_a_server_that_was_ready_may_close_connections_for_long() -> None:
+    """No number of starts is too many for a server that responded once."""
+    answer = Mcp(HANDSHAKE, session="s")
+    is_down = False
+    closed = asyncio.Semaphore(0)
+
+    async def restarting(seen: Seen, reply: Reply) -> None:
+        if is_down:
+            reply.transport.close()
+            closed.release()
+        else:
+            await answer(seen, reply)
+
+    async with served(restarting) as server, connect(http(server.url), **FAST, keepalive=0.05) as client:
+        is_down = True
+        for _ in range(8):
+            await closed.acquire()
+        is_down = False
+        assert (await client.tools.call("echo")).text == "{}"
+
+
 @ERAS
 def test_calls_succeed_on_uvloop(version: str) -> None:
     async def work() -> None:

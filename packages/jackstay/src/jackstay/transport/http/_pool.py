@@ -196,7 +196,8 @@ class Http1Client:
             greeting = quote(connection.greeting)
             if greeting:
                 why = f"not an HTTP server: it sent {greeting} before a request"
-            raise TransportError(f"cannot connect to {route.origin}: {why}", absent=bool(greeting))
+            closed = TransportError(f"cannot connect to {route.origin}: {why}", absent=bool(greeting))
+            raise closed from ConnectionResetError(why)
         connection.key = route.key
         return connection
 

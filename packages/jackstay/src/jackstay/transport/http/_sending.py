@@ -6,6 +6,7 @@ which gets the credentials anyway, and only with a status that keeps method and 
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable
 from functools import lru_cache
@@ -73,6 +74,8 @@ class Sender:
         self._headers = list(headers)
         self._credentials = credentials
         self._handshake_timeout = handshake_timeout
+        # Whether the other side ended a connection before the head of a response.
+        self.was_cut_off = False
 
     async def send(
         self,
@@ -104,7 +107,11 @@ class Sender:
                 is_bounded = self._handshake_timeout is not None and sent in _HANDSHAKE
                 response = await (self._with_timeout(sending) if is_bounded else sending)
             except TransportError as error:
+                self.was_cut_off = isinstance(error.__cause__, ConnectionError | ssl.SSLError)
                 raise CannotConnect(error) from error
+            except OutcomeUnknownError as error:
+                self.was_cut_off = not isinstance(error.__cause__, TimeoutError)
+                raise
             try:
                 can_authorize = self._credentials is not None and challenges < MAX_CHALLENGES
                 if self._credentials is not None:

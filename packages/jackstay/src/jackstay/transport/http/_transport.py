@@ -39,12 +39,16 @@ _GUARD: Final = 1.0  # how long cancelled tasks may take to close their connecti
 
 
 class KnownServer:
-    """What a target remembers about its server: whether it uses HTTP+SSE, and whether it ever responded."""
+    """What a target remembers about its server: whether it uses HTTP+SSE, and whether it ever responded.
 
-    __slots__ = ("is_legacy", "was_reached")
+    `was_cut_off`: the newest handshake ended because the other side closed the connection without a response.
+    """
+
+    __slots__ = ("is_legacy", "was_cut_off", "was_reached")
 
     def __init__(self) -> None:
         self.is_legacy = False
+        self.was_cut_off = False
         self.was_reached = False
 
 
@@ -68,6 +72,7 @@ class HttpTransport:
         self.has_agreed = False
         self._handler = handler
         self._known = known
+        self._was_cut_off_before, known.was_cut_off = known.was_cut_off, False
         self._close_step = close_step
         self._max_connections = max_connections
         self._owned_client = owned_client
@@ -300,6 +305,10 @@ class HttpTransport:
             return
         if post.kind in (Sent.PROBE, Sent.INITIALIZE):
             error = self._as_handshake_error(error)
+            self._known.was_cut_off = self.sender.was_cut_off
+            if self._was_cut_off_before and self.sender.was_cut_off and isinstance(error, TransportError):
+                # One such start may be an accident of a server that is starting or ending; two are a wrong URL.
+                error.absent |= not self._known.was_reached
         self._release(post)
         self._open.pop(post, None)  # its task is about to end: it no longer counts as open
         if post.id:
