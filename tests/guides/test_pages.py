@@ -21,9 +21,9 @@ PAGES = {
 }
 # Pages whose blocks are complete programs and tests, which tests/test_docs.py runs.
 COMPLETE = ("apps.md", "dependency-injection.md", "extensions.md", "gateway.md", "skills.md", "tasks.md", "testing.md")
-# A page about several examples, which tests/interop/test_agents.py runs.
-AGENTS = "agents.md"
 FOLDER = ROOT / "docs" / "guides"
+# A page for each example of a framework, which tests/interop/test_agents.py runs.
+AGENTS = FOLDER / "agents"
 
 
 def code_of(example: Path) -> str:
@@ -46,11 +46,16 @@ def test_a_guide_shows_the_code_that_the_tests_run(name: str) -> None:
     assert [block for block in shown if block.strip("\n") not in code] == []
 
 
-def test_the_page_about_agents_shows_each_example_once() -> None:
-    examples = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples" / "agents").glob("*.py"))]
-    shown = [block.strip("\n") for block in blocks(FOLDER / AGENTS)]
-    assert [sum(block in code for block in shown) for code in examples] == [1] * len(examples)
-    assert len(shown) == len(examples)
+def test_every_framework_has_a_page_with_its_example() -> None:
+    examples = sorted((ROOT / "examples" / "agents").glob("*.py"))
+    names = {path.stem.removesuffix("_agent").replace("_", "-"): path.read_text(encoding="utf-8") for path in examples}
+    assert {page.name for page in AGENTS.glob("*.md")} == {*(f"{name}.md" for name in names), "README.md"}
+    overview = (AGENTS / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[.+\]\((.+)\.md\) \| `([\w-]+)` \|", overview, re.MULTILINE)
+    assert sorted(listed) == [(name, name) for name in sorted(names)]  # the page, and the extra
+    for name, code in names.items():
+        (shown,) = blocks(AGENTS / f"{name}.md")
+        assert shown.strip("\n") in code
 
 
 @pytest.mark.parametrize("name", COMPLETE)
@@ -61,9 +66,9 @@ def test_every_block_of_other_guides_is_run(name: str) -> None:
 
 
 def test_every_guide_and_every_example_is_in_the_table() -> None:
-    assert {page.name for page in FOLDER.glob("*.md")} == {*PAGES, *COMPLETE, AGENTS, "README.md"}
-    listed = re.findall(r"\]\(([\w-]+\.md)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
-    assert sorted(listed) == sorted((*PAGES, *COMPLETE, AGENTS))
+    assert {page.name for page in FOLDER.glob("*.md")} == {*PAGES, *COMPLETE, "README.md"}
+    listed = re.findall(r"\]\(([\w-]+\.md|agents/README\.md)\)", (FOLDER / "README.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted((*PAGES, *COMPLETE, "agents/README.md"))
     examples = {path.name for path in GUIDES.iterdir() if path.suffix in (".py", ".ipynb")}
     assert examples == {*PAGES.values(), "shop.py", "weather_client.py"}
 
