@@ -65,6 +65,13 @@ def make(hub: int | None = None, redis: str = "") -> Server:
         return "never"
 
     @server.tool
+    async def report(count: int, context: Context) -> str:
+        """Send events in one turn of the loop."""
+        for number in range(count):
+            context.progress(number)
+        return "done"
+
+    @server.tool
     async def add(name: str) -> str:
         """Add a tool in this process."""
         server.add_tool(name, input_schema={"type": "object"}, handler=lambda arguments: "added", replace=True)

@@ -253,6 +253,30 @@ def test_the_stream_of_a_cancelled_call_cannot_be_resumed_at_any_process() -> No
 
 
 @NEEDS_REDIS
+def test_events_of_one_turn_are_stored_together_and_resumed_at_the_other_process() -> None:
+    with RedisServer() as redis, redis_servers(redis) as servers:
+        first, second = servers.processes
+        session = post(first.port, initialize()).headers["mcp-session-id"]
+        headers = {"mcp-session-id": session, "mcp-protocol-version": HANDSHAKE}
+        post(first.port, {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
+        message = call("report", count=50)
+        message["params"]["_meta"] = {"progressToken": 1}
+        redis.run("CONFIG", "RESETSTAT")
+        sent = event_ids(post(first.port, message, headers).body)
+        assert len(sent) > 50
+        # They are stored after they were sent.
+        while not any(redis.run("XLEN", key) == len(sent) for key in redis.run("KEYS", "jackstay:{shared}:e:*")):
+            pass
+        assert redis.run("INFO", "commandstats")["cmdstat_eval"]["calls"] < 25
+        more = {**headers, "accept": "text/event-stream", "last-event-id": sent[0]}
+        assert event_ids(second.request("GET", "/mcp", headers=more).body) == sent[1:]
+
+
+def event_ids(stream: bytes) -> list[str]:
+    return [line[3:].strip().decode() for line in stream.splitlines() if line.startswith(b"id:")]
+
+
+@NEEDS_REDIS
 def test_a_process_above_its_limit_of_requests_refuses_and_the_other_serves() -> None:
     with RedisServer() as redis, redis_servers(redis, max_requests=1) as servers:
         first, second = servers.processes
