@@ -206,7 +206,7 @@ def test_a_schema_is_crawled_for_anchors_once(item: dict[str, Any], monkeypatch:
         return crawl(registry)
 
     monkeypatch.setattr(Registry, "crawl", count)
-    check = checker({**ANCHORED, "items": item})
+    check = checker({**ANCHORED, "items": item}, seconds=60)
     assert len(crawled) == 1
     for _ in range(3):
         assert check([1] * 200) is None
