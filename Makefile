@@ -203,10 +203,11 @@ public-suite: $(VENV)/.installed ## the tests of apcore-mcp against our bridge; 
 	$(RUN) tests/interop/install.py apcore_suite
 	$(RUN) tests/interop/public_suite/run.py
 
-apcore-numbers: $(VENV)/.installed ## what of apcore-mcp works, and the speed of build_tools beside it
+apcore-numbers: $(VENV)/.installed ## what of apcore-mcp works, the speed of build_tools beside it, and calls while modules change
 	@$(RUN) tests/interop/install.py apcore_suite
 	@PYTHONPATH=packages/jackstay/src:packages/jackstay-apcore/src .interop/apcore_suite/bin/python tools/count_apcore_mcp.py .interop/apcore_suite/source/apcore_mcp-0.23.3
 	@$(RUN) bench/build_tools.py
+	@JACKSTAY_PROFILE=soak $(RUN) -m pytest -q --no-cov packages/jackstay-apcore/tests/cli/test_watching.py -k no_call_fails
 
 conformance: $(VENV)/.installed ## the official conformance suite against our server and our client; LEG="server 2026-07-28" runs one leg
 	$(RUN) tests/conformance/run.py $(if $(LEG),"$(LEG)")

@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -256,10 +257,13 @@ def test_bindings_are_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     assert described(loaded) == {"two": "Second"}
 
 
-MODULES, CHANGES, CALLERS = 20, 8, 8
+IS_SOAK = os.environ.get("JACKSTAY_PROFILE") == "soak"
+MODULES, CHANGES, CALLERS = (1000, 50, 8) if IS_SOAK else (20, 8, 8)
 
 
-async def test_no_call_fails_while_a_module_changes(modules: Path, write: Write) -> None:
+async def test_no_call_fails_while_a_module_changes(
+    modules: Path, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     for number in range(MODULES):
         write(f"modules/more{number}.py", "More")
     loaded = LoadedModules([modules], [])
@@ -290,6 +294,10 @@ async def test_no_call_fails_while_a_module_changes(modules: Path, write: Write)
         is_changing = False
         await asyncio.gather(*callers)
         bridge.close()
+    with capsys.disabled() if IS_SOAK else nullcontext():
+        print(
+            f"{MODULES} modules, {CALLERS} parallel callers, {CHANGES} changes: {len(failed)} of {calls} calls failed"
+        )
     assert (failed, len(changes)) == ([], CHANGES)
     assert calls > CALLERS
 
