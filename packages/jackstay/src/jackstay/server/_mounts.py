@@ -34,6 +34,7 @@ from jackstay.server._mounted_entries import (
 )
 from jackstay.server._mounted_uris import UriPrefix, translate_app, translate_uris
 from jackstay.server._transforms import Plan, Table, Transforms, transform_item
+from jackstay.server._visibility import discard_rules
 from jackstay.types import DECODE_ERRORS, SubscriptionsListenRequestParams, decode
 
 if TYPE_CHECKING:
@@ -314,7 +315,7 @@ class Mounts:
         self.rows.remove(mount)
         mount.child._mounted_in = tuple(other for other in mount.child._mounted_in if other is not mount)
         mount.clear()
-        _discard_rules(self.host, mount)
+        discard_rules(self.host, mount)
 
     def _run_in_background(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -586,14 +587,6 @@ def _path(server: Server, wanted: Server) -> list[Server] | None:
         if path is not None:
             return [server, *path]
     return None
-
-
-def _discard_rules(host: Server, mount: Mount) -> None:
-    """Remove the rules of visibility of a removed mount from a server, and from all that it is mounted in."""
-    if host._views is not None:
-        host._views.discard(mount)
-    for outer in host._mounted_in:
-        _discard_rules(outer.host, mount)
 
 
 def _share_numbers(server: Server, host: Server) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jackstay.server._dispatch import Dispatch
     from jackstay.server._mounts import Mount
     from jackstay.server._search import Index, ToolSearch
+    from jackstay.server._server import Server
     from jackstay.server._tools import ToolEntry
 
 logger = logging.getLogger("jackstay.server")
@@ -315,3 +316,11 @@ class Views:
             return known[key]
 
         return is_concerned
+
+
+def discard_rules(host: "Server", mount: "Mount") -> None:
+    """Remove the rules of visibility of a removed mount from a server, and from all that it is mounted in."""
+    if host._views is not None:
+        host._views.discard(mount)
+    for outer in host._mounted_in:
+        discard_rules(outer.host, mount)
