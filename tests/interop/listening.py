@@ -12,8 +12,8 @@ from pathlib import Path
 
 from interop.peers import ROOT
 
-START_TIMEOUT = 30.0
-STOP_TIMEOUT = 10.0
+START_TIMEOUT = 200.0
+STOP_TIMEOUT = 60.0
 POLL_INTERVAL = 0.02
 
 

@@ -58,7 +58,7 @@ def test_official_client_uses_all_features_over_every_transport(tmp_path: Path) 
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=55,
+            timeout=250,
             check=False,
         )
     assert done.returncode == 0, done.stderr

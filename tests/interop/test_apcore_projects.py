@@ -55,7 +55,6 @@ COMMANDS: dict[str, tuple[Callable[[int], list[str | Path]], int]] = {
 @pytest.mark.parametrize("project", COMMANDS)
 async def test_project_serves(project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((PYTHONPATH, str(PROGRAMS))))
-    monkeypatch.setattr("interop.listening.START_TIMEOUT", 120.0)
     command, least = COMMANDS[project]
     with listening(command, tmp_path / "server.log") as url:
         async with connect(http(f"{url}/mcp"), open_timeout=120, init_timeout=120, max_timeout=120) as client:

@@ -56,7 +56,7 @@ def run_client(peer: str, mode: str, target: str, folder: Path) -> dict[str, Any
         env=environment(folder),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=250,
         check=False,
     )
     assert done.returncode == 0, done.stderr

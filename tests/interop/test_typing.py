@@ -28,7 +28,7 @@ def diagnostics(folder: Path, program: str) -> list[str]:
         [node(), pyright, "--outputjson", "--pythonpath", sys.executable, "-p", folder],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=250,
         check=False,
         cwd=folder,
     )

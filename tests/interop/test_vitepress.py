@@ -15,7 +15,7 @@ from procontext.models import Library
 from procontext.page import LibraryDocuments, section, window
 from scripted.documentation import LoopbackNetwork, Rows, Site, folder, settings, text
 
-BUILD_SECONDS = 100
+BUILD_SECONDS = 250
 
 PUBLISHED = "https://harbour.example"
 
