@@ -72,7 +72,7 @@ def test_the_drawing_in_the_inspector_matches_its_table() -> None:
 
 
 def test_every_picture_in_the_documentation_is_made_or_recorded() -> None:
-    screenshots = {f"inspector-{name}.png" for name in ("tools", "messages", "connection")}
+    screenshots = {f"inspector-{name}.png" for name in ("tools", "messages", "connection", "choices")}
     expected = {*make_pictures.DRAWN, "demo.svg", *screenshots}
     assert {path.name for path in make_pictures.PICTURES.iterdir()} == expected
 

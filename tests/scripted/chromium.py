@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from scripted.places import ROOT
 
@@ -20,6 +20,7 @@ AXE = ROOT / "build" / "axe-core" / "axe.min.js"
 
 # For a machine with a high load.
 TIMEOUT = 60_000
+expect.set_options(timeout=TIMEOUT)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import warnings
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from mcp import types
+from mcp.client import session
 
 try:
     from mcp import MCPError as JsonRpcError  # SDK 2.x, used by FastMCP 4
@@ -20,6 +21,7 @@ except ImportError:
     from mcp import McpError as JsonRpcError  # SDK 1.x, used by FastMCP 3
 
 warnings.simplefilter("ignore")  # FastMCP 4 marks the handshake era as deprecated
+session.DISCOVER_TIMEOUT_SECONDS = 200.0  # of 10, in SDK 2.x: a busy machine starts the server slowly
 
 seen: dict = {"log": [], "changes": [], "updates": []}
 changed, updated, logged = asyncio.Event(), asyncio.Event(), asyncio.Event()

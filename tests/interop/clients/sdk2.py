@@ -11,9 +11,11 @@ import warnings
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters, types
+from mcp.client import session
 from mcp.client.stdio import stdio_client
 
 warnings.simplefilter("ignore")  # the SDK marks the handshake era as deprecated
+session.DISCOVER_TIMEOUT_SECONDS = 200.0  # of 10: a busy machine starts the server slowly
 
 seen: dict = {"log": [], "changes": [], "updates": []}
 changed, updated, logged = anyio.Event(), anyio.Event(), anyio.Event()

@@ -15,7 +15,8 @@ import time
 
 path, *command = sys.argv[1:]
 with open(path, "w", encoding="utf-8") as ledger:
-    fcntl.flock(ledger, fcntl.LOCK_EX)
+    fcntl.flock(ledger, fcntl.LOCK_EX)  # waits for the observer of an earlier server of the same client
+    ledger.truncate()
     observer = os.fork()
     if observer == 0:
         os.setsid()

