@@ -425,7 +425,10 @@ class Skills:
 
     def __repr__(self) -> str: ...
     def list(self, **options: Unpack[CallOptions]) -> builtins.list[Skill]:
-        """Return the entries of all skills, from all pages. No file is read. Raises: CapabilityError."""
+        """Return the entries of all skills, from all pages. No file is read.
+
+        Raises: CapabilityError; ProtocolError for a list that exceeds the limits.
+        """
 
     def get(self, uri: str, **options: Unpack[CallOptions]) -> Skill:
         """Return the entry of the skill whose `SKILL.md` has this URI. Raises: JsonRpcError for an unknown one."""
