@@ -1,4 +1,4 @@
-"""The documentation server over stdio, with registries of 1,000, 10,000 and 100,000 libraries; and the names it knows.
+"""The documentation server over stdio, with registries of three sizes; under load; and the names that it knows.
 
     python bench/procontext.py        or: make bench ONLY=procontext
 
@@ -209,9 +209,11 @@ def main() -> int:
         print(f"  {target.name:28} {cells} {verdict}")
     print()
     wheels = os.environ.get("WHEELS")
-    command = [sys.executable, str(ROOT / "tests" / "search_quality" / "names.py")]
-    names = subprocess.run([*command, *(("--wheels", wheels) if wheels else ())], check=False)
-    return 0 if is_good and names.returncode == 0 else 1
+    for program, arguments in (("load.py", ()), ("names.py", ("--wheels", wheels) if wheels else ())):
+        # As processes: in this one, `procontext` and `http` are files of this folder.
+        command = [sys.executable, str(ROOT / "tests" / "search_quality" / program), *arguments]
+        is_good &= subprocess.run(command, check=False).returncode == 0
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":

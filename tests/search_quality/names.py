@@ -24,6 +24,9 @@ from procontext.registry import Installed, PackageIndexes, Registry
 
 MIN_KNOWN = 0.90
 MAX_GUESSED = 0.005
+# Of the lines of inputs.txt with a library, and of those without one.
+MIN_RESOLVED = 0.97
+MAX_WRONG = 0.005
 
 
 def installed_metadata() -> dict[str, bytes]:
@@ -115,6 +118,28 @@ async def measure(metadata: dict[str, bytes], folder: Path) -> int:
     return int(code)
 
 
+def measure_inputs() -> int:
+    """Resolve what developers type, with the rows of the registry alone, and return the exit code."""
+    registry = Registry()
+    registry.load()
+    right = wrong = known = unknown = guessed = 0
+    for line in (Path(__file__).parent / "inputs.txt").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        query, _, meant = (part.strip() for part in line.rpartition("|"))
+        found = registry.resolve(query)
+        first = found[0].library_id if found else ""
+        known, unknown = known + bool(meant), unknown + (not meant)
+        right += bool(meant) and first == meant
+        wrong += bool(meant and first) and first != meant
+        guessed += bool(first) and not meant
+        if first != meant:
+            print(f"  {query!r}: {first or 'nothing'} instead of {meant or 'nothing'}")
+    print(f"{known} inputs of known libraries: {right} right, {wrong} wrong, {known - right - wrong} empty")
+    print(f"{unknown} inputs of other packages: {unknown - guessed} empty, {guessed} wrong")
+    return int(right < MIN_RESOLVED * known or wrong > MAX_WRONG * known or guessed > MAX_WRONG * unknown)
+
+
 def main() -> int:
     """Parse the arguments and measure."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -122,7 +147,7 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         metadata = installed_metadata() if given.wheels is None else metadata_of(given.wheels)
-        return asyncio.run(measure(metadata, Path(folder)))
+        return asyncio.run(measure(metadata, Path(folder))) | measure_inputs()
 
 
 if __name__ == "__main__":

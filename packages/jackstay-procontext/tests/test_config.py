@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from procontext.config import PREFIX, Config, load, settings
+from procontext.config import PREFIX, Config, Source, SourcePackages, load, settings
 from procontext.errors import ConfigError
+from procontext.models import Packages
 
 COMPLETE = """
 sources:
@@ -197,7 +198,7 @@ def test_settings_table() -> None:
     assert rows["cache.ttl_hours"].default == "24.0"
     assert rows["registry.url"].default == "null"
     assert all(row.help.endswith(".") for row in rows.values())
-    assert len(rows) == 30
+    assert len(rows) == 31
     assert [row.key for row in rows.values() if row.is_local] == [
         "sources",
         "cache.ttl_hours",
@@ -218,3 +219,9 @@ def test_passwords_are_not_in_errors(tmp_path: Path) -> None:
 
 def test_log_level_in_capitals(tmp_path: Path) -> None:
     assert load(write(tmp_path, "logging: {level: WARNING}"), environment={}).logging.level == "warning"
+
+
+def test_source_names_packages_of_every_index() -> None:
+    indexes = {name: (name,) for name in Packages.__struct_fields__}
+    source = Source(id="lib", packages=SourcePackages(**indexes))
+    assert source.library().packages == Packages(**indexes)

@@ -104,6 +104,10 @@ class Application:
     def server(self) -> "Server":
         """Return an MCP server with the tools."""
         server = make_server(self.tools, None if self.metrics is None else self.metrics.count)
+        if self.config.server.otel:
+            from jackstay.server import trace_requests  # noqa: PLC0415  # an optional dependency
+
+            server.add_middleware(trace_requests())
         server.on_shutdown(self.close)
         return server
 

@@ -37,6 +37,11 @@ class SourcePackages(Section, frozen=True):
 
     pypi: tuple[NonEmptyStr, ...] = ()
     npm: tuple[NonEmptyStr, ...] = ()
+    crates: tuple[NonEmptyStr, ...] = ()
+    go: tuple[NonEmptyStr, ...] = ()
+    maven: tuple[NonEmptyStr, ...] = ()
+    rubygems: tuple[NonEmptyStr, ...] = ()
+    nuget: tuple[NonEmptyStr, ...] = ()
 
 
 class Source(Section, frozen=True):
@@ -61,7 +66,7 @@ class Source(Section, frozen=True):
             name=self.name or self.id,
             description=self.description,
             languages=self.languages,
-            packages=Packages(self.packages.pypi, self.packages.npm),
+            packages=Packages(**msgspec.structs.asdict(self.packages)),
             aliases=self.aliases,
             docs_url=self.docs_url,
             llms_txt_url=self.llms_txt_url,
@@ -101,6 +106,9 @@ class ServerSettings(Section, frozen=True):
         Meta(description="The URL of a Redis that servers on several machines share, or a variable that contains it."),
     ] = None
     metrics: Annotated[bool, Meta(description="Whether to serve Prometheus metrics at `/metrics` (HTTP).")] = False
+    otel: Annotated[
+        bool, Meta(description="Whether to record a span and a duration for every request with OpenTelemetry.")
+    ] = False
 
 
 class RegistrySettings(Section, frozen=True):

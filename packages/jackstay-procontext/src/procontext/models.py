@@ -98,7 +98,7 @@ class IndexText(msgspec.Struct, frozen=True, kw_only=True):
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """What a search of a library covers: the stored pages, and how many there are (None if that is unknown).
 
-    `problem` is why there are no more, if the table of contents could not be read.
+    `problem` is why there are no more, as a sentence.
     """
 
     pages: int
@@ -109,12 +109,16 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of fetching a library: how many of its pages are stored, and why others are not."""
+    """The result of fetching a library: how many of its pages are stored, and why others are not.
+
+    `problem` is a clause on the last page that is not stored.
+    """
 
     stored: int
     total: int
     excluded: int = 0  # by robots.txt
     beyond_limit: int = 0
+    problem: str = ""
 
 
 class StoredLibrary(msgspec.Struct, frozen=True):

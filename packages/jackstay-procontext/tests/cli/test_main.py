@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from jackstay import __version__
+from jackstay.shell import StatusLine
 from procontext.app import Application
 from procontext.cli import _main, main
 from procontext.cli._application import ADVICE
 from procontext.cli._commands import COMMANDS, DEFAULT, load
 from procontext.cli._fetch import _left_out
 from procontext.cli._parsers import EXIT_CODES, command_parser
-from procontext.cli._screen import ProgressBar
 from procontext.errors import CATALOGUE
 from procontext.models import FetchReport
 from procontext.registry import BUNDLED
@@ -153,13 +153,19 @@ def test_signal_ends_a_command_cleanly(
 
     monkeypatch.setattr(Application, "_open", open_documents)
     monkeypatch.setattr(Application, "close", close)
-    monkeypatch.setattr(ProgressBar, "close", lambda self: closed.append(False))
+    leave = StatusLine.__exit__
+
+    def cleared(self: StatusLine, *ended: object) -> None:
+        leave(self, *ended)
+        closed.append(False)
+
+    monkeypatch.setattr(StatusLine, "__exit__", cleared)
     before = signal.signal(number, signal.SIG_DFL)
     try:
         assert run("fetch", "demo") == (code, "", "")
     finally:
         signal.signal(number, before)
-    assert closed == [False, True]
+    assert closed[-2:] == [False, True]
 
 
 def test_broken_pipe_is_silent(run: Run, tmp_path: Path) -> None:
@@ -240,9 +246,13 @@ def test_wrong_settings_are_rejected(run: Run, tmp_path: Path) -> None:
 
 def test_resolve_prints_one_row_per_match(run: Run) -> None:
     """The best match is first. The exit code for an unknown name is 1."""
-    assert run("resolve", "demo-sdk>=2") == (0, "demo  Demo SDK  package_name 1  -\n", "")
+    assert run("resolve", "demo-sdk>=2") == (
+        0,
+        "LIBRARY  NAME      MATCH           DOCUMENTATION\ndemo     Demo SDK  package_name 1  -\n",
+        "",
+    )
     code, out, _ = run("resolve", "web3")
-    assert (code, len(out.splitlines())) == (0, 2)
+    assert (code, len(out.splitlines())) == (0, 3)
     code, out, err = run("resolve", "xyzzy-nonexistent")
     assert (code, out) == (1, "")
     assert "no library found for 'xyzzy-nonexistent'" in err
@@ -281,7 +291,7 @@ def test_read_prints_a_page_a_section_or_its_headings(run: Run) -> None:
     """Control characters are replaced."""
     code, out, _ = run("read", PAGE)
     assert code == 0
-    assert "Hello \ufffd[31mred\ufffd[0m." in out
+    assert "Hello \\x1b[31mred\\x1b[0m." in out
     assert run("read", PAGE, "--heading", "install")[1] == "## Install\n\npip install demo-sdk\n"
     assert run("read", PAGE, "--headings")[1] == "1: # Guide\n5: ## Install\n"
     assert json.loads(run("read", PAGE, "--json", "--offset", "5")[1])["offset"] == 5

@@ -290,6 +290,7 @@ async def test_gzip_bomb_and_slow_response() -> None:
     async with Site({"/bomb": bomb(), "/trickle": trickle()}) as site:
         error = await fetch_error(fetcher(site), f"{site.url}/bomb")
         assert "larger than 10485760 bytes" in error.detail
+        assert error.remedy.startswith("Trying again does not help.")
         error = await fetch_error(fetcher(site, timeout_seconds=0.2), f"{site.url}/trickle")
         assert (error.reason, error.detail) == ("failed", "timeout after 0.2 seconds")
 

@@ -80,7 +80,7 @@ async def test_llms_full_replaces_requests(tmp_path: Path) -> None:
             assert await found(documents, "hitch") == ["p1.md"]
             assert await found(documents, "trap") == []
             assert (await documents.page(f"{site.url}/p0.md")).lines[0] == "# One"
-        assert site.paths == ["/llms.txt", "/llms-full.txt"]
+        assert site.paths == ["/llms.txt", "/robots.txt", "/llms-full.txt"]
 
 
 async def test_robots_txt_is_respected(tmp_path: Path) -> None:
@@ -91,6 +91,23 @@ async def test_robots_txt_is_respected(tmp_path: Path) -> None:
         assert (report.stored, report.total, report.excluded) == (3, 4, 1)
         assert "/p2.md" not in site.paths
         assert site.paths.count("/robots.txt") == 1
+
+
+@pytest.mark.parametrize(("code", "stored"), [(401, 2), (404, 2), (429, 0), (500, 0), (503, 0)])
+async def test_robots_txt_that_cannot_be_read(code: int, stored: int, tmp_path: Path) -> None:
+    """An error of the host excludes everything until it can be read (RFC 9309, 2.3.1.4)."""
+    clock = Clock()
+    async with Site(pages(2) | {"/robots.txt": status(code)}) as site, opened(tmp_path, site, clock) as documents:
+        coverage = await documents.cover(library(site), 60.0)
+        assert (coverage.pages, coverage.total) == (stored, 2)
+        assert (f"robots.txt could not be read: the host responded with HTTP {code}." in coverage.problem) == (
+            not stored
+        )
+        assert site.paths.count("/robots.txt") == 1
+        assert any(path.startswith(("/p", "/llms-full")) for path in site.paths) == bool(stored)
+        site.routes["/robots.txt"] = status(404)
+        clock.pass_hours(1)
+        assert (await documents.cover(library(site), 60.0)).pages == 2
 
 
 async def test_retry_after_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ async def test_results_match_their_schemas() -> None:
             assert set(found) <= set(row.output_schema["properties"])
 
 
-async def test_every_error_is_returned_as_envelope(subtests: pytest.Subtests) -> None:
+async def test_every_error_is_returned_as_envelope(subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture) -> None:
     for row in ROWS:
         with subtests.test(code=row.code):
             documents = ScriptedDocuments()
@@ -142,6 +142,10 @@ async def test_every_error_is_returned_as_envelope(subtests: pytest.Subtests) ->
                     "recoverable": row.recoverable,
                 }
             }
+    # The failures of sites, which the status page lists.
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"fetch_failed: {row.raised_by[0]}: {row.message.format('the subject')}" for row in ROWS if row.recoverable
+    ]
 
 
 INVALID_ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [

@@ -3,11 +3,12 @@
 import sys
 from argparse import ArgumentParser, Namespace
 
+from jackstay.shell import DIM, Screen, StatusLine, escape_controls
 from procontext.app import Application
 from procontext.cli._application import add_common_options, find_library, read_fresh, run_with_application
 from procontext.cli._main import DONE
 from procontext.cli._numbers import positive
-from procontext.cli._screen import print_json, printable, styled
+from procontext.cli._screen import print_json
 from procontext.resolve import requested_version
 
 
@@ -26,19 +27,21 @@ def run(arguments: Namespace) -> int:
     async def work(application: Application) -> int:
         library = find_library(application, arguments.library)
         version = requested_version(arguments.library)
-        found = await read_fresh(
-            application,
-            lambda: application.tools.get_library_docs(
-                library.id, arguments.offset, arguments.limit, arguments.filter, version
-            ),
-        )
+        with StatusLine(f"reading the table of contents of {library.id}"):
+            found = await read_fresh(
+                application,
+                lambda: application.tools.get_library_docs(
+                    library.id, arguments.offset, arguments.limit, arguments.filter, version
+                ),
+            )
         if arguments.json:
             print_json(found)
             return DONE
-        print(printable(found.content))
+        Screen().print_line(escape_controls(found.content))
         if found.next_offset is not None:
             more = f"lines {found.offset} to {found.next_offset - 1} of {found.total_lines}; continue with"
-            print(styled(f"{more} --offset {found.next_offset}", "dim", sys.stderr), file=sys.stderr)
+            screen = Screen(sys.stderr)
+            screen.print_line(screen.paint(f"{more} --offset {found.next_offset}", DIM))
         return DONE
 
     return run_with_application(arguments, work)

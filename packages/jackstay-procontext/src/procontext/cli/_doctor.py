@@ -16,11 +16,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from jackstay.extras import install_command, missing_modules
+from jackstay.shell import BOLD, GREEN, RED, YELLOW, Screen, StatusLine
 from procontext.app import make_registry
 from procontext.cache import FILE_NAME
 from procontext.cli._application import add_config_option
 from procontext.cli._main import DONE, FAILED
-from procontext.cli._screen import print_json, styled
+from procontext.cli._screen import print_json
 from procontext.cli._source_check import check_sources
 from procontext.config import Config, load
 from procontext.config_files import find_files
@@ -31,7 +32,7 @@ MIN_FREE_BYTES: Final = 100 * 1_048_576
 # Seconds for a DNS lookup: some systems query three servers for five seconds each.
 DNS_TIMEOUT: Final = 5.0
 
-MARKS: Final = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failed": ("XX", "red")}
+MARKS: Final = {"ok": ("ok", GREEN), "warning": ("!!", YELLOW), "failed": ("XX", RED)}
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -54,18 +55,25 @@ def run(arguments: Namespace) -> int:
     quiet = logging.NullHandler()
     logging.getLogger("procontext").addHandler(quiet)  # problems are findings, and printed once
     try:
-        findings = list(run_checks(arguments.config))
+        with StatusLine("checking"):
+            findings = []
+            for finding in run_checks(arguments.config):
+                findings.append(finding)
+                if not arguments.json:
+                    _print(finding)
     finally:
         logging.getLogger("procontext").removeHandler(quiet)
     if arguments.json:
         print_json(findings)
-    else:
-        for finding in findings:
-            mark, style = MARKS[finding.state]
-            print(f"{styled(mark, style)} {styled(finding.what, 'bold')}: {finding.detail}")
-            if finding.advice:
-                print(f"   {finding.advice}")
     return FAILED if any(finding.state == "failed" for finding in findings) else DONE
+
+
+def _print(finding: Finding) -> None:
+    screen = Screen()
+    mark, colour = MARKS[finding.state]
+    screen.print_line(f"{screen.paint(mark, colour)} {screen.paint(finding.what, BOLD)}: {finding.detail}")
+    if finding.advice:
+        screen.print_line(f"   {finding.advice}")
 
 
 def run_checks(named: str | None = None) -> Iterator[Finding]:

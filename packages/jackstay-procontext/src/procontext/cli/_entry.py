@@ -4,7 +4,7 @@ It imports almost nothing itself, so that Ctrl-C is handled as soon as Python ha
 """
 
 from jackstay._lazy import TYPE_CHECKING
-from jackstay.shell import run_command
+from jackstay.shell import StatusLine, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,8 @@ def main(argv: "Sequence[str] | None" = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    from procontext.cli._main import run  # noqa: PLC0415  # see the module docstring
+    with StatusLine("starting"):
+        from procontext.cli._main import run  # noqa: PLC0415  # see the module docstring
 
     return run(argv)
 

@@ -1,14 +1,15 @@
 """`procontext fetch LIBRARY...`: store libraries in the cache, to read and search them offline."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from typing import Final
 
+from jackstay.shell import GREEN, Screen, StatusLine
 from procontext.app import Application
 from procontext.cli._application import add_common_options, advice, find_library, run_with_application
 from procontext.cli._main import DONE, FAILED
-from procontext.cli._screen import ProgressBar, print_error, print_json, styled
+from procontext.cli._screen import print_error, print_json
 from procontext.errors import ProContextError
+from procontext.interfaces import Progress
 from procontext.models import FetchReport
 from procontext.resolve import requested_version
 from procontext.tools import envelope
@@ -39,6 +40,16 @@ def _left_out(report: FetchReport) -> str:
     return "".join(f", {count} {reason}" for count, reason in reasons if count)
 
 
+def _progress(status: StatusLine, library: str) -> Progress:
+    """Show the pages of a library on a terminal."""
+
+    def report(done: int, total: int, what: str) -> None:
+        if status.is_terminal:
+            status.report(done, total, f"{library} {what}")
+
+    return report
+
+
 def run(arguments: Namespace) -> int:
     """Fetch the libraries in sequence. A failure does not stop the others."""
 
@@ -49,28 +60,29 @@ def run(arguments: Namespace) -> int:
         results: dict[str, object] = {}
         code = DONE
         for library, version in libraries:
-            bar = ProgressBar(library.id)
             try:
-                report = await documents.prefetch(await documents.select(library, version), bar)
+                with StatusLine(f"fetching {library.id}") as status:
+                    report = await documents.prefetch(
+                        await documents.select(library, version), _progress(status, library.id)
+                    )
             except ProContextError as error:
-                bar.close()
                 results[library.id], code = envelope(error), FAILED
                 print_error(error.message, advice(error, arguments))
                 continue
-            finally:  # also after an interrupt, before the next shell prompt
-                bar.close()
             pages, left_out = report.stored, report.total - report.stored
             results[library.id] = {"pages": pages, "left_out": left_out} if left_out else {"pages": pages}
             if left_out and not pages:
                 code = FAILED
                 which = "the one page" if left_out == 1 else f"none of the {left_out} pages"
                 could = "could not" if left_out == 1 else "could"
-                print_error(f"{which} of {library.id} {could} be stored", MISSING_PAGES_ADVICE)
+                reason = f": {report.problem}" if report.problem else ""
+                print_error(f"{which} of {library.id} {could} be stored{reason}", MISSING_PAGES_ADVICE)
             elif not arguments.json:
-                print(f"{styled(library.id, 'green')}: {_counted(pages)} in the cache{_left_out(report)}")
+                screen = Screen()
+                name = screen.paint(library.id, GREEN)
+                screen.print_line(f"{name}: {_counted(pages)} in the cache{_left_out(report)}")
         if arguments.json:
             print_json(results)
-        sys.stdout.flush()
         return code
 
     return run_with_application(arguments, work)

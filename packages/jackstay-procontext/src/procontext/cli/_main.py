@@ -6,7 +6,7 @@ print a message, never a traceback.
 
 from typing import NoReturn
 
-from jackstay.shell import did_you_mean
+from jackstay.shell import StatusLine, did_you_mean
 from procontext.cli._commands import COMMANDS, DEFAULT, load
 from procontext.cli._parsers import command_parser, main_parser
 
@@ -28,7 +28,8 @@ def run(argv: list[str]) -> int:
             _reject(argv[0])
         row = next(row for row in COMMANDS if row.name == DEFAULT)
         argv = [DEFAULT, *argv]
-    command = load(row)
+    with StatusLine("starting"):
+        command = load(row)
     return command.run(command_parser(row, command).parse_args(argv[1:]))
 
 

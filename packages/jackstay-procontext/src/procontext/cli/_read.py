@@ -3,11 +3,12 @@
 import sys
 from argparse import ArgumentParser, Namespace
 
+from jackstay.shell import DIM, Screen, StatusLine, escape_controls
 from procontext.app import Application
 from procontext.cli._application import add_common_options, read_fresh, run_with_application
 from procontext.cli._main import DONE
 from procontext.cli._numbers import positive
-from procontext.cli._screen import print_json, printable, styled
+from procontext.cli._screen import print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -24,19 +25,23 @@ def run(arguments: Namespace) -> int:
     """Print the page; if it was cut, print how to continue on standard error."""
 
     async def work(application: Application) -> int:
-        found = await read_fresh(
-            application,
-            lambda: application.tools.read_page(arguments.url, arguments.offset, arguments.limit, arguments.heading),
-        )
+        with StatusLine(f"reading {arguments.url}"):
+            found = await read_fresh(
+                application,
+                lambda: application.tools.read_page(
+                    arguments.url, arguments.offset, arguments.limit, arguments.heading
+                ),
+            )
         if arguments.json:
             print_json(found)
             return DONE
+        notes = Screen(sys.stderr)
         if found.final_url is not None:
-            print(styled(f"redirected to {printable(found.final_url)}", "dim", sys.stderr), file=sys.stderr)
-        print(printable(found.headings if arguments.headings else found.content))
+            notes.print_line(notes.paint(f"redirected to {escape_controls(found.final_url)}", DIM))
+        Screen().print_line(escape_controls(found.headings if arguments.headings else found.content))
         if found.next_offset is not None and not arguments.headings:
             more = f"up to line {found.next_offset - 1} of {found.total_lines}; continue with"
-            print(styled(f"{more} --offset {found.next_offset}", "dim", sys.stderr), file=sys.stderr)
+            notes.print_line(notes.paint(f"{more} --offset {found.next_offset}", DIM))
         return DONE
 
     return run_with_application(arguments, work)

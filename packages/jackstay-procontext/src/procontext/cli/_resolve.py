@@ -2,10 +2,11 @@
 
 from argparse import ArgumentParser, Namespace
 
+from jackstay.shell import Screen
 from procontext.app import Application
 from procontext.cli._application import add_common_options, run_with_application
 from procontext.cli._main import DONE, FAILED
-from procontext.cli._screen import format_table, print_error, print_json, styled
+from procontext.cli._screen import print_error, print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,8 +37,7 @@ def run(arguments: Namespace) -> int:
                 )
                 for match in found.matches
             ]
-            first, _, rest = format_table(rows).partition("\n")
-            print(styled(first, "bold") + (f"\n{rest}" if rest else ""))
+            Screen().table(("LIBRARY", "NAME", "MATCH", "DOCUMENTATION"), rows)
         return DONE if found.matches else FAILED
 
     return run_with_application(arguments, work)

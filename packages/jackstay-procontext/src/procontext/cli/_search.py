@@ -2,11 +2,12 @@
 
 from argparse import ArgumentParser, Namespace
 
+from jackstay.shell import BOLD, CYAN, Screen, StatusLine, escape_controls
 from procontext.app import Application
 from procontext.cli._application import add_common_options, find_library, run_with_application
 from procontext.cli._main import DONE, FAILED
 from procontext.cli._numbers import positive
-from procontext.cli._screen import print_error, print_json, printable, styled
+from procontext.cli._screen import print_error, print_json
 from procontext.resolve import requested_version
 
 
@@ -24,7 +25,8 @@ def run(arguments: Namespace) -> int:
     async def work(application: Application) -> int:
         library = find_library(application, arguments.library)
         version = requested_version(arguments.library)
-        found = await application.tools.search_docs(library.id, " ".join(arguments.query), arguments.limit, version)
+        with StatusLine(f"searching {library.id}"):
+            found = await application.tools.search_docs(library.id, " ".join(arguments.query), arguments.limit, version)
         if arguments.json:
             print_json(found)
         elif not found.hits:
@@ -41,9 +43,10 @@ def run(arguments: Namespace) -> int:
                     f"To fetch them: procontext fetch {library.id}",
                 )
         for hit in () if arguments.json else found.hits:
-            print(styled(" > ".join(map(printable, hit.heading_path)) or "(no heading)", "bold"))
-            print(f"  {styled(hit.url, 'cyan')}")
-            print(f"  {' '.join(printable(hit.snippet).split())}")
+            screen = Screen()
+            screen.print_line(screen.paint(escape_controls(" > ".join(hit.heading_path)) or "(no heading)", BOLD))
+            screen.print_line(f"  {screen.paint(hit.url, CYAN)}")
+            screen.print_line(f"  {' '.join(escape_controls(hit.snippet).split())}")
         return DONE if found.hits else FAILED
 
     return run_with_application(arguments, work)

@@ -6,11 +6,24 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
 
 from jackstay.errors import UsageError
-from jackstay.shell import HOSTS, HostedServer, find_host, install_server, uninstall_server
+from jackstay.shell import (
+    BOLD,
+    DIM,
+    GREEN,
+    HOSTS,
+    RED,
+    HostedServer,
+    Screen,
+    StatusLine,
+    escape_controls,
+    find_host,
+    install_server,
+    uninstall_server,
+)
 from procontext.app import Application
 from procontext.cli._application import add_config_option, run_with_application
 from procontext.cli._main import DONE, USAGE
-from procontext.cli._screen import print_error, print_json, printable, styled
+from procontext.cli._screen import print_error, print_json
 
 NAME = "procontext"
 
@@ -40,13 +53,15 @@ def run(arguments: Namespace) -> int:
         config = application.config.registry
         is_new = False
         if config.url is not None and config.path is None:
-            is_new = await application.refresh()
+            with StatusLine("downloading the registry"):
+                is_new = await application.refresh()
         registry = application.registry
         if arguments.json:
             row = {"version": registry.version, "libraries": len(registry), "origin": registry.origin}
             print_json({**row, "updated": is_new})
             return DONE
-        print(f"registry {styled(registry.version, 'bold')}: {len(registry)} libraries, from {registry.origin}")
+        version = Screen().paint(registry.version, BOLD)
+        print(f"registry {version}: {len(registry)} libraries, from {registry.origin}")
         if is_new:
             print("It was just downloaded and verified.")
         elif config.path is not None:
@@ -74,8 +89,9 @@ def _change_host(arguments: Namespace) -> int:
     except UsageError as error:
         print_error(error.message)
         return USAGE
-    styles = {"+": "green", "-": "red"}
+    screen = Screen()
+    colours = {"+": GREEN, "-": RED}
     for line in change.difference:
-        print(styled(printable(line), styles.get(line[:1], "dim")))
+        screen.print_line(screen.paint(escape_controls(line), colours.get(line[:1], DIM)))
     print("\n".join(change.report))
     return DONE

@@ -97,9 +97,7 @@ class Decompressor:
         return b"".join(self._unpacked)
 
     def _too_large(self) -> FetchError:
-        return FetchError(
-            "failed", self._url, f"the document is larger than {self._max_bytes} bytes (fetcher.max_bytes)"
-        )
+        return _too_large(self._url, self._max_bytes)
 
 
 async def exchange(
@@ -141,7 +139,14 @@ def _check_content_length(response: Response, url: str, max_bytes: int) -> None:
     """Reject a body that is announced as too large before reading it."""
     length = response.headers.get("content-length", "")
     if length.isdecimal() and int(length) > max_bytes:
-        raise FetchError("failed", url, f"the document is larger than {max_bytes} bytes (fetcher.max_bytes)")
+        raise _too_large(url, max_bytes)
+
+
+def _too_large(url: str, max_bytes: int) -> FetchError:
+    detail = f"the document is larger than {max_bytes} bytes (fetcher.max_bytes)"
+    return FetchError(
+        "failed", url, detail, "Trying again does not help. Read another page, or answer without this one."
+    )
 
 
 async def _read_head(reader: asyncio.StreamReader, machine: h11.Connection) -> Response:

@@ -41,18 +41,26 @@ def display_host(url: str) -> str:
 class FetchError(Exception):
     """A failed fetch. `detail` is a clause without a full stop.
 
-    `remedy` is what to do, in whole sentences, if a retry cannot succeed. `retry_after` is the pause in seconds that
-    the host requested.
+    `remedy` is what to do, in whole sentences, if a retry cannot succeed. `status` is that of the host's response, if
+    it is the failure. `retry_after` is the pause in seconds that the host requested.
     """
 
     def __init__(
-        self, reason: Reason, url: str, detail: str, remedy: str = "", *, retry_after: float | None = None
+        self,
+        reason: Reason,
+        url: str,
+        detail: str,
+        remedy: str = "",
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(reason, display_url(url), detail)
         self.reason: Reason = reason
         self.url = url
         self.detail = detail
         self.remedy = remedy
+        self.status = status
         self.retry_after = retry_after
 
     def __str__(self) -> str:

@@ -271,14 +271,13 @@ def _validators(etag: str, last_modified: str) -> Headers:
 
 
 def _fetched(requested: Target, target: Target, response: Response, *, is_conditional: bool) -> Fetched:
-    if response.status in ABSENT:
-        raise FetchError("not_found", target.url, f"HTTP {response.status}")
-    if response.status in (429, 503):
-        retry_after = _seconds(response.headers.get("retry-after", ""))
-        detail = f"the host responded with HTTP {response.status}"
-        raise FetchError("failed", target.url, detail, retry_after=retry_after)
-    if response.status != 200 and not (response.status == 304 and is_conditional):
-        raise FetchError("failed", target.url, f"the host responded with HTTP {response.status}")
+    status = response.status
+    if status in ABSENT:
+        raise FetchError("not_found", target.url, f"HTTP {status}", status=status)
+    if status != 200 and not (status == 304 and is_conditional):
+        retry_after = _seconds(response.headers.get("retry-after", "")) if status in (429, 503) else None
+        detail = f"the host responded with HTTP {status}"
+        raise FetchError("failed", target.url, detail, status=status, retry_after=retry_after)
     return Fetched(
         url=requested.url,
         final_url=target.url,
@@ -286,7 +285,7 @@ def _fetched(requested: Target, target: Target, response: Response, *, is_condit
         content_type=response.headers.get("content-type", ""),
         etag=response.headers.get("etag", ""),
         last_modified=response.headers.get("last-modified", ""),
-        is_unchanged=response.status == 304,
+        is_unchanged=status == 304,
     )
 
 

@@ -54,8 +54,7 @@ from procontext.page._discovery import FoundIndex, find_index
 from procontext.page._document_errors import index_failure, page_failure, undocumented
 from procontext.page._folders import (
     FOLDER_HOST,
-    file_in,
-    file_version,
+    find_file,
     folder_address,
     folder_index,
     folder_versions,
@@ -397,11 +396,10 @@ class LibraryDocuments:
         library = self._registry.get(library_id)
         if library is None or library.path is None:
             raise FetchError("not_allowed", url, f"no library {library_id[:80]!r} with a folder")
-        file = await asyncio.to_thread(file_in, Path(library.path), relative)
-        if file is None:
-            raise FetchError("not_found", url, f"no readable file {relative[:200]!r} in the folder")
         try:
-            version = await asyncio.to_thread(file_version, file)
+            file, version = await asyncio.to_thread(find_file, Path(library.path), relative)
+            if file is None:
+                raise FetchError("not_found", url, f"no readable file {relative[:200]!r} in the folder")
             cached = await self._get_cached(target.url)
             if cached is not None and cached.etag == version:
                 return msgspec.structs.replace(self._from_cache(url, cached), stale=False)

@@ -84,6 +84,12 @@ def file_version(file: Path) -> str:
     return f"{status.st_mtime_ns}-{status.st_size}"
 
 
+def find_file(root: Path, relative: str) -> tuple[Path | None, str]:
+    """Return the path of a file as `file_in` does, and its version."""
+    file = file_in(root, relative)
+    return file, "" if file is None else file_version(file)
+
+
 def folder_versions(root: Path, library_id: str) -> dict[str, str]:
     """Return the URL and the version of each file."""
     base = folder_address(library_id)
@@ -151,6 +157,7 @@ __all__ = [
     "file_in",
     "file_version",
     "files_in",
+    "find_file",
     "folder_address",
     "folder_index",
     "folder_versions",

@@ -34,6 +34,8 @@ MAX_LIBRARIES: Final = 3
 WAIT_SECONDS: Final = 8.0
 # The time after which missing pages are tried again.
 RETRY_SECONDS: Final = 600.0
+# How long the rules of a host are used (RFC 9309, 2.4).
+ROBOTS_SECONDS: Final = 86_400.0
 # The longest pause that a host can request with Retry-After, and how often a page is tried.
 MAX_PAUSE_SECONDS: Final = 60.0
 MAX_ATTEMPTS: Final = 3
@@ -97,7 +99,8 @@ class Prefetcher:
         self._states: dict[str, _State] = {}
         self._libraries = asyncio.Semaphore(MAX_LIBRARIES)
         self._files: dict[str, str] = {}
-        self._robots: dict[str, RobotFileParser | None] = {}
+        # By origin: the rules, or why they could not be read, and when to read them again.
+        self._robots: dict[str, tuple[RobotFileParser | str, float]] = {}
 
     def __len__(self) -> int:
         return len(self._running)
@@ -143,7 +146,9 @@ class Prefetcher:
                 missing = [url for url in urls if url not in known]
                 if missing and index.source == "llms.txt":
                     missing = await self._fetch_full(library, index, missing)
-                await self._fetch_all(library, missing[:limit], None)
+                report = await self._fetch_all(library, missing[:limit], None)
+                if report.problem and not report.stored:
+                    state.problem = f"Its pages could not be fetched: {report.problem}."
             except ProContextError as error:
                 state.problem = error.message
             finally:
@@ -161,6 +166,8 @@ class Prefetcher:
         """Store the pages of the site's llms-full.txt, and return those that are still missing."""
         url = urljoin(index.url, "llms-full.txt")
         try:
+            if not await self._is_allowed(url):
+                return list(missing)
             fetched = await self._fetch(url)
         except (FetchError, Cancelled):
             return list(missing)
@@ -194,23 +201,27 @@ class Prefetcher:
     async def _fetch_all(self, library: Library, urls: Sequence[str], progress: Progress | None) -> FetchReport:
         slots = asyncio.Semaphore(MAX_REQUESTS)
         done = stored = excluded = 0
+        problem = ""
         if progress is not None:
             progress(0, len(urls), "")
 
         async def fetch(url: str) -> None:
-            nonlocal done, stored, excluded
+            nonlocal done, stored, excluded, problem
             async with slots:
                 try:
                     if library.path is None and not await self._is_allowed(url):
                         excluded += 1
+                        problem = "robots.txt excludes it"
                         _log.info("%s was not fetched: robots.txt excludes it", url)
                     else:
                         await self._fetch_patiently(url, library)
                         if await self._cache.contains(parse_url(url).url):
                             stored += 1
                         else:
+                            problem = "the cache could not store it"
                             _log.warning("%s was fetched, but could not be stored in the cache", url)
                 except FetchError as error:
+                    problem = error.detail
                     _log.warning("%s was not prefetched: %s", url, error.detail)
                 except Cancelled:
                     pass
@@ -221,7 +232,7 @@ class Prefetcher:
         async with asyncio.TaskGroup() as group:
             for url in urls:
                 group.create_task(fetch(url))
-        return FetchReport(stored=stored, total=len(urls), excluded=excluded)
+        return FetchReport(stored=stored, total=len(urls), excluded=excluded, problem=problem)
 
     async def _fetch_patiently(self, url: str, library: Library) -> None:
         for attempt in range(MAX_ATTEMPTS):
@@ -235,24 +246,35 @@ class Prefetcher:
                 await self._sleep(error.retry_after)
 
     async def _is_allowed(self, url: str) -> bool:
-        """Return whether robots.txt (RFC 9309) of the host allows a page."""
+        """Return whether robots.txt (RFC 9309) of the host allows a page.
+
+        Raises: FetchError, if the host or the network fails: then nothing is allowed (2.3.1.4).
+        """
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
-        if origin not in self._robots:
-            self._robots[origin] = await self._read_robots(f"{origin}/robots.txt")
-        rules = self._robots[origin]
-        return rules is None or rules.can_fetch("procontext", url)
+        rules, until = self._robots.get(origin, ("", 0.0))
+        if self._clock() >= until:
+            rules = await self._read_robots(f"{origin}/robots.txt")
+            until = self._clock() + (RETRY_SECONDS if isinstance(rules, str) else ROBOTS_SECONDS)
+            self._robots[origin] = rules, until
+        if isinstance(rules, str):
+            raise FetchError("failed", url, f"the site's robots.txt could not be read: {rules}")
+        return rules.can_fetch("procontext", url)
 
-    async def _read_robots(self, url: str) -> RobotFileParser | None:
+    async def _read_robots(self, url: str) -> RobotFileParser | str:
+        lines: list[str] = []
         try:
             fetched = await self._fetch(url)
-        except (FetchError, Cancelled):
-            return None
-        text = decode(fetched.body, fetched.content_type)
-        if is_html(text):
-            return None  # some sites respond to every URL with their front page
+        except FetchError as error:
+            # Without the file everything is allowed (2.3.1.3). A host that limits requests may have one.
+            is_absent = error.status is not None and 400 <= error.status < 500 and error.status != 429
+            if error.reason == "failed" and not is_absent:
+                return error.detail
+        else:
+            text = decode(fetched.body, fetched.content_type)
+            lines = [] if is_html(text) else text.splitlines()  # some sites respond to every URL with their front page
         rules = RobotFileParser()
-        rules.parse(text.splitlines())
+        rules.parse(lines)
         return rules
 
 

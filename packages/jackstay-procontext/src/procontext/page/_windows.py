@@ -48,7 +48,12 @@ def window(page: Page, offset: int = 1, limit: int = 2000, budget: int = 40_000,
 
 def heading_map(page: Page, max_characters: int) -> tuple[str, bool]:
     """Return `LINE: ## Text` for each heading, in at most `max_characters`, and whether headings were left out."""
-    rows = [f"{heading.line}: {_heading_line(page, heading)}" for heading in page.headings]
+    lines = page.lines
+    rows = [
+        # An underlined heading is written with `#`.
+        f"{heading.line}: {line if (line := lines[heading.line - 1].strip())[:1] == '#' else _hashes(heading)}"
+        for heading in page.headings
+    ]
     if sum(map(len, rows)) + len(rows) - 1 <= max_characters:
         return "\n".join(rows), False
     kept: list[int] = []
@@ -61,10 +66,8 @@ def heading_map(page: Page, max_characters: int) -> tuple[str, bool]:
     return "\n".join(rows[index] for index in sorted(kept)), True
 
 
-def _heading_line(page: Page, heading: Heading) -> str:
-    """Return the line of a heading; an underlined heading is written with `#`."""
-    line = page.lines[heading.line - 1].strip()
-    return line if line.startswith("#") else f"{'#' * heading.level} {heading.text}"
+def _hashes(heading: Heading) -> str:
+    return f"{'#' * heading.level} {heading.text}"
 
 
 def section(page: Page, heading: str) -> tuple[int, int] | None:

@@ -46,6 +46,12 @@ class Installed:
         """Whether the environment was listed; then `version` takes microseconds."""
         return self._distributions is not None
 
+    def is_quick(self, name: str | None) -> bool:
+        """Return whether `version`, and `find` of this name if there is one, take microseconds."""
+        if self._distributions is None or name is None:
+            return self.is_listed
+        return _canonical(name) not in self._distributions and not (self._project / "node_modules").is_dir()
+
     def version(self, library: Library) -> str | None:
         """Return the version of a library that the project's lock files or its environment have, or None."""
         installed = self._by_name()

@@ -120,7 +120,10 @@ class Registry:
 
     def resolve(self, query: str) -> list[Match]:
         """Return the libraries that match a query, best first. May block at first; use `find` in asyncio code."""
-        found = self._index.resolve(query)
+        return self._with_environment(query, self._index.resolve(query))
+
+    def _with_environment(self, query: str, found: list[Match]) -> list[Match]:
+        """Return the matches with versions, or the installed package with this name if the registry lacks it."""
         if self._installed is not None and not _is_exact(found):
             library = self._learn(normalise(query))
             if library is not None and self._index.get(library.id) is None:
@@ -147,11 +150,16 @@ class Registry:
 
         A name that nothing local has is looked up in the package indexes, if that is allowed.
         """
-        is_listed = self._installed is None or (self._installed.is_listed and _is_exact(self._index.resolve(query)))
-        if self._index.is_warm and is_listed:
-            found = self.resolve(query)
+        if self._index.is_warm:
+            found = self._index.resolve(query)
         else:
-            found = await asyncio.to_thread(self.resolve, query)
+            found = await asyncio.to_thread(self._index.resolve, query)
+        name = None if _is_exact(found) else normalise(query)
+        needs_files = self._installed is not None and not self._installed.is_quick(name)
+        if not needs_files or (name is None and requested_version(query)):
+            found = self._with_environment(query, found)
+        else:
+            found = await asyncio.to_thread(self._with_environment, query, found)
         indexes = None if _is_exact(found) else self._package_indexes()
         rows = [] if indexes is None else await indexes.find(normalise(query))
         rows = [self._add_learned(row) for row in rows if self._index.get(row.id) is None]

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Final, NamedTuple
 
 from procontext.models import Library, Match, MatchedVia
@@ -51,14 +51,15 @@ class _FuzzyIndex(NamedTuple):
 
     def candidates(self, bits: int, length: int, edits: int) -> list[int]:
         """Return the positions of all names within this number of edits, and of some others."""
-        changes = bit_changes(edits)
         found: list[int] = []
         for size in range(length - edits, length + edits + 1):
             same_length = self.positions.get(size, {})
+            # The Indel distance is odd if the difference of the lengths is.
+            most = edits - (edits - size + length) % 2
+            changes = bit_changes(most)
             if len(same_length) < len(changes):
-                for other, positions in same_length.items():
-                    if (other ^ bits).bit_count() <= edits:
-                        found += positions
+                near = [places for other, places in same_length.items() if (other ^ bits).bit_count() <= most]
+                found += chain.from_iterable(near)
             else:  # fewer changes than bit sets: look up each
                 for change in changes:
                     found += same_length.get(bits ^ change, ())

@@ -22,7 +22,11 @@ _LINES = (
     re.compile(r"import\s+([\w.]+)(?:\s+as\s+\w+)?(?=[\s,;]|$)"),
     re.compile(r"([\w.-]+)\s+as\s+\w+$"),
     re.compile(r"[\"']?(@?[\w./-]+)[\"']\s*:\s*[\"']"),  # a line of package.json
-    re.compile(r"(?:git\+)?(?:https?|ssh|git)://\S*?/([\w.-]+?)(?:\.git)?(?:[@#?]\S*)?$"),
+    re.compile(  # the page of a package index
+        r"https?://(?:www\.)?(?:npmjs\.com/package|pypi\.org/project|crates\.io/crates|docs\.rs|rubygems\.org/gems|"
+        r"nuget\.org/packages)/(@[\w.-]+/[\w.-]+|[\w.-]+)"
+    ),
+    re.compile(r"(?:git\+)?(?:https?|ssh|git)://\S*?/([\w.-]+?)(?:\.git)?/?(?:[@#?]\S*)?$"),
     re.compile(r"([\w.]+)-\d[\w.!+]*(?:-[\w.]+){2,4}\.whl$"),
     re.compile(r"([\w.-]+?)-\d[\w.]*\.(?:tar\.gz|tgz|zip)$"),
     re.compile(r"(?:npm|jsr|pypi|pip|pkg:\w+/)[:]?((?<=[:/])\S+)"),
@@ -32,8 +36,8 @@ _LINES = (
         r"(?:@\S+)?(?=\s|$)"
     ),
     re.compile(
-        r"(?:python3?\s+-m\s+)?(?:pipx?|pip3|uv|uv\s+pip|poetry|pdm|conda|npm|pnpm|yarn|bun|deno)\s+(?:install|add|i)"
-        r"\s+(?:(?:-c|--channel)\s+\S+\s+|-\S+\s+)*[\"']?([^\s\"'-][^\s\"']*)"
+        r"(?:python3?\s+-m\s+)?(?:pipx?|pip3|uv|uv\s+pip|poetry|pdm|conda|npm|pnpm|yarn|bun|deno|cargo|gem|go|dotnet)"
+        r"\s+(?:add\s+package|install|add|get|i)\s+(?:(?:-c|--channel)\s+\S+\s+|-\S+\s+)*[\"']?([^\s\"'-][^\s\"']*)"
     ),
 )
 
@@ -52,8 +56,8 @@ _NAME_ENDINGS = frozenset(("ai", "com", "dev", "io", "js", "net", "org", "py", "
 
 # Words beside a name, as people write them.
 _WORDS = """
-api app client docs documentation framework javascript js lib library module node package python sdk the tool toolkit
-typescript
+api app client docs documentation framework guide handbook javascript js lib library manual module node package python
+reference sdk the tool toolkit tutorial typescript
 """
 _SPOKEN = frozenset(_WORDS.split())
 _BEFORE_VERSION = re.compile(r"(\S.*?)\s+v?\d+(?:\.\w+)*\s+\S.*")
@@ -77,8 +81,8 @@ def spoken_names(name: str) -> Iterator[str]:
     if before is not None:
         yield before[1]
     words = name.split()
-    kept = [word for word in words if word not in _SPOKEN]
-    if kept and len(kept) < len(words):
+    kept = [word for word in words if word not in _SPOKEN] or words[:1]
+    if len(kept) < len(words):
         yield " ".join(kept)
     if name.endswith("-es"):
         yield name.removesuffix("-es")  # a build of the same package

@@ -81,6 +81,12 @@ def invalid(message: str) -> ProContextError:
     missing = "Object missing required field "
     if problem.startswith(missing):
         return failure("INVALID_INPUT", f"{problem.removeprefix(missing)} is missing")
+    if name == "library_id" and "matching regex" in problem:
+        return failure(
+            "INVALID_INPUT",
+            "library_id: expected an identifier such as 'fastapi'",
+            suggestion="Call resolve_library with the name, and pass the library_id of a match.",
+        )
     problem = problem[:1].lower() + problem[1:]
     return failure("INVALID_INPUT", f"{name}: {problem}" if name else problem)
 

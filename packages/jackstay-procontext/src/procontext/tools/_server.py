@@ -16,7 +16,7 @@ from jackstay.errors import Json
 from jackstay.server import Context, InvalidArguments, Next, ResourceNotFoundError, Server
 from jackstay.types import CallToolResult, TextContent
 from procontext._version import __version__
-from procontext.errors import ProContextError, RegistryError, failure
+from procontext.errors import CATALOGUE, ProContextError, RegistryError, failure
 from procontext.tools import _session as session
 from procontext.tools._arguments import (
     IndexArguments,
@@ -119,6 +119,8 @@ def _add(server: Server, row: ToolRow, work: ToolFunction, count: Count | None, 
             outcome = "ok"
         except ProContextError as error:
             answer, outcome = _refusal(error), error.code
+            if CATALOGUE[error.code].recoverable:  # a site failed, not the agent; /status lists it
+                logger.warning("fetch_failed: %s: %s", row.name, error.message)
         except RegistryError as error:
             logger.error("registry_unusable: %s", error)
             missing = failure("LIBRARY_NOT_FOUND", str(given.get("library_id", "")), str(error))
