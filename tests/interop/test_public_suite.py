@@ -9,7 +9,7 @@ from interop.peers import ROOT
 from interop.public_suite.run import CLASSES, PEER, problems_of, read_expected, run_suite
 from scripted.places import PYTHONPATH
 
-MIN_TESTS = 640
+MIN_TESTS = 700
 GUARD = 900.0
 
 

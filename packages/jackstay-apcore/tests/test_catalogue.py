@@ -135,8 +135,12 @@ def test_undescribable_module_is_skipped(
 ) -> None:
     registry.register("bad.broken", kinds.Plain(lambda i, c: {}, input_schema=Broken))
     registry.register("bad.text", kinds.Plain(lambda i, c: {}, input_schema={"type": "string"}))
+    registry.register("good.nullable", kinds.Plain(lambda i, c: {}, input_schema={"type": ["object", "null"]}))
     catalogue = catalogue_of(registry)
-    assert len(catalogue) == 4
+    assert len(catalogue) == 5
+    nullable = catalogue.find("good.nullable")
+    assert nullable is not None
+    assert nullable.input_schema == {"type": "object"}
     skipped = catalogue.skipped()
     assert sorted(skipped) == ["bad.broken", "bad.text"]
     assert skipped["bad.broken"] == "RuntimeError: no schema"

@@ -80,7 +80,7 @@ def test_keywords_and_variables_take_precedence(settings: Settings, monkeypatch:
 
 BAD = [
     ("  port: eighty", "mcp.port: port must be an int from 1 to 65535, not 'eighty'"),
-    ("  transport: pigeon", "mcp.transport: transport must be one of"),
+    ("  transport: pigeon", "mcp.transport: Unknown transport: 'pigeon'; transport must be one of"),
     ("  explorers: true", "mcp.explorers is not a setting; the settings are transport,"),
     ("  - 1", "the section mcp of apcore's configuration must be a mapping, not list"),
     ("  pipeline: fast", "mcp.pipeline must be a mapping, not str"),
@@ -88,17 +88,25 @@ BAD = [
     ("  transport: sse\n  require_auth: true", "mcp.require_auth is true, but there is no authentication"),
     ("  require_auth: true\n  transport: sse", "mcp.require_auth is true, but there is no authentication"),
     ("  acl: deny", "mcp.acl must be a mapping, not str"),
-    ("  acl: {defaults: deny}", "mcp.acl has no key 'defaults'; its keys are default_effect, rules"),
+    ("  acl: {defaults: deny}", "mcp.acl has unexpected keys 'defaults'; its keys are default_effect, rules"),
     ("  acl: {default_effect: maybe}", "mcp.acl.default_effect must be 'allow' or 'deny', not 'maybe'"),
     ("  acl: {rules: all}", "mcp.acl.rules must be a list, not str"),
     ("  acl: {rules: [allow]}", "mcp.acl.rules[0] must be a mapping, not str"),
-    ("  acl: {rules: [{effect: allow, callers: ['*']}]}", "mcp.acl.rules[0].targets must be a list"),
-    ("  acl: {rules: [{effect: no}]}", "mcp.acl.rules[0].effect must be 'allow' or 'deny'"),
+    ("  acl: {rules: [{effect: allow, callers: ['*']}]}", "mcp.acl.rules[0]: 'targets' must be a non-empty list"),
+    ("  acl: {rules: [{effect: no}]}", "mcp.acl.rules[0]: 'effect' must be 'allow' or 'deny'"),
+    (
+        "  acl: {rules: [{effect: deny, callers: ['*'], targets: ['*'], approval: maybe}]}",
+        "mcp.acl.rules[0]: 'approval' must be 'required' or 'not_required', not 'maybe'",
+    ),
     ("  acl: {rules: [{effect: deny, callers: ['*'], targets: ['$not']}]}", "mcp.acl.rules[0]: "),
     ("  middleware: retry", "mcp.middleware must be a list, not str"),
-    ("  middleware: [retry]", "mcp.middleware[0] must be a mapping, not str"),
-    ("  middleware: [{type: magic}]", "mcp.middleware[0].type must be one of retry, logging, error_history"),
-    ("  middleware: [{type: retry, tries: 3}]", "mcp.middleware[0]: "),
+    ("  middleware: [retry]", "mcp.middleware[0] must be an object with a 'type', not str"),
+    ("  middleware: [{type: magic}]", "mcp.middleware[0]: unknown type 'magic'; use one of retry, logging"),
+    ("  middleware: [{max_retries: 3}]", "mcp.middleware[0]: missing required 'type' key; use one of retry, logging"),
+    (
+        "  middleware: [{type: retry, tries: 3}]",
+        "mcp.middleware[0] has unexpected keys 'tries'; its keys are max_retries",
+    ),
 ]
 
 

@@ -148,6 +148,8 @@ def test_large_outputs(registry: Registry, kinds: SimpleNamespace) -> None:
     assert json.loads(text.text) == {"text": long}
     assert structure.structured_content == {"text": long}
     assert structure.text == "10000012 characters of JSON: see structuredContent"
+    with_room = Bridge(registry, make_options(max_frame_bytes=64 << 20)).router.handle_call("x.structure", {})
+    assert asyncio.run(with_room).text == text.text
 
 
 # --- descriptions and schemas -----------------------------------------------------------------------------------------

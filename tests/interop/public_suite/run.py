@@ -30,8 +30,9 @@ CLASSES: Final = {
     "missing": "it tests a feature that is not built",
 }
 
-# Files that are not run: the first measures time; the second tests private classes that redirect standard output, and
-# takes a minute. (That nothing but the protocol is on standard output is tested with clients of the official SDK.)
+# Files that are not run. The first measures time; its six tests pass on a machine that is not loaded. The second starts
+# programs with the sources of apcore-mcp instead of ours, which patch its private classes for standard output. (That
+# nothing but the protocol is on standard output is tested with clients of the official SDK.)
 NOT_RUN: Final = ("tests/performance", "tests/test_stdio_isolation.py")
 
 

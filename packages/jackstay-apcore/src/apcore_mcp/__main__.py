@@ -6,9 +6,9 @@ from apcore_mcp.cli import main as run_command
 
 
 def main() -> None:
-    """Run the `apcore-mcp` command with `sys.argv`. Raises: SystemExit for an exit code other than 0."""
+    """Run the `apcore-mcp` command with `sys.argv`. Raises: SystemExit for `--help`, and with a code other than 0."""
     code = run_command()
-    if code:
+    if code or {"-h", "--help"}.intersection(sys.argv[1:]):
         sys.exit(code)
 
 

@@ -24,7 +24,7 @@ from apcore_mcp.options import ServeOptions
 from apcore_mcp.server.factory import MCPServerFactory
 from apcore_mcp.server.listener import RegistryListener
 from apcore_mcp.server.management import management_extensions, warn_of_open_control, warn_of_useless_rules
-from apcore_mcp.server.router import ExecutionRouter
+from apcore_mcp.server.router import MAX_TEXT_COPY, ExecutionRouter
 from apcore_mcp.server.transport import TransportManager
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Bridge:
             output_formatter=options.output_formatter,
             trace=options.trace,
             owns_loop=owns_loop,
+            max_text_copy=MAX_TEXT_COPY if options.max_frame_bytes is None else options.max_frame_bytes // 4,
         )
         limits = {name: getattr(options, name) for name in ("max_frame_bytes", "page_size")}
         self.server = self.factory.create_server(
@@ -72,6 +73,10 @@ class Bridge:
             from jackstay.redis import use_redis  # noqa: PLC0415  # an optional dependency
 
             use_redis(self.server, options.backend)
+        if options.otel:
+            from jackstay.server import trace_requests  # noqa: PLC0415  # an optional dependency
+
+            self.server.add_middleware(trace_requests())
         self.sync = self.factory.register_catalogue(self.server, self.catalogue, self.router)
         self.listener = RegistryListener(self.registry, self.factory, self.catalogue)
         for extend in options.extensions:
@@ -153,7 +158,7 @@ def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
         try:
             executor = contain(Executor(given, strategy=strategy, approval_handler=handler))
         except StrategyNotFoundError as error:
-            raise ValueError(f"strategy: {error.message}") from None
+            raise ValueError(f"Unknown strategy: {strategy!r}; strategy: {error.message}") from None
     else:
         raise TypeError(f"expected an apcore Registry or Executor, not {type(given).__name__}")
     adapted = adapt_executor(executor)

@@ -277,7 +277,10 @@ class Catalogue:
 def listed_input_schema(schemas: SchemaConverter, descriptor: "ModuleDescriptor") -> Schema:
     """Return the input schema; unchanged if it has references by `$anchor`, by `$id` or to other documents."""
     try:
-        return schemas.convert_input_schema(descriptor, keeps_cycles=True)
+        schema = schemas.convert_input_schema(descriptor, keeps_cycles=True)
+        kinds = schema.get("type")
+        # Arguments are always an object, and MCP requires exactly this type.
+        return {**schema, "type": "object"} if isinstance(kinds, list) and "object" in kinds else schema
     except KeyError as error:
         logger.info("the input schema of %s is listed as it is: %s", descriptor.module_id, error)
         return {"type": "object", **deep_copy(descriptor.input_schema)}

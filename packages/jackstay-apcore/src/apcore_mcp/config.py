@@ -4,6 +4,7 @@ apcore finds the file: `$APCORE_CONFIG_FILE`, `project.yaml`, `apcore.yaml`, the
 section takes effect or is refused; none is ignored, because some of them protect modules.
 """
 
+import inspect
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ MCP_DEFAULTS: Final[dict[str, object]] = {
 }
 
 _EFFECTS: Final = ("allow", "deny")
+_APPROVALS: Final = ("required", "not_required")
 _RULE_KEYS: Final = ("callers", "targets", "effect", "description", "conditions", "approval")
 
 # Keys that are options of `serve()`, and the option.
@@ -179,10 +181,12 @@ def build_acl_from_config(acl_config: Any) -> Any:
 def _read_rule(place: str, rule: Any) -> Any:
     _mapping(place, rule, _RULE_KEYS)
     if rule.get("effect") not in _EFFECTS:
-        raise ValueError(f"{place}.effect must be 'allow' or 'deny', not {rule.get('effect')!r}")
+        raise ValueError(f"{place}: 'effect' must be 'allow' or 'deny', not {rule.get('effect')!r}")
     for key in ("callers", "targets"):
         if not isinstance(rule.get(key), list) or not rule[key]:
-            raise ValueError(f"{place}.{key} must be a list with at least one pattern, not {rule.get(key)!r}")
+            raise ValueError(f"{place}: {key!r} must be a non-empty list of patterns, not {rule.get(key)!r}")
+    if rule.get("approval") not in (None, *_APPROVALS):
+        raise ValueError(f"{place}: 'approval' must be 'required' or 'not_required', not {rule['approval']!r}")
     try:
         return ACLRule(**{key: value for key, value in rule.items() if value is not None})
     except (ModuleError, TypeError, ValueError) as error:
@@ -201,42 +205,47 @@ def build_middleware_from_config(entries: Any) -> list[Any]:
 
 def _read_entry(place: str, entry: Any) -> Any:
     if not isinstance(entry, dict):
-        raise ValueError(f"{place} must be a mapping, not {type(entry).__name__}")
+        raise ValueError(f"{place} must be an object with a 'type', not {type(entry).__name__}")
+    if "type" not in entry:
+        raise ValueError(f"{place}: missing required 'type' key; use one of {', '.join(_MIDDLEWARE)}")
     options = dict(entry)
-    make = _MIDDLEWARE.get(options.pop("type", None))
+    make = _MIDDLEWARE.get(options.pop("type"))
     if make is None:
-        raise ValueError(f"{place}.type must be one of {', '.join(_MIDDLEWARE)}, not {entry.get('type')!r}")
+        raise ValueError(f"{place}: unknown type {entry['type']!r}; use one of {', '.join(_MIDDLEWARE)}")
+    middleware, settings = make()
+    _mapping(place, options, tuple(inspect.signature(settings).parameters))
     try:
-        return make(options)
+        return middleware(settings(**options))
     except (ModuleError, TypeError, ValueError) as error:
         raise ValueError(f"{place}: {error}") from error
 
 
-def _make_retry(options: dict[str, Any]) -> Any:
+def _retry() -> tuple[Any, Any]:
     from apcore import RetryConfig, RetryMiddleware  # noqa: PLC0415  # only with this setting
 
-    return RetryMiddleware(RetryConfig(**options))
+    return RetryMiddleware, RetryConfig
 
 
-def _make_logging(options: dict[str, Any]) -> Any:
+def _logging() -> tuple[Any, Any]:
     from apcore.observability.context_logger import (  # type: ignore[import-untyped]  # noqa: PLC0415
         ObsLoggingMiddleware,
     )
 
-    return ObsLoggingMiddleware(**options)
+    return lambda made: made, ObsLoggingMiddleware
 
 
-def _make_error_history(options: dict[str, Any]) -> Any:
+def _error_history() -> tuple[Any, Any]:
     from apcore import ErrorHistoryMiddleware  # noqa: PLC0415  # only with this setting
     from apcore.observability.error_history import ErrorHistory  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    return ErrorHistoryMiddleware(ErrorHistory(**options))
+    return ErrorHistoryMiddleware, ErrorHistory
 
 
-_MIDDLEWARE: Final[Mapping[Any, Callable[[dict[str, Any]], Any]]] = {
-    "retry": _make_retry,
-    "logging": _make_logging,
-    "error_history": _make_error_history,
+# The class of the middleware, and what makes its only argument from the other keys.
+_MIDDLEWARE: Final[Mapping[Any, Callable[[], tuple[Any, Any]]]] = {
+    "retry": _retry,
+    "logging": _logging,
+    "error_history": _error_history,
 }
 
 
@@ -245,7 +254,7 @@ def _mapping(place: str, value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
         raise ValueError(f"{place} must be a mapping, not {type(value).__name__}")
     unknown = sorted(map(str, value.keys() - set(keys)))
     if unknown:
-        raise ValueError(f"{place} has no key {unknown[0]!r}; its keys are {', '.join(keys)}")
+        raise ValueError(f"{place} has unexpected keys {', '.join(map(repr, unknown))}; its keys are {', '.join(keys)}")
     return value
 
 

@@ -67,6 +67,7 @@ class ServeKeywords(TypedDict, total=False):
     max_frame_bytes: int | None
     page_size: int | None
     backend: str | None
+    otel: bool
 
 
 class ExportKeywords(TypedDict, total=False):
@@ -142,6 +143,8 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     page_size: int | None = None
     # A Redis that servers on several machines share: its URL, or an environment variable that contains it.
     backend: str | None = None
+    # A span and a duration of OpenTelemetry for every request.
+    otel: bool = False
     # Called with the bridge when it is built; they add what `apcore_mcp.compat` has.
     extensions: tuple[Callable[[Any], None], ...] = ()
 
@@ -220,15 +223,17 @@ def check_host_port(host: object, port: object) -> None:
 def check_name(name: object) -> None:
     """Check the name of a server. Raises: ValueError."""
     if not isinstance(name, str) or not name:
-        raise ValueError("name must not be empty")
+        raise ValueError(f"name must not be empty: expected a non-empty str, not {name!r}")
     if len(name) > MAX_NAME:
-        raise ValueError(f"name must have at most {MAX_NAME} characters, not {len(name)}")
+        raise ValueError(f"name exceeds maximum length: {len(name)} characters; use at most {MAX_NAME} characters")
 
 
 def _check_strings(name: str, values: object) -> None:
     """Check a list of strings. A single str would be split into its characters."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise TypeError(f"{name} must be list[str], not {values!r}")
+    if name == "tags" and "" in values:
+        raise ValueError(f"Tag values must not be empty; tags is {values!r}")
     if not all(isinstance(value, str) and value for value in values):
         raise ValueError(f"{name} must contain only non-empty strings, not {values!r}")
 
@@ -243,7 +248,7 @@ def _check_paths(paths: object) -> None:
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        raise ValueError(f"Unknown {name.replace('_', ' ')}: {value!r}; {name} must be one of {', '.join(allowed)}")
 
 
 __all__ = [

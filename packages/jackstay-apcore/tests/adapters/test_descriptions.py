@@ -31,7 +31,7 @@ def test_markdown_has_annotations_schemas_and_examples(descriptor: Any) -> None:
     )
     text = to_markdown(found)
     assert text.startswith("# Add\n\nAdds\n\n| Annotation | Value |\n|---|---|\n| readonly | true |\n")
-    assert "## Input\n\n```json" in text
-    assert "## Output\n\n```json" in text
+    assert "## Parameters\n\n```json" in text
+    assert "## Returns\n\n```json" in text
     assert "## Example: small" in text
     assert describe(found, {}, is_rich=True) == text

@@ -36,7 +36,7 @@ BAD = [
     (["--extensions-dir", ".", "--port", "65536"], "port must be"),
     (["--extensions-dir", ".", "--host", ""], "host must not be empty"),
     (["--extensions-dir", ".", "--name", ""], "name must not be empty"),
-    (["--extensions-dir", ".", "--name", "x" * 256], "at most 255 characters"),
+    (["--extensions-dir", ".", "--name", "x" * 256], "--name exceeds maximum length: 256 characters"),
     (["--extensions-dir", "EMPTY", "--version", ""], "version must not be empty"),
     (["--extensions-dir", "EMPTY", "--prefix", ""], "prefix must not be empty"),
     (["--extensions-dir", "EMPTY", "--tags", ","], "tags"),
@@ -317,14 +317,17 @@ def test_broken_pipe_is_silent(modules: Path) -> None:
     assert (process.returncode, err) == (0, "")
 
 
-def test_run_as_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["apcore-mcp"])
+@pytest.mark.parametrize(("arguments", "code"), [([], 1), (["--help"], 0)])
+def test_run_as_module(
+    arguments: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["apcore-mcp", *arguments])
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("apcore_mcp", run_name="__main__")
     for number, handler in before.items():
         signal.signal(number, handler)  # the command changes the handlers of its process
-    assert ended.value.code == 1
+    assert ended.value.code == code
 
 
 # --- processes --------------------------------------------------------------------------------------------------------

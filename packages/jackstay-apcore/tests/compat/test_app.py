@@ -44,7 +44,7 @@ def test_from_a_registry_or_an_executor(registry: Registry, executor: Executor) 
     assert mcp.tools == ["math.add"]
     assert mcp.executor.governance_state().acl_configured
     assert APCoreMCP(executor).executor is executor
-    with pytest.raises(ValueError, match="pass a directory"):
+    with pytest.raises(ValueError, match="extensions_dir_or_backend is required"):
         APCoreMCP()
     with pytest.raises(TypeError, match="unexpected option"):
         APCoreMCP(registry, colour="red")

@@ -1,5 +1,6 @@
 """Approval stores, their handler, and the tool that polls."""
 
+import asyncio
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -213,6 +214,49 @@ async def test_approval_belongs_to_its_caller(registry: Registry) -> None:
         assert (await handler.check_approval(approval_id)).status == status, who
         CLIENT_CALL.reset(reset)
     assert not (await call("ann", approval_id)).is_error
+
+
+class WithoutConsume:
+    """A store as users of apcore-mcp have written it."""
+
+    def __init__(self) -> None:
+        store = InMemoryApprovalStore()
+        self.save_pending, self.get_result, self.resolve = store.save_pending, store.get_result, store.resolve
+
+
+async def test_used_approvals_are_known_after_a_restart(registry: Registry) -> None:
+    """A store with `consume` refuses the id in every process; without it, only the process that saw the call does."""
+    arguments = {"user": "ann", "password": "x"}
+
+    async def call(store: Any, *ids: str) -> Any:
+        router = ExecutionRouter(Executor(registry, approval_handler=StorageBackedApprovalHandler(store)))
+        extra = {"identity": Identity(id="ann")}
+        calls = [router.handle_call("user.remove", arguments, extra={**extra, "_meta": {"approvalId": i}}) for i in ids]
+        return await asyncio.gather(*calls) if ids else await router.handle_call("user.remove", arguments, extra=extra)
+
+    for store, is_valid_again in ((InMemoryApprovalStore(), False), (WithoutConsume(), True)):
+        assert isinstance(store, ApprovalStore)
+        approval_id = (await call(store)).meta["apcore"]["approvalId"]
+        await store.resolve(approval_id, approved=True)
+        together = await call(store, approval_id, approval_id)
+        assert sorted(bool(result.is_error) for result in together) == [False, True], store
+        after_restart = (await call(store, approval_id))[0]
+        assert bool(after_restart.is_error) is not is_valid_again, store
+    assert not await InMemoryApprovalStore().consume("unknown")
+
+
+async def test_store_that_cannot_consume_rejects() -> None:
+    class Broken(InMemoryApprovalStore):
+        async def consume(self, approval_id: str) -> bool:
+            raise OSError("disk")
+
+    store = Broken()
+    handler = StorageBackedApprovalHandler(store)
+    approval_id = (await handler.request_approval(request())).approval_id
+    await store.resolve(approval_id, approved=True)
+    reset = CLIENT_CALL.set(ClientCall("", "user.remove", {"user": "ann"}))
+    assert (await handler.check_approval(approval_id)).reason == "Storage error"
+    CLIENT_CALL.reset(reset)
 
 
 async def test_handler_forgets_the_oldest_used_approvals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ async def test_identity_progress_and_session(kinds: SimpleNamespace, registry: R
     result = await router.handle_call("x.work", {}, extra)
     assert '"who": "ann"' in result.text
     assert '"message": "Sure?"' in result.text
+    assert '"schema": {"type": "object", "properties": {}}' in result.text
     assert [message["params"] for message in sent] == [
         {"progressToken": "t", "progress": 1, "total": 2, "message": "half"},
         {"progressToken": "t", "progress": 2, "total": None},

@@ -1,20 +1,202 @@
-"""docs/migration/apcore-mcp.md names only flags, keywords and names that exist."""
+"""docs/migration/apcore-mcp.md: every row is tested, and names only flags, keywords and names that exist."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from apcore import ExecutionCancelledError, ModuleError, Registry
 
 import apcore_mcp
+from apcore_mcp import ErrorMapper, ModuleIDNormalizer, OpenAIConverter, SchemaConverter
+from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.cli._flags import make_parser
-from apcore_mcp.compat.keywords import KEYWORDS
-from apcore_mcp.compat.openapi import BACKEND_OPTIONS
-from apcore_mcp.options import APPROVAL_ALIASES, APPROVALS, ExportKeywords
+from apcore_mcp.compat.keywords import KEYWORDS, to_options
+from apcore_mcp.compat.openapi import BACKEND_OPTIONS, OperationModule
+from apcore_mcp.config import build_acl_from_config
+from apcore_mcp.options import APPROVAL_ALIASES, APPROVALS, ExportKeywords, make_options
 
 PAGE = (Path(__file__).parents[4] / "docs" / "migration" / "apcore-mcp.md").read_text(encoding="utf-8")
 SPANS = [span for span in re.findall(r"`([^`\n]+)`", PAGE) if not span.startswith("[Annotations")]
 
 # Keywords of classes other than `serve()`.
 OTHERS = {*ExportKeywords.__annotations__, *BACKEND_OPTIONS, "rich_description"}
-OTHERS |= {"async_bridge", "approval_bridge", "extra_routes"}
+OTHERS |= {"management_surfaces", "async_bridge", "approval_bridge", "extra_routes"}
+
+
+# Part of the first column of each row, and the tests of this package for the row. `here` is in this file.
+PROOFS: dict[str, tuple[str, ...]] = {
+    "`serve()`, `MCPServer()`, `APCoreMCP()`": ("compat/test_keywords.py::test_every_keyword_is_known",),
+    "async with async_serve": (
+        "compat/test_app.py::test_both_functions_return_an_app",
+        "test_serving.py::test_async_serve_can_be_cancelled",
+    ),
+    "to_openai_tools": (
+        "converters/test_openai.py::test_strict_mode",
+        "converters/test_openai.py::test_embed_annotations",
+    ),
+    "explorer=True": ("compat/test_keywords.py::test_translations", "here::test_defaults"),
+    "allow_execute=False": ("inspector/test_paths.py::test_calls_can_be_forbidden", "here::test_defaults"),
+    "explorer_title": ("here::test_defaults",),
+    "authenticator=": (
+        "compat/test_authentication.py::test_authenticator_gets_all_headers",
+        "auth/test_guard.py::test_exempt_paths_need_no_token",
+    ),
+    "APCORE_JWT_SECRET": (
+        "auth/test_jwt.py::test_the_command_reads_the_secret",
+        "auth/test_jwt.py::test_a_request_without_a_token_gets_401",
+    ),
+    "apcore.yaml": (
+        "test_config.py::test_settings_become_options",
+        "test_config.py::test_settings_that_cannot_take_effect_are_refused",
+    ),
+    "redact_output=": (
+        "server/test_router.py::test_sensitive_outputs_are_redacted",
+        "compat/test_app.py::test_from_a_registry_or_an_executor",
+    ),
+    "approval_store=": (
+        "compat/test_approvals.py::test_call_that_is_approved_later",
+        "compat/test_approvals.py::test_approval_is_for_one_call",
+        "compat/test_approvals.py::test_used_approvals_are_known_after_a_restart",
+    ),
+    "no approval unless": (
+        "server/test_router.py::test_module_runs_only_with_approval",
+        "here::test_approval_modes_are_translated",
+    ),
+    'output_format="csv"': (
+        "test_formats.py::test_csv",
+        "test_formats.py::test_function_makes_the_text",
+        "server/test_router.py::test_trace_formats_and_denial",
+    ),
+    "observability=True": ("compat/test_app.py::test_both_functions_return_an_app", "test_usage.py::test_usage_page"),
+    "async_tasks=True": (
+        "compat/test_tools.py::test_without_the_keyword_there_are_no_such_tools",
+        "compat/test_tools.py::test_task_without_the_approval_gate",
+        "compat/test_tools.py::test_tasks_end_with_the_server",
+        "compat/test_tasks.py::test_tasks_belong_to_their_caller",
+        "server/test_factory.py::test_modules_that_run_in_the_background_are_tasks",
+    ),
+    "--from-openapi": (
+        "compat/test_openapi.py::test_calls_go_to_the_api",
+        "compat/test_openapi.py::test_headers_of_the_factory_go_to_one_origin",
+        "compat/test_openapi.py::test_hooks_read_and_change_every_field",
+        "here::test_fields_of_operations",
+    ),
+    "system.*": ("server/test_system.py::test_read_only_modules_are_resources",),
+    "x-when-to-use": ("adapters/test_descriptions.py::test_guidance_and_intent_words_follow_the_description",),
+    "`retryable`, `ai_guidance`": ("adapters/test_errors.py::test_what_the_author_wrote_is_kept",),
+    "`__apcore_module_preview`": ("compat/test_tasks.py::test_preview_runs_nothing",),
+    "rich_description=True": ("adapters/test_descriptions.py::test_markdown_has_annotations_schemas_and_examples",),
+    "report_progress()": (
+        "test_helpers.py::test_module_reports_and_elicits",
+        "compat/test_calls.py::test_identity_progress_and_session",
+    ),
+    "ErrorMapper": ("compat/test_results.py::test_error_is_a_dict",),
+    "AnnotationMapper": ("compat/test_results.py::test_hints_are_a_dict",),
+    "router.handle_call": ("compat/test_results.py::test_result_of_a_call_is_a_tuple",),
+    "create_explorer_mount": (
+        "compat/test_explorer.py::test_page_list_and_call",
+        "compat/test_explorer.py::test_usage",
+        "test_serving.py::test_asgi_app_has_its_pages",
+    ),
+    "in a program of your own": (
+        "compat/test_components.py::test_app_with_middleware_and_tasks",
+        "compat/test_components.py::test_init_options",
+        "compat/test_components.py::test_refusals",
+    ),
+    "strict schemas by default": ("here::test_schemas_are_strict_only_on_request",),
+    "ids that a registry": ("adapters/test_id_normalizer.py::test_try_denormalize", "here::test_any_id_is_normalized"),
+    "references in schemas": ("adapters/test_schema.py::test_references_are_inlined",),
+    "an output schema with references": ("here::test_output_schema_that_cannot_be_resolved_is_not_listed",),
+    "a registry that only looks like one": (
+        "test_backends.py::test_definitions_without_modules",
+        "test_backends.py::test_calls_without_an_executor_of_apcore",
+        "test_backends.py::test_options_without_effect_are_refused",
+    ),
+    "arguments reach the ACL": ("server/test_router.py::test_defaults_are_filled_in",),
+    "exit code 2": ("cli/test_main.py::test_bad_values_exit_with_1",),
+    "MODULE_EXECUTE_ERROR": ("here::test_texts_of_errors",),
+    "`Internal error occurred`": ("adapters/test_errors.py::test_messages",),
+    "`Execution was cancelled`": ("here::test_texts_of_errors",),
+    "dates and times": ("server/test_router_json.py::test_json_values",),
+    "an alias that begins with": ("server/test_factory.py::test_alias_with_a_reserved_name_is_not_used",),
+    "an empty `mcp.acl`": ("here::test_empty_acl_denies",),
+    "texts of some errors": ("here::test_texts_of_errors",),
+    "--host 0.0.0.0": (
+        "server/test_transport.py::test_unauthenticated_network_address_is_logged",
+        "here::test_defaults",
+    ),
+}
+
+
+def test_every_row_has_a_test() -> None:
+    table = PAGE.partition("| apcore-mcp 0.23 | here |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = [line.split(" | ")[0] for line in table.splitlines()]
+    matching = {row: [part for part in PROOFS if part in row] for row in rows}
+    assert {row: parts for row, parts in matching.items() if len(parts) != 1} == {}
+    assert len(rows) == len(PROOFS)
+    for test in {test for tests in PROOFS.values() for test in tests}:
+        file, _, name = test.partition("::")
+        path = Path(__file__) if file == "here" else Path(__file__).parents[1] / file
+        assert f"def {name}(" in path.read_text(encoding="utf-8"), test
+
+
+def test_defaults() -> None:
+    options = make_options()
+    assert (options.inspector_prefix, options.allow_execute, options.approval) == ("/inspector", True, "elicit")
+    titles = {"explorer_title": "x", "explorer_project_name": "y", "explorer_project_url": "http://z.test"}
+    assert to_options(titles) == {}
+    assert make_parser().parse_args(["--host", "0.0.0.0", "--allow-host", "a.test"]).allow_host == ["a.test"]
+
+
+def test_fields_of_operations() -> None:
+    names = {field.name for field in fields(OperationModule)}
+    assert names.isdisjoint({"suggested_alias", "warnings"})
+    assert names > {"target", "metadata", "display", "documentation", "examples", "version"}
+
+
+def test_schemas_are_strict_only_on_request(registry: Registry) -> None:
+    definition = registry.get_definition("math.add")
+    convert = OpenAIConverter().convert_descriptor
+    assert ("strict" in convert(definition)["function"], "strict" in convert(definition, strict=True)["function"]) == (
+        False,
+        True,
+    )
+    assert "additionalProperties" not in SchemaConverter().convert_input_schema(definition)
+    assert "additionalProperties" in SchemaConverter(strict=True).convert_input_schema(definition)
+
+
+def test_any_id_is_normalized() -> None:
+    assert ModuleIDNormalizer().normalize("Not.Valid") == "Not-Valid"
+
+
+def test_output_schema_that_cannot_be_resolved_is_not_listed(registry: Registry, kinds: SimpleNamespace) -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": "http://x.test/schema"}}}
+    registry.register("x.far", kinds.Plain(lambda *_: {"a": 1}, output_schema=schema))
+    catalogue = Catalogue(registry)
+    catalogue.refresh()
+    entry = catalogue.find("x.far")
+    assert entry is not None
+    assert not entry.output_schema
+
+
+def test_texts_of_errors(registry: Registry, kinds: SimpleNamespace) -> None:
+    def text(error: Exception) -> str:
+        return str(ErrorMapper().to_mcp_error(error).error_text)
+
+    assert text(ExecutionCancelledError()) == "Module error: EXECUTION_CANCELLED"
+    failed = ModuleError(code="MODULE_EXECUTE_ERROR", message="disk /dev/sda", ai_guidance="Buy a disk")
+    assert text(failed) == "Module error: MODULE_EXECUTE_ERROR"
+    outside = {"properties": {"a": {"$ref": "http://x.test/schema"}}}
+    registry.register("x.far", kinds.Plain(lambda *_: {}, input_schema=outside))
+    with pytest.raises(KeyError):
+        SchemaConverter().convert_input_schema(registry.get_definition("x.far"))
+
+
+def test_empty_acl_denies() -> None:
+    assert build_acl_from_config({}).check("@external", "math.add") is False
+    assert build_acl_from_config(None) is None
 
 
 def test_flags_exist() -> None:
@@ -34,6 +216,7 @@ def test_functions_exist() -> None:
     called = {name for span in SPANS for name in re.findall(r"(?<![.\w])([A-Za-z_]+)\(", span)}
     of_methods = {"normalize", "try_denormalize", "create_explorer_mount", "create_usage_routes"}
     of_methods |= {"list", "get_definition", "call_async", "create_server", "build_streamable_http_app", "str"}
+    of_methods |= {"consume"}
     assert "APCoreMCP" in called
     assert [name for name in called - of_methods if not hasattr(apcore_mcp, name)] == []
 

@@ -125,5 +125,5 @@ def test_markdown(descriptor: Any) -> None:
     assert is_available()
     text = render_module_markdown(descriptor({"type": "object"}, description="Resizes", tags=["image"]))
     assert text is not None
-    assert text.startswith("# image.resize\n\nResizes\n\nTags: image\n\n## Input\n")
+    assert text.startswith("# image.resize\n\nResizes\n\nTags: image\n\n## Parameters\n")
     assert render_module_markdown(SimpleNamespace()) is None

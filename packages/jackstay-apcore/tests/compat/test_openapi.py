@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from apcore import Executor, ModuleError, Registry
+from apcore import Executor, ModuleError, ModuleExample, Registry
 
 from apcore_mcp.compat import openapi
 from apcore_mcp.compat.openapi import build_openapi_backend_from_config, openapi_backend, resolve_spec_location
@@ -88,6 +88,38 @@ def test_transformed_operations_and_modules() -> None:
     assert registry.get("get_pet").name == "Changed"
 
 
+def test_hooks_read_and_change_every_field() -> None:
+    """The fields reach the registry, and the display reaches the tool."""
+    document = {**DOCUMENT, "info": {"title": "Pets", "version": "2024-05 beta"}}
+    document["paths"] = {"/pets": {"get": {"operationId": "pets", "description": "All.\n\nOf them.", "responses": OK}}}
+    seen: dict[str, Any] = {}
+
+    def transform_module(module: openapi.OperationModule) -> openapi.OperationModule:
+        seen.update(vars(module))
+        return replace(
+            module,
+            version="3.1.0",
+            documentation="Long",
+            examples=[ModuleExample(title="All", inputs={}, output={})],
+            metadata={**module.metadata, "x-when-to-use": "for pets"},
+            display={"mcp": {"alias": "all_pets", "description": "Lists pets"}},
+        )
+
+    registry = openapi_backend(document, transform_module=transform_module)
+    assert (seen["target"], seen["version"], seen["documentation"]) == ("GET /pets", "2024-05 beta", "All.\n\nOf them.")
+    origin = {"spec_version": "3.0.3", "operation_id": "pets", "server_url": "http://pets.test"}
+    assert seen["metadata"] == {"http_method": "GET", "url_path": "/pets", "openapi": origin}
+    definition = registry.get_definition("pets")
+    assert definition is not None
+    assert (definition.version, definition.documentation) == ("3.1.0", "Long")
+    assert (definition.examples[0].title, definition.metadata["url_path"]) == ("All", "/pets")
+    with open_bridge(registry, read_options({}), owns_loop=False) as bridge:
+        (tool,) = asyncio.run(bridge.server.list_tools())
+    assert tool.name == "all_pets"
+    assert tool.description.startswith("Lists pets")
+    assert "for pets" in tool.description
+
+
 @pytest.mark.parametrize(
     ("parameters", "is_served"),
     [
@@ -135,6 +167,8 @@ def test_locations(tmp_path: Path) -> None:
     assert resolve_spec_location("https://x.test/a.json") == "https://x.test/a.json"
     assert resolve_spec_location("a.json", project_root=str(tmp_path)) == str(tmp_path / "a.json")
     assert resolve_spec_location(DOCUMENT) is DOCUMENT
+    with pytest.raises(FileNotFoundError):
+        openapi_backend("none.json", project_root=str(tmp_path))
     assert resolve_spec_location("") is None
 
 

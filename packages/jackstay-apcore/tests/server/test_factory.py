@@ -11,7 +11,7 @@ from apcore import Executor, ModuleAnnotations, Registry
 
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.server import ExecutionRouter, MCPServerFactory
-from apcore_mcp.server.factory import CatalogueSync
+from apcore_mcp.server.factory import PAGE_SIZE, CatalogueSync
 from jackstay.client import connect
 from jackstay.errors import JsonRpcError
 from jackstay.server import Server
@@ -166,20 +166,20 @@ def test_unlistable_module_is_skipped(registry: Registry, kinds: SimpleNamespace
 async def test_pagination_of_many_tools(kinds: SimpleNamespace) -> None:
     registry = Registry()
     module = kinds.Plain(lambda i, c: {})
-    for number in range(1000):
+    for number in range(PAGE_SIZE + 1):
         registry.register(f"m.x{number}", module)
     server, _, _ = served(registry)
 
     async def use(client: Any) -> int:
         return len({tool.name for tool in await client.tools.list()})
 
-    assert await serve(server, use) == 1000
+    assert await serve(server, use) == PAGE_SIZE + 1
     import json
 
     from jackstay.server import Kind
 
     first = json.loads(server.catalogue.page(Kind.TOOLS, "2025-06-18"))
-    assert len(first["tools"]) == 500
+    assert len(first["tools"]) == PAGE_SIZE
     assert "nextCursor" in first
 
 
@@ -312,3 +312,5 @@ def test_build_tool_has_the_meta_of_a_served_tool(descriptor: Callable[..., Any]
 def test_alias_with_a_reserved_name_is_not_used(descriptor: Callable[..., Any]) -> None:
     display = {"display": {"mcp": {"alias": "__apcore_task_submit"}}}
     assert factory.build_tool(descriptor(module_id="x.y", metadata=display)).name == "x.y"
+    with pytest.raises(ValueError, match="reserved prefix"):
+        factory.build_tool(descriptor(module_id="__apcore_task_submit"))

@@ -39,7 +39,7 @@ def to_markdown(descriptor: Any) -> str:
         parts.append(
             "\n".join(["| Annotation | Value |", "|---|---|", *(f"| {name} | {value} |" for name, value in declared)])
         )
-    for title, schema in (("Input", descriptor.input_schema), ("Output", descriptor.output_schema)):
+    for title, schema in (("Parameters", descriptor.input_schema), ("Returns", descriptor.output_schema)):
         if schema:
             parts.append(f"## {title}\n\n{_json(schema)}")
     parts += [

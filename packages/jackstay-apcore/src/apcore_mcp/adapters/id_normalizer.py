@@ -50,7 +50,7 @@ class ModuleIDNormalizer:
 
     def _name(self, module_id: str, name: str, limit: int) -> str:
         if not module_id:
-            raise ValueError("module_id must not be empty")
+            raise ValueError("Invalid module ID: ''; module_id must not be empty")
         if len(name) > limit:
             digest = hashlib.sha256(module_id.encode()).hexdigest()[:_HASH]
             name = f"{name[: limit - _HASH - 1]}-{digest}"

@@ -85,10 +85,14 @@ class SchemaConverter:
         return found
 
     def _ensure_object_type(self, schema: Schema) -> Schema:
-        """Add `"type": "object"` at the root, if it has no type."""
+        """Add `"type": "object"` at the root, if it has no type, or has properties and the type of another value."""
         if not schema:
             return {"type": "object", "properties": {}}
-        return schema if "type" in schema else {"type": "object", **schema}
+        kinds = schema.get("type")
+        is_object = kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
+        if "type" not in schema or ("properties" in schema and not is_object):
+            return {**schema, "type": "object"} if "type" in schema else {"type": "object", **schema}
+        return schema
 
 
 class _Inliner:
@@ -108,7 +112,7 @@ class _Inliner:
     def resolve(self, reference: str, chain: tuple[str, ...], depth: int) -> Json:
         """Return the inlined target of `reference`. `chain` has the references that led here."""
         if reference in chain:
-            raise ValueError(f"circular $ref: {' -> '.join((*chain, reference))}")
+            raise ValueError(f"Circular $ref detected: {' -> '.join((*chain, reference))}")
         if depth >= MAX_DEPTH:
             raise ValueError(f"$ref nested deeper than {MAX_DEPTH}: {reference}")
         return self._walk(resolve_reference(self._root, reference), (*chain, reference), depth + 1)
@@ -152,7 +156,7 @@ def _keep_definitions(schema: Schema) -> Schema:
     while isinstance(made.get("$ref"), str):
         reference: str = made.pop("$ref")
         if reference in seen:
-            raise ValueError(f"circular $ref: {reference} refers only to itself")
+            raise ValueError(f"Circular $ref detected: {reference} refers only to itself")
         seen.add(reference)
         made = {**deep_copy(resolve_reference(schema, reference)), **made}
     _check_references(schema, made)

@@ -15,7 +15,7 @@ from jackstay.errors import UsageError
 _OPTIONS: Final = (
     "transport", "host", "port", "name", "version", "tags", "prefix", "dynamic", "validate_inputs", "approval",
     "explorer", "inspector_prefix", "metrics", "cors", "explorer_prefix", "allow_execute", "observability", "strategy",
-    "output_format", "backend",
+    "output_format", "backend", "otel",
 )  # fmt: skip
 
 
@@ -29,12 +29,15 @@ def dest_of(flag: str) -> str:
 
 
 def with_flag_name(message: str, args: Namespace) -> str:
-    """Replace the name of an option of `serve()` at the start of a message by the flag or variable that was used."""
-    found = re.match(r"[a-z_]+\b", message)
+    """Replace the name of an option of `serve()` in a message by the flag or variable that was used.
+
+    The name is at the start of the message, or of its second part: "Unknown transport: 'x'; transport must be ...".
+    """
+    found = re.search(r"(?:^|; )([a-z_]+)\b", message)
     if found is None:
         return message
-    dest = {"hosts": "allow_host"}.get(found[0], found[0])
-    return f"{args.sources.get(dest, found[0])}{message[found.end() :]}"
+    dest = {"hosts": "allow_host"}.get(found[1], found[1])
+    return f"{message[: found.start(1)]}{args.sources.get(dest, found[1])}{message[found.end() :]}"
 
 
 def check(args: Namespace) -> tuple[list[Path], list[Path]]:

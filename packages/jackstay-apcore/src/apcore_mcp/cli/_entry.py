@@ -5,7 +5,7 @@ and SIGTERM is 0.
 """
 
 from jackstay._lazy import TYPE_CHECKING
-from jackstay.shell import run_command
+from jackstay.shell import StatusLine, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,8 @@ def main(arguments: "Sequence[str] | None" = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    from apcore_mcp.cli._main import run  # noqa: PLC0415  # see the module docstring
+    with StatusLine("starting"):
+        from apcore_mcp.cli._main import run  # noqa: PLC0415  # see the module docstring
 
     return run(argv)
 

@@ -113,6 +113,7 @@ FLAGS: Final = tuple(flag for _, flags in GROUPS for flag in flags)
 UNLISTED: Final = (
     Flag("max-frame-bytes", "BYTES", "the largest message"),
     Flag("backend", "URL", "share state in this Redis; or a variable with its URL"),
+    Flag("otel", "", "spans and durations for OpenTelemetry"),
     Flag("page-size", "NUMBER", "the number of tools in a page of the list"),
     Flag("jwt-secret", "TEXT", "require tokens signed with this secret"),
     Flag("jwt-key-file", "FILE", "require tokens signed with the key of this PEM file"),

@@ -20,6 +20,7 @@ from apcore_mcp.cli._checking import BadValueError, check, openapi_of, options_o
 from apcore_mcp.cli._flags import FLAGS, HTTP_ONLY, read
 from apcore_mcp.options import ServeOptions
 from jackstay.errors import McpError, UsageError
+from jackstay.shell import StatusLine, erase_status
 
 if TYPE_CHECKING:
     from apcore_mcp.cli._loading import LoadedModules
@@ -66,12 +67,13 @@ def run(argv: Sequence[str]) -> int:
 
 def _run(args: Namespace, directories: list[Path], bindings: list[Path]) -> int:
     with _gc_paused() as is_loaded:
-        from apcore_mcp.cli._loading import LoadedModules  # noqa: PLC0415  # imports apcore
+        with StatusLine("loading the modules"):
+            from apcore_mcp.cli._loading import LoadedModules  # noqa: PLC0415  # imports apcore
 
-        options = options_of(args)
-        with _stdout_redirected(), _skips_not_logged() if args.check else nullcontext():
-            loaded = LoadedModules(directories, bindings)
-            _add_operations(loaded, args)
+            options = options_of(args)
+            with _stdout_redirected(), _skips_not_logged() if args.check else nullcontext():
+                loaded = LoadedModules(directories, bindings)
+                _add_operations(loaded, args)
         if args.check:
             with _skips_not_logged():
                 return _print_check(loaded, options)
@@ -158,8 +160,9 @@ def _skips_not_logged() -> Iterator[None]:
 
 
 def _serve(loaded: "LoadedModules", options: ServeOptions, is_loaded: Callable[[], None]) -> None:
-    from apcore_mcp.cli._watching import Watch  # noqa: PLC0415  # imports apcore
-    from apcore_mcp.serving import open_bridge  # noqa: PLC0415  # imports apcore
+    with StatusLine("starting"):
+        from apcore_mcp.cli._watching import Watch  # noqa: PLC0415  # imports apcore
+        from apcore_mcp.serving import open_bridge  # noqa: PLC0415  # imports apcore
 
     watch = Watch(loaded) if options.dynamic else None
     with open_bridge(loaded.registry, options, loaded.unloaded) as bridge:
@@ -272,6 +275,7 @@ def _set_up_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(_FORMAT))
     handler.addFilter(TraceFilter())
+    handler.addFilter(erase_status)
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 

@@ -99,7 +99,9 @@ def _to_backend(given: Any, *, has_document: bool) -> Any:
     if given is None and has_document:
         return Registry()
     if given is None:
-        raise ValueError("pass a directory of modules, a Registry or an Executor; or set mcp.openapi")
+        raise ValueError(
+            "extensions_dir_or_backend is required: a directory, a Registry or an Executor; or set mcp.openapi"
+        )
     if not isinstance(given, str | Path):
         return given
     registry = Registry(extensions_dir=str(given))

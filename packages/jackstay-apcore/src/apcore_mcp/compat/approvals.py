@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 from apcore import ApprovalHandler, ApprovalResult  # type: ignore[import-untyped]  # apcore ships no types
 
 from apcore_mcp.approval import CLIENT_CALL, FORM, principal_of
+from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.helpers import MCP_ELICIT_KEY
-from jackstay.types import Tool
 
 logger = logging.getLogger("apcore_mcp.approval")
 
@@ -36,7 +36,13 @@ _MAX_USED: Final = 10_000
 
 @runtime_checkable
 class ApprovalStore(Protocol):
-    """Stores pending approvals, for example in a database."""
+    """Stores pending approvals, for example in a database.
+
+    A store whose records survive a restart also needs `async def consume(self, approval_id: str) -> bool`: mark an
+    approved record as used, in one step, and return False if it was used before or is not approved. Without it, the
+    handler remembers used ids in its process only: after a restart, or in another worker, an approved id is valid for
+    one more call. (It is not part of the protocol, because apcore-mcp's stores do not have it.)
+    """
 
     async def save_pending(self, approval_id: str, module_id: str, arguments: dict[str, Any]) -> None:
         """Record a call that waits for approval."""
@@ -101,6 +107,15 @@ class InMemoryApprovalStore:
         self._changed.pop(approval_id).set()
         return True
 
+    async def consume(self, approval_id: str) -> bool:
+        """Mark an approved record as used. Return False if it was used before or is not approved."""
+        self._expire()
+        record = self._records.get(approval_id)
+        if record is None or record["status"] != "approved" or record.get("is_used"):
+            return False
+        record["is_used"] = True
+        return True
+
     async def wait_for_resolution(self, approval_id: str, timeout: float = 300.0) -> dict[str, Any] | None:
         """Wait until the approval is resolved, at most `timeout` seconds, and return its record."""
         changed = self._changed.get(approval_id)
@@ -141,7 +156,7 @@ class StorageBackedApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # ap
     def __init__(self, store: Any, *, notify_callback: Notify | None = None) -> None:
         self._store = store
         self._notify = notify_callback
-        # The ids that approved a call of a client, the oldest first.
+        # For a store without `consume()`: the ids that approved a call of a client, the oldest first.
         self._used: dict[str, None] = {}
 
     async def request_approval(self, request: Any) -> ApprovalResult:
@@ -165,23 +180,31 @@ class StorageBackedApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # ap
         call = CLIENT_CALL.get()
         if call is not None and not _is_id_of(approval_id, *call):
             return ApprovalResult(status="rejected", reason="approval_id not found")
-        is_used = call is not None and call.module_id is not None
-        if is_used and approval_id in self._used:
-            return ApprovalResult(status="rejected", reason="approval_id was used already")
+        is_call = call is not None and call.module_id is not None
         try:
             record = await self._store.get_result(approval_id)
+            if record is None:
+                return ApprovalResult(status="rejected", reason="approval_id not found")
+            if record.get("status") == "approved":
+                is_valid = not is_call or await self._consume(approval_id)
+                used = ApprovalResult(status="rejected", reason="approval_id was used already")
+                return ApprovalResult(status="approved") if is_valid else used
         except Exception as error:
             logger.exception("cannot read the approval %s", approval_id)
             return ApprovalResult(status="rejected", reason=_reason(error))
-        if record is None:
-            return ApprovalResult(status="rejected", reason="approval_id not found")
-        if record.get("status") == "approved":
-            if is_used:
-                self._remember(approval_id)
-            return ApprovalResult(status="approved")
         if record.get("status") == "rejected":
             return ApprovalResult(status="rejected", reason=record.get("reason"))
         return ApprovalResult(status="pending", approval_id=approval_id)
+
+    async def _consume(self, approval_id: str) -> bool:
+        """Return whether this is the first call with the id."""
+        consume = getattr(self._store, "consume", None)
+        if consume is not None:
+            return await consume(approval_id) is True
+        if approval_id in self._used:
+            return False
+        self._remember(approval_id)
+        return True
 
     def _remember(self, approval_id: str) -> None:
         if len(self._used) >= _MAX_USED:
@@ -231,10 +254,10 @@ class ApprovalBridge:
         """Return whether a tool belongs to this bridge."""
         return name in APPROVAL_META_TOOL_NAMES
 
-    def build_meta_tools(self) -> list[Tool]:
+    def build_meta_tools(self) -> list[FactoryTool]:
         """Return the tools."""
         return [
-            Tool(
+            FactoryTool(
                 name=APPROVAL_META_TOOL_NAMES[0],
                 description=(
                     "Return the state of an approval: pending, approved or rejected. After it is approved, call the"

@@ -55,7 +55,9 @@ _MESSAGES: Final[Mapping[str, Callable[[Mapping[str, Any], str], str]]] = {
 
 # What a model can do when a circuit breaker of apcore is open, and the breaker has no advice of its own.
 CIRCUIT_BREAKER_RECOVERY_GUIDANCE: Final = (
-    "The module failed repeatedly, so its circuit breaker is open. Wait for the recovery window, then try one call."
+    # The text of apcore-mcp, which programs compare.
+    "Module's circuit breaker is OPEN — repeated failures have tripped the breaker. Wait until the recovery window"
+    " elapses, then retry; the breaker will move to HALF_OPEN and accept a trial call."
 )
 
 

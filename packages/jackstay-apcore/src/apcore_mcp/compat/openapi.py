@@ -9,7 +9,7 @@ import re
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     Config,
     ModuleAnnotations,
     ModuleError,
+    ModuleExample,
     Registry,
 )
 
@@ -88,17 +89,16 @@ def openapi_backend(
     `auth_header_factory` are sent to one origin: that of `base_url`, or of the document's URL, or of the servers of a
     document that is not fetched.
 
-    Raises: ValueError; OpenApiError for a document that cannot be used; httpx.HTTPError for one that cannot be fetched.
+    Raises: ValueError; OpenApiError for a document that cannot be used; FileNotFoundError; httpx.HTTPError for one that
+    cannot be fetched.
     """
     if has_other_backend_source and not prefix:
         raise ValueError("prefix (mcp.openapi.prefix) is required for a document beside other modules")
     location = resolve_spec_location(spec, project_root=project_root)
     if location is None:
         raise ValueError("spec (mcp.openapi.spec) is required: a URL, a path, or a document")
-    source = (
-        _fetch(location, headers, timeout) if isinstance(location, str) and location.startswith(_URLS) else location
-    )
-    document = load_document(_prepare(load_document(source).root, transform_operation))
+    source = load_document(_find(location, headers, timeout))
+    document = load_document(_prepare(source.root, transform_operation))
     sender = HttpSender(_client(auth_header_factory))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", OpenApiWarning)
@@ -111,7 +111,7 @@ def openapi_backend(
         if node.get("deprecated") and not include_deprecated:
             continue
         id = _derive_id(endpoint, node, derive_module_id)
-        module = _make_module(_normalize(f"{prefix}.{id}" if prefix else id), api, endpoint)
+        module = _make_module(_normalize(f"{prefix}.{id}" if prefix else id), api, endpoint, document.root)
         transformed = module if transform_module is None else transform_module(module)
         if transformed is not None:
             found.append(transformed)
@@ -137,7 +137,8 @@ def _with_ids(modules: "list[OperationModule]") -> "dict[str, OperationModule]":
             free = f"{id}_{number}"
         if free != id:
             logger.warning("module ID renamed from %r to %r: another operation has it", id, free)
-        found[free] = replace(module, module_id=free)
+        display = {} if module.display is None else {"display": module.display}
+        found[free] = replace(module, module_id=free, metadata={**module.metadata, **display})
     return found
 
 
@@ -194,7 +195,11 @@ def add_operations_once(openapi_config: Any, registry: Registry) -> None:
 
 def project_module_id(module_id: str) -> str | None:
     """Return an id in lower case with `_` for `-`, or None if that is not valid. Deprecated in apcore-mcp, too."""
-    warnings.warn("project_module_id() is deprecated: ids of operations are valid", DeprecationWarning, stacklevel=2)
+    warnings.warn(
+        "project_module_id() is deprecated: ids are valid, as those of apcore-toolkit >= 0.13.0",
+        DeprecationWarning,
+        stacklevel=2,
+    )
     projected = module_id.lower().replace("-", "_")
     return projected if MODULE_ID_PATTERN.fullmatch(projected) else None
 
@@ -215,7 +220,11 @@ def resolve_spec_location(spec: Any, *, project_root: str | None = None) -> Any:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OperationModule:
-    """A module of apcore that calls an operation."""
+    """A module of apcore that calls an operation, with the fields that hooks for apcore-toolkit's modules use.
+
+    `target` and `metadata` describe the request: to change them does not change it. `display` replaces
+    `metadata["display"]`.
+    """
 
     module_id: str
     name: str
@@ -224,6 +233,12 @@ class OperationModule:
     output_schema: dict[str, Any]
     tags: list[str]
     annotations: ModuleAnnotations
+    target: str
+    version: str
+    documentation: str | None
+    metadata: dict[str, Any]
+    examples: list[ModuleExample] = field(default_factory=list)
+    display: dict[str, Any] | None = None
     url: str
     _api: Api
     _endpoint: Endpoint
@@ -240,9 +255,17 @@ class OperationModule:
         return structured if isinstance(structured, dict) else {"result": result.text}
 
 
-def _make_module(module_id: str, api: Api, endpoint: Endpoint) -> OperationModule:
-    operation = endpoint.operation
+def _make_module(module_id: str, api: Api, endpoint: Endpoint, root: Mapping[str, Any]) -> OperationModule:
+    operation, node = endpoint.operation, _node(root, endpoint)
     is_read = operation.method in _READS
+    info: Any = root.get("info")
+    version = info.get("version") if isinstance(info, dict) else None
+    documentation = node.get("description")
+    openapi = {
+        "spec_version": root.get("openapi"),
+        "operation_id": operation.operation_id,
+        "server_url": operation.server,
+    }
     return OperationModule(
         module_id=module_id,
         name=operation.title or endpoint.name,
@@ -256,6 +279,14 @@ def _make_module(module_id: str, api: Api, endpoint: Endpoint) -> OperationModul
             idempotent=is_read or operation.method in ("PUT", "DELETE"),
             requires_approval=not is_read,
         ),
+        target=f"{operation.method} {operation.path}",
+        version=version if isinstance(version, str) and version else "1.0.0",
+        documentation=documentation if isinstance(documentation, str) else None,
+        metadata={
+            "http_method": operation.method,
+            "url_path": operation.path,
+            "openapi": {name: value for name, value in openapi.items() if value},
+        },
         url=endpoint.url,
         _api=api,
         _endpoint=endpoint,
@@ -327,6 +358,16 @@ def _is_wanted(module_id: str, include: str | None, exclude: str | None) -> bool
         return is_included and (exclude is None or re.search(exclude, module_id) is None)
     except re.error as error:
         raise ValueError(f"include and exclude must be regular expressions: {error}") from error
+
+
+def _find(location: Any, headers: Mapping[str, str] | None, timeout: float) -> Any:
+    """Return a document of a URL as bytes, others unchanged. Raises: ValueError, httpx.HTTPError, FileNotFoundError."""
+    if not isinstance(location, str):
+        return location
+    if location.startswith(_URLS):
+        return _fetch(location, headers, timeout)
+    Path(location).stat()  # a missing file is a FileNotFoundError, as in apcore-mcp
+    return location
 
 
 def _fetch(url: str, headers: Mapping[str, str] | None, timeout: float) -> bytes:

@@ -16,9 +16,9 @@ from apcore_mcp.adapters.errors import ErrorMapper
 from apcore_mcp.approval import CLIENT_CALL, CONSENT, ClientCall, Consent, principal_of
 from apcore_mcp.catalogue import runs_in_background
 from apcore_mcp.compat.constants import APCORE_META_TOOL_PREFIX
+from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.secrets import SECRETS, Secrets
 from apcore_mcp.tracing import TRACE_ID, read_parent
-from jackstay.types import Tool
 
 logger = logging.getLogger("apcore_mcp.tasks")
 
@@ -124,10 +124,10 @@ class AsyncTaskBridge:
         """Return whether a module runs in the background."""
         return runs_in_background(descriptor)
 
-    def build_meta_tools(self) -> list[Tool]:
+    def build_meta_tools(self) -> list[FactoryTool]:
         """Return the tools."""
         return [
-            Tool(
+            FactoryTool(
                 name=name,
                 description=description,
                 input_schema={

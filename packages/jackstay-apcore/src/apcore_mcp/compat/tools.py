@@ -1,6 +1,6 @@
 """Adds tools that are not modules to the server of a bridge: those for tasks, and the one that polls an approval."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from apcore_mcp.approval import CLIENT_CALL, ClientCall
@@ -73,7 +73,7 @@ def add_task_tools(bridge: "Bridge", **limits: int) -> None:
     _add(bridge, tasks.build_meta_tools(), handle)
 
 
-def _add(bridge: "Bridge", tools: "list[Tool]", handle: _Handler) -> None:
+def _add(bridge: "Bridge", tools: "Sequence[Tool]", handle: _Handler) -> None:
     def make(tool: "Tool") -> Any:
         async def call(arguments: dict[str, Any], context: Context) -> CallToolResult:
             content, is_error, _ = await handle(tool.name, arguments, context)

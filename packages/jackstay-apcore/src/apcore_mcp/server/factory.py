@@ -24,6 +24,7 @@ from apcore_mcp.catalogue import (
     runs_in_background,
 )
 from apcore_mcp.compat.components import FactoryMethods, refuse
+from apcore_mcp.compat.constants import APCORE_META_TOOL_PREFIX
 from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
@@ -44,6 +45,10 @@ INVALID_PARAMS: Final = -32602
 
 # The URI of the documentation of a module.
 DOCUMENTATION: Final = "docs://{}"
+
+
+# The tools in a page of the list. apcore-mcp has no pages, so its clients may not request a second one.
+PAGE_SIZE: Final = 2000
 
 
 class MCPServerFactory(FactoryMethods):
@@ -70,7 +75,7 @@ class MCPServerFactory(FactoryMethods):
         check_name(name)
         if not version:
             raise ValueError("version must not be empty")
-        return Server(name, version=version, capabilities=("tools", "resources"), **options)
+        return Server(name, version=version, capabilities=("tools", "resources"), **{"page_size": PAGE_SIZE, **options})
 
     def build_tool(
         self,
@@ -81,8 +86,10 @@ class MCPServerFactory(FactoryMethods):
     ) -> FactoryTool:
         """Return the MCP tool of a module. Hints that the module does not declare are omitted.
 
-        Raises: ValueError for an empty id.
+        Raises: ValueError for an empty id, or one with the prefix of the tools that the server adds.
         """
+        if descriptor.module_id.startswith(APCORE_META_TOOL_PREFIX):
+            raise ValueError(f"module_id {descriptor.module_id!r} has the reserved prefix {APCORE_META_TOOL_PREFIX!r}")
         display = display_of(descriptor)
         name = alias_of(display) or ModuleIDNormalizer().shorten(descriptor.module_id)
         declared = descriptor.annotations
@@ -301,6 +308,7 @@ def _make(server: Server, tool: Tool, handler: Callable[..., object], *, task: b
 __all__ = [
     "DOCUMENTATION",
     "INVALID_PARAMS",
+    "PAGE_SIZE",
     "CatalogueSync",
     "MCPServerFactory",
     "add_documentation",

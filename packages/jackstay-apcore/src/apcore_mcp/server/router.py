@@ -62,7 +62,7 @@ CallListener: TypeAlias = Callable[[Entry, float, Outcome], None]
 MAX_MERGE_DEPTH = 32
 
 # A longer output is sent only as structured content, without a copy as text: together they could exceed the maximum
-# frame size (16 MiB). MCP 2025-06-18, server/tools: the text SHOULD be present, for older clients.
+# frame size, of which this is a quarter. MCP 2025-06-18, server/tools: the text SHOULD be present, for older clients.
 MAX_TEXT_COPY = 4 * 1024 * 1024
 
 
@@ -89,7 +89,7 @@ class Caller(Protocol):
     def scopes(self) -> frozenset[str]:
         """The scopes of the principal."""
 
-    def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+    def progress(self, progress: float, total: float | None = None, message: str = "") -> object:
         """Send progress."""
 
     async def elicit(self, message: str, form: Any, *, key: str | None = None) -> ElicitationAnswer:
@@ -133,6 +133,7 @@ class ExecutionRouter:
         trace: bool = False,
         error_mapper: ErrorMapper | None = None,
         owns_loop: bool = False,
+        max_text_copy: int = MAX_TEXT_COPY,
         async_bridge: object = None,
         descriptor_lookup: object = None,  # noqa: ARG002  # of apcore-mcp, for the bridge of tasks
     ) -> None:
@@ -147,6 +148,7 @@ class ExecutionRouter:
         # The output schemas of modules that are not in the catalogue.
         self._output_schemas = output_schema_map or {}
         self._traces = trace
+        self._max_text_copy = max_text_copy
         self._denies = approval == "deny"
         self._allows = approval == "allow"
         self._uses_client_approval = approval == "elicit" and attach_client_approval(executor)
@@ -374,7 +376,7 @@ class ExecutionRouter:
             _logger.error("the output of %s cannot be encoded as JSON at %s", entry.id, paths)
             message = f"The module ran, but its output cannot be encoded as JSON at {paths} (replaced by null):\n{text}"
             return self._errors._make_error_result(message)
-        if len(text) > MAX_TEXT_COPY and shown is text:
+        if len(text) > self._max_text_copy and shown is text:
             content = [TextContent(text=f"{len(text)} characters of JSON: see structuredContent")]
         return CallToolResult(content=content, structured_content=structured)
 

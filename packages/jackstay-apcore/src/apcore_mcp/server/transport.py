@@ -155,14 +155,14 @@ class TransportManager(TransportMethods):
     def _options(self, transport: str, host: str, port: int) -> dict[str, Any]:
         self._validate_host_port(host, port)
         if transport not in TRANSPORTS[1:]:
-            raise ValueError(f"transport must be one of {', '.join(TRANSPORTS)}, not {transport!r}")
+            raise ValueError(f"Unknown transport: {transport!r}; transport must be one of {', '.join(TRANSPORTS)}")
         # Sessions: without them, clients before MCP 2026-07-28 cannot receive requests and notifications.
         options = {"host": host, "port": port, "path": MCP_PATH, "sessions": True, **self._http}
         if not _is_this_machine(host) and self._http.get("auth") is None:
             logger.warning(
-                "%s is reachable from the network without authentication: every caller can use every tool%s",
+                "%s is reachable from the network without authentication: every caller%s can use every tool",
                 host,
-                "" if self._http.get("hosts") else " that sends `Host: localhost`; other names need --allow-host",
+                "" if self._http.get("hosts") else " that sends `Host: localhost`",
             )
         if transport == "sse":
             logger.warning("the SSE transport is deprecated; use streamable-http. It is served at %s", SSE_PATH)
