@@ -331,7 +331,11 @@ def test_a_killed_server(page: Page, url: str) -> None:
 
 def test_an_injected_fault(page: Page, url: str) -> None:
     open_page(page, url, "Connection")
+    expect(page.locator("#connect-headers")).to_be_hidden()  # only over HTTP
+    page.locator("#fault").select_option("delay")
+    expect(page.locator("#fault-seconds")).to_be_visible()
     page.locator("#fault").select_option("garble")
+    expect(page.locator("#fault-seconds")).to_be_hidden()
     page.get_by_role("button", name="Inject").click()
     expect(page.locator("#fault-status")).to_contain_text("Armed")
     page.locator("#sections button", has_text="Tools").click()

@@ -53,7 +53,7 @@ def test_a_command_is_added_with_absolute_paths_and_its_environment(
 def test_a_url_is_added_to_the_file_of_a_project(home: Path) -> None:
     assert main(["install", "cursor", "--project", "--header", "X-A: b", "https://www.x.example/mcp"]) == 0
     entry = {"url": "https://www.x.example/mcp", "headers": {"X-A": "b"}}
-    assert json.loads((home / ".cursor/mcp.json").read_text()) == {"mcpServers": {"x.example": entry}}
+    assert json.loads((home / ".cursor/mcp.json").read_text()) == {"mcpServers": {"x-example": entry}}
 
 
 def test_names_come_from_what_is_started(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +70,7 @@ def test_names_come_from_what_is_started(home: Path, capsys: pytest.CaptureFixtu
 
 def test_a_link_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install", "cursor", "--link", "https://x.example/mcp"]) == 0
-    assert capsys.readouterr().out.startswith("cursor://anysphere.cursor-deeplink/mcp/install?name=x.example&config=")
+    assert capsys.readouterr().out.startswith("cursor://anysphere.cursor-deeplink/mcp/install?name=x-example&config=")
     assert main(["install", "zed", "--link", "https://x.example/mcp"]) == 2
 
 
@@ -88,6 +88,7 @@ def test_a_link_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ("install cursor --env NOT_SET_HERE -- cat", "'NOT_SET_HERE' is not set"),
         ("install cursor --env =1 -- cat", "--env expects NAME"),
         ("install goose --project -- cat", "Goose has no file for a project"),
+        ("install codex --name a.b -- cat", "Codex CLI does not accept the name 'a.b'"),
     ],
 )
 def test_wrong_words_are_refused(words: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:

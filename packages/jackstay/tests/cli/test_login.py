@@ -1,4 +1,4 @@
-"""`--login`: one sign-in for all later commands, and no browser without it."""
+"""`--login`: one sign-in for all later commands, and no browser without it; `logout` deletes the tokens."""
 
 import asyncio
 import json
@@ -81,6 +81,14 @@ def test_later_commands_reuse_the_sign_in(sites: Sites, pages: list[str], jackst
     assert jackstay("ping", url, peer=False).code == 0
     assert jackstay("ping", "--login", url, peer=False).code == 0
     assert len(pages) == 1
+    done = jackstay("logout", url, peer=False)
+    assert done.code == 0
+    assert f"signed out of {url}: the tokens were deleted from " in done.out
+    assert jackstay("ping", url, peer=False).code == 3
+    done = jackstay("logout", url, peer=False)
+    assert done.code == 1
+    assert f"no tokens for {url} in " in done.out
+    assert jackstay("logout", "example.org", peer=False).code == 2
 
 
 def test_login_with_a_configuration_file(sites: Sites, pages: list[str], jackstay: Jackstay, tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ USAGE_ERRORS = [
     ([], "a COMMAND is required"),
     (["nonsense"], "unknown command 'nonsense'; valid commands: info, tools, resources"),
     (["Tool"], "unknown command 'Tool'; did you mean 'tools'? See jackstay --help"),
+    (["login"], "sign in with an option of a command: jackstay info --login URL"),
     (
         ["tools", "--jsno", "--", "x"],
         "unknown option '--jsno'; did you mean '--json'? See jackstay tools --help",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from jackstay.cli._output import print_json, print_text, size_of, text_of, text_of_contents
-from jackstay.cli._screen import Screen
+from jackstay.shell import Screen
 from jackstay.types import (
     AudioContent,
     BlobResourceContents,

@@ -8,8 +8,8 @@ import pytest
 
 from jackstay.cli import main
 from jackstay.cli._read import _show
-from jackstay.cli._screen import Screen
 from jackstay.errors import ProtocolError
+from jackstay.shell import Screen
 from jackstay.types import BlobResourceContents
 from scripted.places import TESTS
 

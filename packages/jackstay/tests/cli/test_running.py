@@ -87,9 +87,9 @@ def test_log_format(jackstay: Callable) -> None:
 # --- timeouts ---------------------------------------------------------------------------------------------------------
 
 TIMEOUTS: list[tuple[float | None, str, dict[str, float]]] = [
-    (None, "x", {}),
-    (2.0, "x", {"open_timeout": 2.0, "request_timeout": 2.0, "init_timeout": 10.0}),
-    (20.0, "x", {"open_timeout": 20.0, "request_timeout": 20.0, "init_timeout": 20.0}),
+    (None, "x", {"init_timeout": 20.0}),
+    (2.0, "x", {"open_timeout": 2.0, "request_timeout": 2.0, "init_timeout": 20.0}),
+    (25.0, "x", {"open_timeout": 25.0, "request_timeout": 25.0, "init_timeout": 25.0}),
     (20.0, "uvx", {"open_timeout": 20.0, "request_timeout": 20.0, "init_timeout": 30.0}),
 ]
 
@@ -99,6 +99,7 @@ def test_timeout_applies_to_connecting_and_responses_but_never_shortens_the_star
         selected = SelectedServer(stdio(command), command)
         assert _settings(Namespace(timeout=timeout, protocol=None, keepalive=None), selected) == {
             "max_attempts": 1,
+            "probe_timeout": 10.0,
             **settings,
         }, timeout
 

@@ -18,9 +18,9 @@ def test_table(jackstay: Callable) -> None:
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].split() == ["NAME", "ARGUMENTS", "DESCRIPTION"]
-    assert lines[1].split(maxsplit=2) == ["greet", "who", "Greets somebody."]
+    assert lines[1].split(maxsplit=2) == ["greet", "who:str", "Greets somebody."]
     assert lines[2].split("  ")[0] == "echo"
-    assert "text [count] [ratio] [flag] [tags] [more]" in lines[2]
+    assert "text:str [count:int] [ratio:float] [flag:bool] [tags:list] [more:str]" in lines[2]
     assert "Fails, \\x1b[31mred\\x1b[0m." in lines[3], "control characters are escaped"
     assert lines[4] == "refuse"
 
@@ -28,7 +28,7 @@ def test_table(jackstay: Callable) -> None:
 def test_long_arguments_are_truncated_on_a_terminal(jackstay: Callable, terminal: Callable[[int], None]) -> None:
     terminal(100)
     lines = jackstay("tools").out.splitlines()
-    assert "text [count] [ratio] [flag] [ta…  Gives back" in lines[2]
+    assert "text:str [count:int] [ratio:float] [fla…  Gives back" in lines[2]
     assert lines[1].startswith("\x1b[32mgreet")
     assert all(len(line) < 120 for line in lines)
 
@@ -44,7 +44,7 @@ def test_one_tool(jackstay: Callable) -> None:
     done = jackstay("tools", "greet")
     assert done.code == 0
     assert done.out.splitlines() == [
-        "greet who",
+        "greet who:str",
         "",
         "Greets somebody.",
         "",
@@ -74,7 +74,7 @@ def test_the_schema_of_an_argument_is_shown(capsys: pytest.CaptureFixture[str]) 
     hints = ToolAnnotations(read_only_hint=True, idempotent_hint=True, destructive_hint=False)
     _show(Tool(name="t", input_schema=schema, annotations=hints), as_json=False)
     assert capsys.readouterr().out.splitlines() == [
-        "t c [a] [b]",
+        "t c [a:str] [b:int]",
         "",
         "ARGUMENT  TYPE             REQUIRED  DESCRIPTION",
         "a         string           no        First.; one of x, y; default: x",
@@ -104,6 +104,15 @@ def test_signature() -> None:
         ({}, ""),
         ({"properties": []}, ""),
         ({"properties": {"a": {}, "b": {}}, "required": ["b"]}, "b [a]"),
+        (
+            {
+                "properties": {
+                    "a": {"type": ["integer", "null"]},
+                    "b": {"anyOf": [{"type": "string"}, {"type": "number"}]},
+                }
+            },
+            "[a:int] [b:float|str]",
+        ),
         ({"properties": {"a\x1b": {}}, "required": "a"}, "[a\\x1b]"),
     ]
     for schema, text in schemas:

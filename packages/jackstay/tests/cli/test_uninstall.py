@@ -21,7 +21,7 @@ def test_the_server_is_removed_again(home: Path, capsys: pytest.CaptureFixture[s
     terminal(80)
     assert main(["uninstall", "codex", "two", "--dry-run"]) == 0
     assert main(["uninstall", "codex", "two"]) == 0
-    assert (home / ".codex/config.toml").read_text().rstrip() == text.rstrip()
+    assert (home / ".codex/config.toml").read_text() == text
     assert "removed 'two' from Codex CLI" in capsys.readouterr().out
     assert main(["uninstall", "codex", "tow"]) == 2
     assert "has no server 'tow'" in capsys.readouterr().err

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from jackstay.cli import _watch, main
-from jackstay.cli._screen import Screen
 from jackstay.cli._watch import WatchEvent, _show
 from jackstay.errors import TransportError
+from jackstay.shell import Screen
 from scripted.places import TESTS
 
 PEER = TESTS / "peers" / "stdio_server.py"

@@ -79,7 +79,7 @@ async def test_about(inspected: Inspected) -> None:
         "1.2",
         "Use add.",
     )
-    assert about["servers"] == [{"name": "demo", "display": "a server in memory"}]
+    assert about["servers"] == [{"name": "demo", "display": "a server in memory", "isHttp": False}]
     assert "drop" in about["faults"]
     await inspected.session.close()
     assert (await inspected.get("about"))["server"] is None

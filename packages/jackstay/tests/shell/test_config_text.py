@@ -105,7 +105,7 @@ def test_tables_of_toml_are_added_replaced_and_removed() -> None:
     added = change_entry(TOML, "toml", "mcp_servers", "two words", ENTRY)
     assert added.startswith(TOML)
     assert '[mcp_servers."two words".env]' in added
-    assert change_entry(added, "toml", "mcp_servers", "two words", None).rstrip() == TOML.rstrip()
+    assert change_entry(added, "toml", "mcp_servers", "two words", None) == TOML
     replaced = change_entry(TOML, "toml", "mcp_servers", "one", ENTRY)
     assert "# the profile\n[profiles.x]" in replaced
     removed = change_entry(TOML, "toml", "mcp_servers", "one", None)

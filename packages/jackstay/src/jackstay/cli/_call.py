@@ -11,12 +11,11 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._output import print_json, print_text, text_of
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import RED, Screen, StatusLine, escape_controls, paint_json
 from jackstay.cli._tools import find
 from jackstay.cli._user_input import is_interactive, read_missing
 from jackstay.cli._values import parse_arguments
 from jackstay.client import Client
-from jackstay.shell import CommandParser
+from jackstay.shell import RED, CommandParser, Screen, StatusLine, escape_controls, paint_json
 from jackstay.types import CallToolResult
 
 
@@ -53,7 +52,12 @@ def run(arguments: Namespace) -> int:
         if json_text is None and is_interactive(arguments):
             await read_missing(tool, values)
         with StatusLine(f"calling {name}") as status:
-            result = await client.tools.call(name, values, on_progress=status, raise_on_error=False)
+            result = await client.tools.call(
+                name,
+                values,
+                on_progress=lambda progress: status.report(progress.progress, progress.total, progress.message),
+                raise_on_error=False,
+            )
         return _show(name, result, as_json=arguments.json)
 
     return with_client(arguments, selected, work)

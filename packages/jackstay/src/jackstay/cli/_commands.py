@@ -79,6 +79,12 @@ COMMANDS = (
         has_server=False,
     ),
     CommandRow(
+        "logout",
+        "delete the tokens that --login stored for a server",
+        "jackstay.cli._logout",
+        has_server=False,
+    ),
+    CommandRow(
         "states",
         "print the state machines of the protocol",
         "jackstay.cli._states",

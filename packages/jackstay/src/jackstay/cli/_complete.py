@@ -6,9 +6,9 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import Screen, StatusLine, escape_controls
 from jackstay.cli._values import pairs
 from jackstay.client import Client
+from jackstay.shell import Screen, StatusLine, escape_controls
 from jackstay.types import PromptReference, ResourceTemplateReference
 
 

@@ -12,6 +12,7 @@ from jackstay.cli._inspect import add_page_arguments, serve_page
 from jackstay.cli._logs import Logs
 from jackstay.cli._running import run_until_signal
 from jackstay.errors import UsageError
+from jackstay.shell import StatusLine
 from jackstay.transport import stdio
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Serve the page until a signal arrives."""
-    from jackstay.inspector import Session  # noqa: PLC0415  # only this command needs it
+    with StatusLine("starting"):
+        from jackstay.inspector import Session  # noqa: PLC0415  # only this command needs it
 
     choice, directory = _choice(arguments)
     session = Session([choice])

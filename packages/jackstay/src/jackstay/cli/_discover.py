@@ -10,10 +10,10 @@ from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import Logs
 from jackstay.cli._output import print_json
 from jackstay.cli._running import describe_server, run_until_signal
-from jackstay.cli._screen import Screen, StatusLine, first_line
 from jackstay.client import connect
 from jackstay.errors import McpError, UsageError
-from jackstay.shell import HOSTS, Host, HostedServer, from_entry, servers_in
+from jackstay.protocol.client import interactive_timeouts
+from jackstay.shell import HOSTS, Host, HostedServer, Screen, StatusLine, first_line, from_entry, servers_in
 from jackstay.transport import StdioTarget, stdio
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ async def _check(server: HostedServer, seconds: float) -> tuple[bool, str]:
             target: StdioTarget | HttpTarget = http(server.url, headers=server.headers)
         else:
             target = stdio(*server.command, env=server.environment, stderr=_ignore)
-        async with connect(target, max_attempts=1, open_timeout=seconds, init_timeout=seconds) as client:
+        async with connect(target, max_attempts=1, open_timeout=seconds, **interactive_timeouts(seconds)) as client:
             count = len(await client.tools.list()) if client.server_capabilities.tools is not None else 0
-            return True, f"{describe_server(client)}, {count} tools"
+            return True, f"{describe_server(client)}, {count} tool{'s' if count != 1 else ''}"
     except McpError as error:
         return False, first_line(str(error))

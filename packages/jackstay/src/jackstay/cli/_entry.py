@@ -4,7 +4,7 @@ It imports as little as possible, so that the signal handlers are installed earl
 """
 
 from jackstay._lazy import TYPE_CHECKING
-from jackstay.shell import run_command
+from jackstay.shell import StatusLine, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +16,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    from jackstay.cli._main import run  # noqa: PLC0415  # after the signal handlers
+    with StatusLine("starting"):
+        from jackstay.cli._main import run  # noqa: PLC0415  # after the signal handlers
 
     return run(words)

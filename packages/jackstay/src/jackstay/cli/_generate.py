@@ -7,9 +7,9 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import Screen, StatusLine
 from jackstay.client import Client
 from jackstay.errors import UsageError
+from jackstay.shell import Screen, StatusLine
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -6,8 +6,8 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import BOLD, GREEN, Screen, escape_controls
 from jackstay.client import Client
+from jackstay.shell import BOLD, GREEN, Screen, escape_controls
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.cli._running import run_until_signal
 from jackstay.client import read_config
 from jackstay.errors import UsageError
+from jackstay.shell import StatusLine
 
 if TYPE_CHECKING:
     from jackstay.inspector import Choice, Session
@@ -54,7 +55,8 @@ def add_page_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Serve the page until a signal arrives."""
-    from jackstay.inspector import Session  # noqa: PLC0415  # only this command needs it
+    with StatusLine("starting"):
+        from jackstay.inspector import Session  # noqa: PLC0415  # only this command needs it
 
     session = Session(_choices(arguments))
     with Logs(arguments.log_level, arguments.log_format):

@@ -14,10 +14,20 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from jackstay.cli._exits import DONE
-from jackstay.cli._screen import DIM, GREEN, RED, Screen
 from jackstay.cli._target import COLUMNS, expect_no_more, parse_environment, parse_header, pop_word
 from jackstay.errors import UsageError
-from jackstay.shell import HOSTS, HostChange, HostedServer, deep_link, find_host, install_server
+from jackstay.shell import (
+    DIM,
+    GREEN,
+    HOSTS,
+    RED,
+    HostChange,
+    HostedServer,
+    Screen,
+    deep_link,
+    find_host,
+    install_server,
+)
 
 _RUNNERS = frozenset(("python", "python3", "uv", "uvx", "npx", "node", "bunx", "deno", "pipx", "run", "exec"))
 
@@ -118,9 +128,16 @@ def _is_file(word: str) -> bool:
 
 
 def _default_name(server: HostedServer) -> str:
-    """Return a name from the URL, or from the first word of the command that is not a runner or an option."""
+    """Return a name from the URL, or from the first word of the command that is not a runner or an option.
+
+    Some hosts refuse names with other characters (see `Host.name_pattern`), so the name never has any.
+    """
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", _short_name(server)).strip("-") or "server"
+
+
+def _short_name(server: HostedServer) -> str:
     if server.url:
-        return (urlsplit(server.url).hostname or "server").removeprefix("www.")
+        return (urlsplit(server.url).hostname or "").removeprefix("www.")
     for word in server.command:
         stem = Path(word).stem if word.endswith((".py", ".js", ".exe")) else Path(word).name
         plain = re.split(r"[@=<>\[]", stem)[0]
@@ -131,4 +148,4 @@ def _default_name(server: HostedServer) -> str:
             and word != sys.executable
         ):
             return plain
-    return "server"
+    return ""

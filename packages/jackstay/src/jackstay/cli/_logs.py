@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from datetime import UTC, datetime
 from typing import Final
 
-from jackstay.cli._screen import escape_controls
+from jackstay.shell import erase_status, escape_controls
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
@@ -59,6 +59,7 @@ class Logs:
         self._logger = logging.getLogger(logger)
         self._handler = logging.StreamHandler(sys.stderr)
         self._handler.setFormatter(TextLines() if format == "text" else JsonLines())
+        self._handler.addFilter(erase_status)
         if hides_transitions:
             self._handler.addFilter(lambda record: not hasattr(record, "transition"))
         self._before = logging.NOTSET

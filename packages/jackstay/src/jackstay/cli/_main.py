@@ -12,7 +12,7 @@ from typing import NoReturn
 from jackstay.cli._commands import COMMANDS, CommandRow, command_parser, load, main_parser
 from jackstay.cli._exits import exit_code
 from jackstay.errors import Json, JsonRpcError, McpError, TimeoutError
-from jackstay.shell import did_you_mean
+from jackstay.shell import StatusLine, did_you_mean
 
 # How many lines of a crashed server's standard error are printed: enough for the end of a traceback.
 STDERR_TAIL_LINES = 10
@@ -55,7 +55,8 @@ def _dispatch(words: list[str]) -> int:
         main = main_parser()
         _, unknown = main.parse_known_args(own_words[:index])  # exits after --help and --version
         main.error(f"options must follow the command: jackstay {row.name} {' '.join(unknown)} ...")
-    command = load(row)
+    with StatusLine("starting"):
+        command = load(row)
     parser = command_parser(row, command)
     arguments = parser.parse_intermixed_args(own_words[index + 1 :])
     _set_server_command(row, parser, arguments, words[len(own_words) :])
@@ -86,6 +87,8 @@ def _reject(words: list[str]) -> NoReturn:
         main.error(f"unrecognized arguments: {' '.join(options)}")
     if unknown:
         names = [row.name for row in COMMANDS]
+        if unknown[0] == "login":
+            main.error("unknown command 'login'; sign in with an option of a command: jackstay info --login URL")
         hint = did_you_mean(unknown[0].lower(), names) or f"; valid commands: {', '.join(names)}"
         main.error(f"unknown command {unknown[0]!r}{hint}")
     main.print_help(sys.stderr)
@@ -107,7 +110,7 @@ def _report(error: McpError, *, as_json: bool) -> None:
             fields["data"] = error.data  # set by the server; from a proxy, it contains mayHaveRun
         print(json.dumps({"error": fields}, default=str), file=sys.stderr)
         return
-    from jackstay.cli._screen import escape_controls  # noqa: PLC0415  # only after an error
+    from jackstay.shell import escape_controls  # noqa: PLC0415  # only after an error
 
     message = escape_controls(str(error))
     for library_text, command_text in FLAG_WORDING:

@@ -7,7 +7,7 @@ described in square brackets.
 import json
 from typing import Any
 
-from jackstay.cli._screen import Screen, escape_controls
+from jackstay.shell import Screen, escape_controls
 from jackstay.types import (
     AudioContent,
     BlobResourceContents,
@@ -23,7 +23,7 @@ from jackstay.types import (
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, in ASCII, so that it does not depend on the locale."""
-    print(json.dumps(value, indent=2))
+    Screen().print_line(json.dumps(value, indent=2))
 
 
 def print_text(screen: Screen, text: str) -> None:

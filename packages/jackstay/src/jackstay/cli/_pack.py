@@ -6,8 +6,8 @@ from pathlib import Path
 
 from jackstay.cli._bundle import find_entry, find_files, make_bundle, manifest, read_project, registry_entry, to_json
 from jackstay.cli._exits import DONE
-from jackstay.cli._screen import DIM, Screen, escape_controls
 from jackstay.errors import UsageError
+from jackstay.shell import DIM, Screen, escape_controls
 
 
 def add_arguments(parser: ArgumentParser) -> None:

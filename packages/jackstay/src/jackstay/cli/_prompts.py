@@ -7,10 +7,10 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json, print_text, text_of
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import BOLD, Screen, StatusLine, escape_controls, first_line
 from jackstay.cli._values import pairs
 from jackstay.client import Client
 from jackstay.errors import JsonRpcError, UsageError, did_you_mean
+from jackstay.shell import BOLD, Screen, StatusLine, escape_controls, first_line
 from jackstay.types import Prompt
 
 

@@ -9,12 +9,12 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import Any
 
 from jackstay.cli._logs import Logs, add_log_arguments
-from jackstay.cli._screen import DIM, Screen, escape_controls
 from jackstay.cli._serve import add_http_arguments, http_options
 from jackstay.cli._target import SelectedServer, add_server_arguments, expect_no_more, select_server
 from jackstay.errors import UsageError
 from jackstay.protocol.client import SETTINGS, Settings
 from jackstay.proxy import KEEPALIVE, Proxy, ProxyOptions
+from jackstay.shell import DIM, Screen, escape_controls
 
 EXAMPLES = (
     "--http 8000 -- uvx mcp-server-git --repository .",

@@ -9,9 +9,9 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json, print_text, text_of_contents
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import Screen, StatusLine
 from jackstay.client import Client
 from jackstay.errors import ProtocolError
+from jackstay.shell import Screen, StatusLine
 from jackstay.types import BlobResourceContents, ResourceContents
 
 

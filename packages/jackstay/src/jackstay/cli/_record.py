@@ -11,8 +11,8 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.cli._running import run_until_signal
-from jackstay.cli._screen import escape_controls
 from jackstay.errors import UsageError
+from jackstay.shell import escape_controls
 from jackstay.testing import RecordedTarget, pass_through, recorded
 from jackstay.transport import StdioTarget, own_stdio
 

@@ -9,7 +9,7 @@ from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.cli._running import run_until_signal
-from jackstay.cli._screen import escape_controls
+from jackstay.shell import escape_controls
 from jackstay.testing import serve_recording
 from jackstay.transport import own_stdio
 

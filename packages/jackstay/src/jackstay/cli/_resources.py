@@ -6,10 +6,10 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import Screen, StatusLine, escape_controls, first_line
 from jackstay.client import Client
 from jackstay.errors import JsonRpcError
 from jackstay.protocol.wire import ErrorCode
+from jackstay.shell import Screen, StatusLine, escape_controls, first_line
 from jackstay.types import Resource, ResourceTemplate
 
 

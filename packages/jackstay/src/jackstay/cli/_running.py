@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from jackstay.cli._exits import DONE, INTERRUPTED, TERMINATED
 from jackstay.cli._logs import Logs
-from jackstay.cli._screen import DIM, Screen, StatusLine, escape_controls
 from jackstay.cli._target import SelectedServer
 from jackstay.client import connect
-from jackstay.shell import cancel_on_signal
+from jackstay.shell import DIM, Screen, StatusLine, cancel_on_signal, escape_controls
 from jackstay.transport import kill_children
 
 if TYPE_CHECKING:
@@ -83,17 +82,16 @@ def _declare(client: "Client", arguments: Namespace) -> None:
 
 
 def _settings(arguments: Namespace, selected: SelectedServer) -> dict[str, Any]:
-    settings: dict[str, Any] = {"max_attempts": 1}
+    from jackstay.protocol.client import interactive_timeouts  # noqa: PLC0415  # not for --help
+
+    settings: dict[str, Any] = {"max_attempts": 1, **interactive_timeouts(selected.target.init_timeout)}
     if arguments.protocol is not None:
         settings["versions"] = (arguments.protocol,)
     if arguments.keepalive is not None:
         settings["keepalive"] = arguments.keepalive
     if arguments.timeout is not None:
-        from jackstay.protocol.client import Settings  # noqa: PLC0415  # only with this option
-
         settings["open_timeout"] = settings["request_timeout"] = arguments.timeout
-        default = selected.target.init_timeout or Settings().init_timeout
-        settings["init_timeout"] = max(arguments.timeout, default)
+        settings["init_timeout"] = max(arguments.timeout, settings["init_timeout"])
     return settings
 
 

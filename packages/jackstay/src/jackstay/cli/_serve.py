@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.errors import UsageError
 from jackstay.server import Server, find_server, run_tasks
+from jackstay.shell import StatusLine
 
 logger = logging.getLogger("jackstay.cli")
 
@@ -116,7 +117,9 @@ def run(arguments: Namespace) -> int:
         location, name = arguments.target, ""
     options = http_options(arguments)
     with Logs(arguments.log_level, arguments.log_format, logger=""):
-        server = find_server(load(location, with_traceback=arguments.traceback), name or None)
+        with StatusLine(f"loading {location}"):
+            module = load(location, with_traceback=arguments.traceback)
+        server = find_server(module, name or None)
         use_backend(server, arguments)
         if arguments.tasks_only:
             if options is not None:

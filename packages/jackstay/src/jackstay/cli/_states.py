@@ -3,8 +3,8 @@
 from argparse import ArgumentParser, Namespace
 from itertools import groupby
 
-from jackstay.cli._screen import Screen
 from jackstay.protocol.drawing import FORMATS, MACHINES, draw
+from jackstay.shell import Screen
 
 # Format -> the heading or comment above each machine if several are printed.
 HEADINGS = {"table": "# {name}", "mermaid": "%% {name}", "dot": "// {name}"}

@@ -8,14 +8,25 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import BOLD, DIM, GREEN, Screen, StatusLine, escape_controls, first_line
 from jackstay.cli._values import schema_types, typed_text
 from jackstay.client import Client
 from jackstay.errors import UsageError
+from jackstay.shell import BOLD, DIM, GREEN, Screen, StatusLine, escape_controls, first_line
 from jackstay.types import Tool
 
-# The maximum width of the ARGUMENTS column on a terminal.
+# The maximum width of the ARGUMENTS column on a terminal: this, or this share of the terminal.
 MAX_SIGNATURE: Final = 32
+MAX_SHARE: Final = 0.4
+
+# Types of JSON Schema, as they are listed.
+SHORT_TYPES: Final = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+}
 
 
 # How many tools an error lists.
@@ -78,7 +89,7 @@ def _show_all(tools: list[Tool]) -> None:
     if not tools:
         screen.print_line("no tools")
         return
-    limit = MAX_SIGNATURE if screen.is_terminal else None
+    limit = None if screen.width is None else max(MAX_SIGNATURE, int(screen.width * MAX_SHARE))
     rows = [
         (escape_controls(tool.name), _truncate(signature(tool), limit), first_line(tool.description or tool.title))
         for tool in tools
@@ -91,11 +102,17 @@ def _truncate(text: str, limit: int | None) -> str:
 
 
 def signature(tool: Tool) -> str:
-    """Return the names of the tool's arguments; optional ones are in brackets."""
+    """Return the names and types of the arguments, as in `city:str [days:int]`; optional ones are in brackets."""
     properties, required = _properties(tool)
     # Required arguments first, otherwise in the server's order.
     ordered = sorted(properties, key=lambda name: name not in required)
-    return escape_controls(" ".join(name if name in required else f"[{name}]" for name in ordered))
+    typed = {name: name + _short_type(properties[name]) for name in ordered}
+    return escape_controls(" ".join(typed[name] if name in required else f"[{typed[name]}]" for name in ordered))
+
+
+def _short_type(schema: Any) -> str:
+    types = sorted(schema_types(schema) - {"null"})
+    return ":" + "|".join(SHORT_TYPES.get(name, name) for name in types) if types else ""
 
 
 def _properties(tool: Tool) -> tuple[dict[str, Any], list[Any]]:

@@ -9,9 +9,9 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from jackstay.cli._screen import BOLD, DIM, Screen, escape_controls, first_line, hidden_status
 from jackstay.cli._values import parse_value, schema_types, typed_text
 from jackstay.errors import Json, UsageError
+from jackstay.shell import BOLD, DIM, Screen, escape_controls, first_line, hidden_status
 from jackstay.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, Tool
 
 
@@ -143,7 +143,7 @@ async def read_missing(tool: Tool, values: dict[str, Json]) -> None:
 async def answer_elicitation(params: ElicitRequestParams) -> ElicitResult:
     """Show an elicitation and return the user's response. Ctrl-D cancels."""
     screen = Screen(sys.stderr)
-    screen.print_line(f"\r\x1b[K{screen.paint('Request of the server:', BOLD)} {escape_controls(params.message)}")
+    screen.print_line(f"{screen.paint('Request of the server:', BOLD)} {escape_controls(params.message)}")
     try:
         if isinstance(params, ElicitRequestURLParams):
             screen.print_line(f"  {escape_controls(params.url)}")

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._running import with_client
-from jackstay.cli._screen import BOLD, DIM, GREEN, YELLOW, Screen, escape_controls
 from jackstay.client import Client, Notification
 from jackstay.errors import ClosedError, Json, McpError, TransportError
+from jackstay.shell import BOLD, DIM, GREEN, YELLOW, Screen, StatusLine, escape_controls
 
 COLOURS = {"ready": GREEN, "backoff": YELLOW, "closed": YELLOW}
 
@@ -53,7 +53,8 @@ def run(arguments: Namespace) -> int:
 
     async def work(client: Client) -> int:
         for uri in uris:
-            await client.resources.subscribe(uri)
+            with StatusLine(f"subscribing to {uri}"):
+                await client.resources.subscribe(uri)
         # Printed here and not in the callbacks, so that a closed pipe ends the command.
         while True:
             event = await events.get()

@@ -123,7 +123,10 @@ class InspectorApi:
                 "sections": ["tools", "resources", "prompts", "tasks", "messages", "connection"],
                 "state": session.state,
                 "server": server,
-                "servers": [{"name": row.name, "display": row.display} for row in session.choices.values()],
+                "servers": [
+                    {"name": row.name, "display": row.display, "isHttp": row.target.is_http}
+                    for row in session.choices.values()
+                ],
                 "options": session.options,
                 "versions": list(REVISIONS),
                 "formats": list(FORMATS),

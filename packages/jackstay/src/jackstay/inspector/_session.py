@@ -20,6 +20,7 @@ from jackstay.inspector._questions import Questions
 from jackstay.inspector._tasks import StartedTasks
 from jackstay.inspector._transcript import Transcript
 from jackstay.protocol import VERSIONS
+from jackstay.protocol.client import interactive_timeouts
 from jackstay.testing import RecordedTarget
 from jackstay.transport import StdioTarget, Target
 
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 
 # Seconds for a request that the page sends without a time of its own.
 REQUEST_TIMEOUT: Final = 60.0
-
-# Seconds without a response to `server/discover` before `initialize` is sent too. Longer than the default, because a
-# server that starts slowly would be shown in an older revision.
-PROBE_TIMEOUT: Final = 10.0
 
 # The lines of a server's stderr that are shown when it ends.
 MAX_STDERR_LINES: Final = 200
@@ -126,10 +123,10 @@ class Session:
         client = connect(
             recorded,
             versions=versions,
-            probe_timeout=PROBE_TIMEOUT,
             request_timeout=REQUEST_TIMEOUT,
             max_timeout=None,
             extensions=(Apps(),),
+            **interactive_timeouts(target.init_timeout),
         )
         client.elicitation.handle(self.questions.elicit)
         client.sampling.handle(self.questions.sample)

@@ -102,6 +102,23 @@ class TokenAuthorizer(ABC):
         # The issuer that a client id without `issuer` is bound to: the first one that a server names.
         self._bound_issuer = self.identity.issuer
 
+    async def sign_out(self, url: str) -> bool:
+        """Delete the stored tokens of this server; return whether there were any. They are not revoked at the issuer.
+
+        The registration of the client is kept, because other servers of the same issuer use it.
+        """
+        server = self._server_state(url)
+        server.tokens, server.is_loaded = None, False
+        known = await load_entry(self.store, server_key(server.url), KnownServer)
+        if known is None:
+            return False
+        key = tokens_key(known.issuer, known.resource)
+        async with self.store.lock(key):  # a program that refreshes them now would save them again
+            is_stored = await self.store.load(key) is not None
+            await self.store.save(key, None)
+            await self.store.save(server_key(server.url), None)
+        return is_stored
+
     # ---- the Authorizer protocol ----
 
     async def headers(self, client: HttpClient, url: str) -> Headers:

@@ -1,4 +1,4 @@
-"""Helpers for command-line programs: entry point, signals, parser, shell completion, files of MCP hosts.
+"""Helpers for command-line programs: entry point, signals, parser, screen, shell completion, files of MCP hosts.
 
 Shared by the `jackstay`, `apcore-mcp` and `procontext` commands. It imports as little as possible: until a command has
 installed its signal handlers, Ctrl-C prints a traceback.
@@ -16,8 +16,12 @@ __all__, __getattr__, __dir__ = attach(
             "to_entry uninstall_server write_config"
         ),
         "._parser": "CommandParser",
+        "._screen": (
+            "BLUE BOLD CYAN DIM GREEN RED YELLOW Screen display_width escape_controls first_line paint_json wrap"
+        ),
         "._scripts": "SHELLS completion_script",
         "._signals": "cancel_on_signal",
+        "._status_line": "StatusLine erase_before_exit erase_status hidden_status output",
         "jackstay.errors": "did_you_mean",
     },
 )

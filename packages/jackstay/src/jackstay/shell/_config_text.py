@@ -261,6 +261,8 @@ def _without_tables(text: str, section: str, name: str) -> str:
             is_inside = own.match(line) is not None
         if not is_inside or line.lstrip().startswith("#"):
             kept.append(line)
+    while is_inside and kept and not kept[-1].strip():
+        kept.pop()  # the blank line before the last entry
     return "".join(kept)
 
 

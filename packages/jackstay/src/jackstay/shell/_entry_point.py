@@ -8,6 +8,7 @@ import os
 import sys
 
 from jackstay._lazy import TYPE_CHECKING
+from jackstay.shell._status_line import erase_before_exit
 
 if TYPE_CHECKING:
     import signal
@@ -107,6 +108,7 @@ def _install_signal_handlers(interrupted: int, terminated: int | None) -> None:
         codes[signal.SIGTERM] = terminated
 
     def exit_at_once(number: int, _: object) -> None:
+        erase_before_exit()
         os._exit(codes[number])
 
     for number in codes:

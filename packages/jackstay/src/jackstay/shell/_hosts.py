@@ -8,6 +8,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,8 @@ from jackstay.errors import UsageError, did_you_mean
 from jackstay.shell._config_text import Entry, change_entry, read_text
 
 BACKUP_SUFFIX = ".jackstay-backup"
+# Codex and `claude mcp add` refuse other names.
+PLAIN_NAME = "[A-Za-z0-9_-]+"
 
 
 class HostedServer(NamedTuple):
@@ -45,6 +48,8 @@ class Host(NamedTuple):
     url_key: str = "url"
     # Whether an entry has a member `type` with `stdio` or `http`.
     has_type: bool = False
+    # The names that the host accepts, as a regular expression; empty for all.
+    name_pattern: str = ""
 
     def path(self, *, in_project: bool = False) -> Path:
         """Return the file. Raises: UsageError if the host has none for a project or for this platform."""
@@ -73,7 +78,14 @@ def _by_platform(name: str) -> dict[str, str]:
 # The supported hosts.
 HOSTS = (
     Host("claude-desktop", "Claude Desktop", _by_platform("Claude/claude_desktop_config.json"), url_key=""),
-    Host("claude-code", "Claude Code", _everywhere("~/.claude.json"), project=".mcp.json", has_type=True),
+    Host(
+        "claude-code",
+        "Claude Code",
+        _everywhere("~/.claude.json"),
+        project=".mcp.json",
+        has_type=True,
+        name_pattern=PLAIN_NAME,
+    ),
     Host("cursor", "Cursor", _everywhere("~/.cursor/mcp.json"), project=".cursor/mcp.json"),
     Host(
         "vscode",
@@ -91,7 +103,14 @@ HOSTS = (
         project=".gemini/settings.json",
         url_key="httpUrl",
     ),
-    Host("codex", "Codex CLI", _everywhere("~/.codex/config.toml"), section="mcp_servers", form="toml"),
+    Host(
+        "codex",
+        "Codex CLI",
+        _everywhere("~/.codex/config.toml"),
+        section="mcp_servers",
+        form="toml",
+        name_pattern=PLAIN_NAME,
+    ),
     Host(
         "goose",
         "Goose",
@@ -230,6 +249,10 @@ def install_server(
     dry_run: bool = False,
 ) -> HostChange:
     """Add a server to the file of a host. Raises: UsageError if there is one of this name, unless it is replaced."""
+    if host.name_pattern and not re.fullmatch(host.name_pattern, name):
+        raise UsageError(
+            f"{host.title} does not accept the name {name!r}: use letters, digits, '-' and '_' only", path="--name"
+        )
     path = host.path(in_project=in_project)
     with _locked(path):
         if name in servers_in(host, path) and not replace:

@@ -76,6 +76,13 @@ const option = (value, label, isChosen) => {
   return made;
 };
 
+// Only a server over HTTP has headers.
+function showHeaders() {
+  const chosen = state.about.servers.find(({ name }) => name === byId("connect-server").value);
+  byId("connect-headers").parentElement.hidden = !chosen?.isHttp;
+}
+byId("connect-server").addEventListener("change", showHeaders);
+
 // Fill the form with the current options.
 function showOptions() {
   const { about } = state;
@@ -84,11 +91,13 @@ function showOptions() {
     option(name, name === display ? name : `${name}: ${display}`, name === about.options.server)));
   byId("connect-version").replaceChildren(option("", "negotiated", !about.options.version),
     ...about.versions.map((name) => option(name, name, name === about.options.version)));
+  showHeaders();
   byId("connect-headers").value = about.options.headers.map(([name, value]) => `${name}: ${value}`).join("\n");
   byId("connect-roots").value = about.options.roots.join("\n");
   byId("kill").disabled = !about.can_kill;
   byId("faults").hidden = !Object.keys(about.faults).length;
   byId("fault").replaceChildren(...Object.entries(about.faults).map(([name, text]) => option(name, text, name === "drop")));
+  showSeconds();
   byId("log-level").value = about.log_level;
 }
 
@@ -108,6 +117,12 @@ byId("connect").addEventListener("submit", async (event) => {
     notice(error.message);
   }
 });
+
+// Only a delay has a time.
+function showSeconds() {
+  byId("fault-seconds").parentElement.hidden = byId("fault").value !== "delay";
+}
+byId("fault").addEventListener("change", showSeconds);
 
 byId("kill").addEventListener("click", async () => {
   const { killed } = await query("/api/kill", {});

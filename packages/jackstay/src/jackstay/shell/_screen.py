@@ -1,27 +1,26 @@
-"""Terminal output: tables, colour and progress.
+"""Terminal output: tables and colour.
 
 Colour and line wrapping are used only on a terminal. Text from a server is not trusted: on a terminal and in tables,
 control characters are escaped.
 """
 
-import asyncio
 import os
 import re
-import shutil
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final, Self, TextIO
+from collections.abc import Sequence
+from typing import Final, TextIO
 
-from jackstay.types import ProgressNotificationParams
+from jackstay.shell._status_line import output, terminal_width
 
+# Styles for `Screen.paint()`: parameters of the escape sequence SGR (ECMA-48).
 BOLD: Final = "1"
 DIM: Final = "2"
 RED: Final = "31"
 GREEN: Final = "32"
 YELLOW: Final = "33"
 BLUE: Final = "34"
+CYAN: Final = "36"
 
 # The narrowest last column of a table. Below it, rows are printed as lists.
 MIN_WIDTH: Final = 24
@@ -82,7 +81,7 @@ class Screen:
     @property
     def width(self) -> int | None:
         """The number of columns; None if the stream is not a terminal."""
-        return shutil.get_terminal_size().columns if self.is_terminal else None
+        return terminal_width(self._stream) if self.is_terminal else None
 
     def paint(self, text: str, colour: str) -> str:
         """Return the text in that colour, if the stream has colour."""
@@ -90,7 +89,8 @@ class Screen:
 
     def print_line(self, line: str = "") -> None:
         """Print one line unchanged, and flush."""
-        print(line, file=self._stream, flush=True)
+        with output():
+            print(line, file=self._stream, flush=True)
 
     def print_wrapped(self, text: str) -> None:
         """Print lines with control characters escaped; on a terminal they are wrapped and keep their indentation."""
@@ -150,103 +150,18 @@ def paint_json(screen: Screen, text: str) -> str:
     return _JSON.sub(paint, text)
 
 
-# What is shown while nothing else is: after this time, and this often.
-QUIET_SECONDS: Final = 0.3
-TICK_SECONDS: Final = 0.1
-BAR_WIDTH: Final = 24
-MIN_BAR_COLUMNS: Final = 60
-_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-
-
-# The lines of waits that have not ended. The last one is empty while the user types.
-_waits: list["StatusLine | None"] = []
-
-
-@contextmanager
-def hidden_status() -> Iterator[None]:
-    """Remove the line about a wait, and show none until the end of the block: the user types there."""
-    for wait in _waits:
-        if wait is not None:
-            wait.erase()
-    _waits.append(None)
-    try:
-        yield
-    finally:
-        _waits.remove(None)
-
-
-class StatusLine:
-    """A line on standard error about what is waited for. It is updated in place on a terminal and then removed.
-
-    Used as a context manager around the wait, in an event loop. On a pipe, progress is a line each, and nothing else is
-    shown.
-    """
-
-    def __init__(self, what: str = "", stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._screen = Screen(self._stream)
-        self._text = escape_controls(what)
-        self._is_shown = False
-        self._began = 0.0
-        self._ticks = 0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def __enter__(self) -> Self:
-        if self._screen.is_terminal and self._text:
-            loop = asyncio.get_running_loop()
-            self._began = loop.time()
-            self._timer = loop.call_later(QUIET_SECONDS, self._tick, loop)
-        _waits.append(self)
-        return self
-
-    def __exit__(self, *ended: object) -> None:
-        _waits.remove(self)
-        self.clear()
-
-    def __call__(self, progress: ProgressNotificationParams) -> None:
-        """Show a progress notification: a bar if the total is known."""
-        done = f"{progress.progress:g}"
-        if progress.total:
-            share = min(max(progress.progress / progress.total, 0.0), 1.0)
-            done = f"{share:4.0%} ({progress.progress:g} of {progress.total:g})"
-            if (self._screen.width or 0) >= MIN_BAR_COLUMNS:
-                filled = round(share * BAR_WIDTH)
-                done = f"{'█' * filled}{'░' * (BAR_WIDTH - filled)} {done}"
-        line = " ".join([done, first_line(progress.message)]).rstrip()
-        if not self._screen.is_terminal:
-            self._screen.print_line(line.lstrip())
-            return
-        self._stop()
-        self._show(line)
-
-    def clear(self) -> None:
-        """Remove the line before something else is printed."""
-        self._stop()
-        self.erase()
-
-    def erase(self) -> None:
-        """Remove the line until the next change."""
-        if self._is_shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-            self._is_shown = False
-
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._ticks += 1
-        self._show(f"{_SPINNER[self._ticks % len(_SPINNER)]} {loop.time() - self._began:.0f} s {self._text}")
-        self._timer = loop.call_later(TICK_SECONDS, self._tick, loop)
-
-    def _show(self, line: str) -> None:
-        if None in _waits:
-            return
-        width = self._screen.width or 80
-        while display_width(line) >= width:
-            line = line[:-1]
-        self._stream.write(f"\r\x1b[K{self._screen.paint(line, DIM)}")
-        self._stream.flush()
-        self._is_shown = True
+__all__ = [
+    "BLUE",
+    "BOLD",
+    "CYAN",
+    "DIM",
+    "GREEN",
+    "RED",
+    "YELLOW",
+    "Screen",
+    "display_width",
+    "escape_controls",
+    "first_line",
+    "paint_json",
+    "wrap",
+]
