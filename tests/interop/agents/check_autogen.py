@@ -18,21 +18,20 @@ from jackstay.agents import autogen_workbench
 autogen_agent = example("autogen_agent")
 
 
-async def run_agent(workbench: Any, turns: tuple[Turn, ...]) -> tuple[str, list[Any]]:
+async def run_agent(workbench: Any, turns: tuple[Turn, ...]) -> tuple[str, list[Any], Any]:
     model = autogen_agent.scripted_model(list(turns))
     agent = AssistantAgent("worker", model, workbench=workbench, max_tool_iterations=9)
     result = await agent.run(task="Work.")
     executed = [message for message in result.messages if isinstance(message, ToolCallExecutionEvent)]
-    return result.messages[-1].content, [each for message in executed for each in message.content]
+    return result.messages[-1].content, [each for message in executed for each in message.content], result.messages
 
 
 class TestContract(AsyncContract):
-    has_events = False
     has_structured = False
 
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         async with autogen_workbench(source, **options) as workbench:
-            answer, results = await run_agent(workbench, turns)
+            answer, results, messages = await run_agent(workbench, turns)
             tools = await workbench.list_tools()
             await workbench.reset()
             await workbench.load_state(await workbench.save_state())
@@ -41,6 +40,11 @@ class TestContract(AsyncContract):
             results=[Received(result.content) for result in results],
             tools=[tool["name"] for tool in tools],
             schemas={tool["name"]: tool["parameters"] for tool in tools},
+            events=[
+                ("progress" if message.to_text() == "work: 1 of 2 half" else "log", message.model_dump())
+                for message in messages
+                if message.type.startswith("Mcp")
+            ],
         )
 
     def test_an_image_reaches_the_model(self) -> None:
@@ -52,6 +56,11 @@ class TestContract(AsyncContract):
                 assert content.content.image.getpixel((0, 0)) == (255, 0, 0)
 
         asyncio.run(scenario())
+
+
+def test_a_workbench_is_no_component() -> None:
+    with pytest.raises(NotImplementedError, match="cannot be saved"):
+        autogen_workbench(Workshop().server).dump_component()
 
 
 def test_a_cancellation_token_cancels_the_call() -> None:

@@ -29,6 +29,7 @@ def received(output: Any) -> Received:
 class TestContract(AsyncContract):
     has_structured = False  # the SDK has either structured output or texts and images
     has_events = False
+    logs_progress = True
 
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model = openai_agents_agent.ScriptedModel(list(turns))

@@ -33,6 +33,7 @@ def received(result: Any) -> Received:
 
 class TestContract(AsyncContract):
     has_events = False
+    logs_progress = True
     has_structured = False
 
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:

@@ -97,6 +97,7 @@ class Contract:
     has_images = True
     has_structured = True
     has_events = True
+    logs_progress = False  # where the framework has no callback for it
 
     def run(self, source: Any, *turns: Turn, **options: Any) -> Run:
         raise NotImplementedError
@@ -139,6 +140,8 @@ class Contract:
             assert kinds["progress"]["progress"] == 1
             assert kinds["progress"]["total"] == 2
             assert kinds["log"]["data"] == "low battery"
+        if self.logs_progress:
+            assert "workshop: work: 1 of 2 half" in caplog.messages
 
     def test_a_deadline_ends_the_call_and_not_the_run(self) -> None:
         workshop = Workshop()

@@ -274,6 +274,12 @@ class ToolSource:
             options["meta"] = {META_LOG_LEVEL: LOG_LEVEL, **(options.get("meta") or {})}
         call = ModelCall(id="", name=name, arguments=arguments)
         if on_event is None:
+
+            def log_progress(progress: ProgressNotificationParams) -> None:
+                share = f"{progress.progress:g}" + (f" of {progress.total:g}" if progress.total else "")
+                logger.info("%s: %s: %s %s", self.name, name, share, progress.message or "")
+
+            options.setdefault("on_progress", log_progress)
             return await self._toolbox.run(call, **options)
 
         def on_progress(progress: ProgressNotificationParams) -> None:
