@@ -30,8 +30,8 @@ def free_port() -> int:
 class HttpServer:
     """A server process on a loopback port."""
 
-    def __init__(self, command: list[str], *arguments: str) -> None:
-        self.port = free_port()
+    def __init__(self, command: list[str], *arguments: str, port: int | None = None) -> None:
+        self.port = port or free_port()
         self.child = subprocess.Popen(
             [argument.replace("PORT", str(self.port)) for argument in (*command, *arguments)],
             stdout=subprocess.DEVNULL,
@@ -54,6 +54,11 @@ class HttpServer:
         """Return the resident memory in KiB."""
         status = Path(f"/proc/{self.child.pid}/status").read_text(encoding="ascii")
         return int(status.split("VmRSS:")[1].split()[0])
+
+    def sessions(self) -> int:
+        """Return the number of sessions that /health shows."""
+        response = Connection(self.port, NEW).exchange(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        return int(json.loads(response.partition(b"\r\n\r\n")[2])["sessions"])
 
     def close(self) -> None:
         self.child.kill()

@@ -415,6 +415,7 @@ def test_a_large_response_is_written_before_the_process_ends() -> None:
 
 
 def test_a_line_above_the_limit_is_refused_and_the_next_is_served() -> None:
+    """docs/guarantees.md G16."""
     with serving() as process:
         line = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"' + b"x" * (17 << 20) + b'"}}\n'
         process.send(line, call(2, "echo", text="still here"))
@@ -424,6 +425,7 @@ def test_a_line_above_the_limit_is_refused_and_the_next_is_served() -> None:
 
 
 def test_a_line_just_under_the_limit_is_served() -> None:
+    """docs/guarantees.md G16."""
     with serving() as process:
         process.send(call(1, "echo", text="x" * ((16 << 20) - 300)))
         assert len(process.receive()["result"]["content"][0]["text"]) == (16 << 20) - 300

@@ -17,7 +17,8 @@ from interop.peers import BY_NAME, node
 from jackstay import connect
 from jackstay.types import ElicitResult
 from peers.redis_server import RedisServer
-from peers.shared_processes import SharedServers, nginx_servers, redis_servers, shared_servers
+from peers.round_robin import RoundRobin
+from peers.shared_processes import SharedServers, nginx_servers, processes, redis_servers, shared_servers
 
 PROGRAM_SECONDS = 150.0
 
@@ -79,6 +80,48 @@ def test_any_process_serves_any_request(peer: str, mode: str, revision: str, tmp
         use_client(servers, peer, mode, revision)
 
 
+HANDSHAKE_CLIENTS = (("sdk1", ""), ("sdk2", "legacy"))
+
+
+def test_without_a_bus_an_elicitation_in_a_session_is_refused_at_once(tmp_path: Path) -> None:
+    with shared_servers(tmp_path, has_bus=False) as servers:
+        for peer, mode in HANDSHAKE_CLIENTS:
+            assert "no bus passes it on" in text_of(call_once(servers.proxy.url, peer, mode, "confirm"))
+
+
+def test_the_calls_of_killed_processes_end_with_an_unknown_outcome() -> None:
+    """Both clients resume their streams at a process that is left."""
+    with RedisServer() as redis, processes(redis, 3) as each, RoundRobin(*(row.port for row in each)) as proxy:
+        running = [call_once(proxy.url, peer, mode, "wait") for peer, mode in HANDSHAKE_CLIENTS]
+        servers = SharedServers(each, proxy, None)
+        begun = {servers.wait_for_next("begun") for _ in running}
+        # Events are stored after they were sent; one that was not stored cannot be resumed.
+        while count_stored_progress(redis) < len(running):
+            pass
+        for index in begun:
+            each[index].process.kill()
+        for program in running:
+            assert "whether the request completed is unknown" in text_of(program)
+
+
+def count_stored_progress(redis: RedisServer) -> int:
+    keys = redis.run("KEYS", "jackstay:{shared}:e:*")
+    return sum(b"notifications/progress" in str(redis.run("XRANGE", key, "-", "+")).encode() for key in keys)
+
+
+def call_once(url: str, peer: str, mode: str, tool: str) -> "subprocess.Popen[str]":
+    """Start a client that calls a tool and prints the text of its result or error."""
+    command = [BY_NAME[peer].python, PROGRAMS / f"shared_{peer}.py", *([mode] if mode else []), url, tool]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+
+
+def text_of(program: "subprocess.Popen[str]") -> str:
+    output, errors = program.communicate(timeout=PROGRAM_SECONDS)
+    assert program.returncode == 0, errors
+    return str(json.loads(output)["text"])
+
+
 def use_client(servers: SharedServers, peer: str, mode: str, revision: str) -> None:
     cancelled = [serving.lines.count("cancelled") for serving in servers.processes]
     if peer.startswith("typescript"):
@@ -102,3 +145,8 @@ def use_client(servers: SharedServers, peer: str, mode: str, revision: str) -> N
     assert seen["updates"] >= 4
     began = servers.wait_for_next("begun")
     servers.processes[began].wait_for_line("cancelled", cancelled[began] + 1)
+    for serving in servers.processes:
+        # The client has deleted its session, and closed responses: it is gone, and does not read too slowly.
+        while serving.request("GET", "/health").json["sessions"]:
+            pass
+        assert not [line for line in serving.lines if "too slowly" in line]

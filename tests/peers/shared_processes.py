@@ -19,11 +19,11 @@ PROGRAM = Path(__file__).with_name("shared_server.py")
 class SharedServers:
     """The processes, the proxy, and the hub of the bus (None: no bus)."""
 
-    def __init__(self, processes: tuple[Serving, Serving], proxy: RoundRobin | Nginx, hub: Hub | None) -> None:
+    def __init__(self, processes: tuple[Serving, ...], proxy: RoundRobin | Nginx, hub: Hub | None) -> None:
         self.processes = processes
         self.proxy = proxy
         self.hub = hub
-        self._seen = [0, 0]
+        self._seen = [0] * len(processes)
 
     def wait_for_next(self, line: str) -> int:
         """Wait until one of the processes prints this line once more, and return the index of the process."""
@@ -52,11 +52,10 @@ def nginx_servers(redis: RedisServer) -> Iterator[SharedServers]:
 
 
 @contextmanager
-def processes(redis: RedisServer, **options: object) -> Iterator[tuple[Serving, Serving]]:
+def processes(redis: RedisServer, count: int = 2, **options: object) -> Iterator[tuple[Serving, ...]]:
     with ExitStack() as stack:
         command = (sys.executable, str(PROGRAM), json.dumps({"redis": redis.url, **options}))
-        first, second = (stack.enter_context(Serving(*command)) for _ in range(2))
-        yield first, second
+        yield tuple([stack.enter_context(Serving(*command)) for _ in range(count)])
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def make(hub: int | None = None, redis: str = "") -> Server:
 
 
 def main() -> int:
-    given = json.loads(sys.argv[1])
+    given = {"health": True, **json.loads(sys.argv[1])}
     if "redis" in given:
         return make(redis=given.pop("redis")).run(transport="http", port=0, sessions=True, **given)
     file, hub, has_events = given.pop("file"), given.pop("hub"), given.pop("events", False)

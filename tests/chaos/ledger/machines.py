@@ -1,4 +1,5 @@
-"""Two servers that share a Redis, behind a proxy that alternates between them, while each part is killed or stopped.
+"""Two servers that share a Redis, behind a proxy that alternates between them, while each part is killed or stopped,
+one of the servers is partitioned from Redis, or a replica is promoted.
 
 Callers of both eras record nonces, with a plain call, with a stream of events, and after an elicitation that returns
 the nonce: a response that reached another request would be the result of another call.
@@ -16,23 +17,23 @@ from typing import Any
 
 from chaos.http.process import LedgerServer
 from chaos.ledger.ledger import Ledger
+from chaos.ledger.redis_faults import FaultyRedis, longest_fault
 from jackstay.client import Client, connect
 from jackstay.types import ElicitResult
-from peers.redis_server import RedisServer
 from peers.round_robin import RoundRobin
 
 VERSIONS = ("2025-11-25", "2026-07-28")
 CALLERS = 4
 TOOLS = ("record", "record_in_steps", "record_confirmed")
-FAULTS = {"kill a server": 4, "kill Redis": 2, "stop Redis": 2, "empty Redis": 1, "fill Redis": 1}
+FAULTS = {"kill a server": 4, "empty Redis": 1, "disturb Redis": 7}
 
 
 class Servers:
     """The processes. Each keeps its port when it is restarted."""
 
-    def __init__(self, directory: Path, redis: RedisServer) -> None:
+    def __init__(self, directory: Path, redis: FaultyRedis) -> None:
         self.redis = redis
-        self.each = [LedgerServer(directory, redis=redis.url, sessions=True) for _ in range(2)]
+        self.each = [LedgerServer(directory, redis=url, sessions=True) for url in redis.urls]
 
     def start(self) -> list[int]:
         """Return the ports."""
@@ -56,9 +57,8 @@ class Servers:
             server.__exit__(None, None, None)
 
 
-async def disturb(servers: Servers, rng: random.Random, over: asyncio.Event) -> None:
+async def disturb(servers: Servers, rng: random.Random, over: asyncio.Event, longest: float) -> None:
     """Disturb one part after the other until `over`. In the end all of them run."""
-    redis = servers.redis
     while True:
         try:
             async with asyncio.timeout(rng.uniform(0.2, 1.5)):
@@ -69,20 +69,10 @@ async def disturb(servers: Servers, rng: random.Random, over: asyncio.Event) -> 
         fault = rng.choices(list(FAULTS), list(FAULTS.values()))[0]
         if fault == "kill a server":
             await asyncio.to_thread(servers.restart, rng.choice(servers.each))
-        elif fault == "kill Redis":
-            await asyncio.to_thread(redis.kill)
-            await asyncio.sleep(rng.uniform(0, 2))
-            await asyncio.to_thread(redis.start)
-        elif fault == "stop Redis":
-            redis.stop()
-            await asyncio.sleep(rng.uniform(0, 3))
-            redis.resume()
         elif fault == "empty Redis":
-            await asyncio.to_thread(redis.run, "FLUSHALL")
+            await asyncio.to_thread(servers.redis.primary.run, "FLUSHALL")
         else:
-            await asyncio.to_thread(redis.run, "CONFIG", "SET", "maxmemory", "1")
-            await asyncio.sleep(rng.uniform(0, 1))
-            await asyncio.to_thread(redis.run, "CONFIG", "SET", "maxmemory", "0")
+            await servers.redis.disturb(rng, longest)
 
 
 async def call_until(over: asyncio.Event, client: Client, ledger: Ledger, rng: random.Random, prefix: str) -> None:
@@ -113,7 +103,7 @@ def connected(url: str, version: str) -> Client:
 
 async def run(ledger: Ledger, rng: random.Random, seconds: float) -> None:
     """Call and disturb for so many seconds."""
-    with tempfile.TemporaryDirectory() as directory, RedisServer(appendonly="yes") as redis, ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as directory, FaultyRedis(2) as redis, ExitStack() as stack:
         os.symlink(ledger.path, Path(directory) / "ledger")
         servers = Servers(Path(directory), redis)
         stack.callback(servers.close)
@@ -121,7 +111,7 @@ async def run(ledger: Ledger, rng: random.Random, seconds: float) -> None:
         proxy = stack.enter_context(RoundRobin(*ports))
         over = asyncio.Event()
         clients = [connected(proxy.url, version) for version in VERSIONS for _ in range(2)]
-        work: list[Coroutine[Any, Any, None]] = [disturb(servers, rng, over)]
+        work: list[Coroutine[Any, Any, None]] = [disturb(servers, rng, over, longest_fault(seconds))]
         for number, client in enumerate(clients):
             await client.open()
             for caller in range(CALLERS):
@@ -134,4 +124,5 @@ async def run(ledger: Ledger, rng: random.Random, seconds: float) -> None:
         finally:
             for client in clients:
                 await client.stop()
-        print(f"machines: {len(proxy.log)} requests in {time.monotonic() - started_at:.1f} s", flush=True)
+        took = time.monotonic() - started_at
+        print(f"machines: {len(proxy.log)} requests in {took:.1f} s; {dict(redis.faults)}", flush=True)

@@ -76,6 +76,7 @@ class Run(NamedTuple):
     ledger: Ledger
     rng: random.Random
     seconds: float
+    rate: float = 0.0
 
     def is_over(self, started_at: float) -> bool:
         return time.monotonic() - started_at > self.seconds
@@ -339,7 +340,7 @@ async def machines_part(run: Run) -> None:
 async def tasks_part(run: Run) -> None:
     """Tasks in Redis, whose workers are killed like Redis itself."""
     ledger = run.ledger.path.with_suffix(".tasks")
-    print(f"tasks: {await tasks.run(ledger, run.rng, run.seconds)}", flush=True)
+    print(f"tasks: {await tasks.run(ledger, run.rng, run.seconds, run.rate)}", flush=True)
     run.ledger.breaches += tasks.check(ledger.read_text().splitlines())
 
 
@@ -387,6 +388,9 @@ def main() -> int:
         default=None,
         help="for the random choices; timing stays random",
     )
+    parser.add_argument(
+        "--rate", type=float, default=0.0, help="tasks per second; default: each caller creates one after the other"
+    )
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     arguments = parser.parse_args()
     if arguments.loop == "uvloop":
@@ -402,7 +406,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         for name in arguments.only:
             part, share = PARTS[name]
-            run = Run(Ledger(Path(directory) / name), random.Random(f"{seed}{name}"), arguments.seconds * share / total)
+            seconds = arguments.seconds * share / total
+            run = Run(Ledger(Path(directory) / name), random.Random(f"{seed}{name}"), seconds, arguments.rate)
             found: list[str] = []
             try:
                 with nothing_left():

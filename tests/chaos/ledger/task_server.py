@@ -28,7 +28,8 @@ def write(ledger: str, *words: str) -> None:
 def make(url: str, ledger: str, slots: int) -> Server:
     """Return a server that runs so many tasks at a time."""
     backend = RedisBackend(url, timeout=2.0)
-    server = Server("tasks", backend=backend, extensions=[Tasks(lease=LEASE, poll_interval=0.1, slots=slots)])
+    tasks = Tasks(lease=LEASE, poll_interval=0.1, slots=slots, max_tasks=1_000_000)
+    server = Server("tasks", backend=backend, extensions=[tasks])
 
     async def work(nonce: str, seconds: float) -> str:
         write(ledger, "start", nonce)
@@ -59,4 +60,4 @@ def make(url: str, ledger: str, slots: int) -> Server:
 if "LEDGER" in os.environ:
     real_time, offset = time.time, float(os.environ.get("CLOCK_OFFSET", "0"))
     time.time = lambda: real_time() + offset
-    server = make(os.environ["REDIS_URL"], os.environ["LEDGER"], 4)
+    server = make(os.environ["REDIS_URL"], os.environ["LEDGER"], 16)

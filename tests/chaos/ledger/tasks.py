@@ -1,8 +1,9 @@
-"""Tasks on Redis, while workers and Redis are killed, stopped and full; and the check of the ledger, which reads only
-that. The clock of one worker is an hour fast.
+"""Tasks on Redis, while workers and Redis are killed, stopped, full and partitioned, and a replica is promoted; and the
+check of the ledger, which reads only that. The clock of one worker is an hour fast.
 
 The ledger has a line for each act: `created NONCE TOOL` when the client has the handle, `start NONCE` and `end NONCE`
-of each run, and one outcome: `completed NONCE RESULT`, `failed NONCE` (it did not run) or `unknown NONCE`.
+of each run, `lost NONCE` if its task is unknown to the server afterwards, and one outcome: `completed NONCE RESULT`,
+`failed NONCE` (it did not run) or `unknown NONCE`.
 """
 
 import asyncio
@@ -17,22 +18,22 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from chaos.ledger.redis_faults import FaultyRedis, longest_fault
 from chaos.ledger.task_server import make, write
 from jackstay.client import Client, connect
 from jackstay.errors import McpError
 from jackstay.types import ElicitResult
-from peers.redis_server import RedisServer
 
 SERVER = Path(__file__).with_name("task_server.py")
 CALLERS = 8
 WORKERS = 2
-# A third of the calls each; half of them end while their worker is alive.
-TOOLS = ("once", "again", "confirm")
+# With weights: half of the tasks may run only once, and a fifth requires input.
+TOOLS = {"once": 3, "again": 5, "confirm": 2}
 # Until every task has ended: far more than its leases, on a machine that is busy.
 LAST_SECONDS = 120.0
 OUTCOMES = ("completed", "failed", "unknown")
 # What is done to the parts, with weights. A worker that is stopped loses its leases, and ends its tasks too late.
-FAULTS = {"kill a worker": 5, "stop a worker": 2, "kill Redis": 3, "stop Redis": 2, "fill Redis": 1}
+FAULTS = {"kill a worker": 5, "stop a worker": 2, "disturb Redis": 8}
 CLOCK_OFFSETS = (0.0, 3600.0)
 
 
@@ -44,7 +45,7 @@ def check(lines: Iterable[str]) -> list[str]:
         acts[nonce].append([act, *rest])
     found = []
     for nonce, rows in acts.items():
-        count = {name: sum(row[0] == name for row in rows) for name in ("created", "start", "end", *OUTCOMES)}
+        count = {name: sum(row[0] == name for row in rows) for name in ("created", "start", "end", "lost", *OUTCOMES)}
         is_repeatable = nonce.startswith("again")
         outcomes = [row for row in rows if row[0] in OUTCOMES]
         if len(outcomes) != 1:
@@ -53,6 +54,8 @@ def check(lines: Iterable[str]) -> list[str]:
             found.append(f"{nonce}: ran {count['start']} times")
         if count["failed"] and count["start"]:
             found.append(f"{nonce}: reported as not run, but ran")
+        if count["lost"]:
+            found.append(f"{nonce}: created, but lost")
         if count["completed"] and not count["end"]:
             found.append(f"{nonce}: completed, but never ended")
         if ["completed", nonce] not in rows and count["completed"]:
@@ -63,13 +66,14 @@ def check(lines: Iterable[str]) -> list[str]:
 class Workers:
     """The processes that run the tasks."""
 
-    def __init__(self, url: str, ledger: str) -> None:
-        self._environment = {**os.environ, "REDIS_URL": url, "LEDGER": ledger}
+    def __init__(self, urls: list[str], ledger: str) -> None:
+        self._environment, self._urls = {**os.environ, "LEDGER": ledger}, urls
         self.processes = [self._start(index) for index in range(WORKERS)]
 
     def _start(self, index: int) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "jackstay", "serve", str(SERVER), "--tasks-only"]
-        environment = {**self._environment, "CLOCK_OFFSET": str(CLOCK_OFFSETS[index])}
+        own = {"REDIS_URL": self._urls[index], "CLOCK_OFFSET": str(CLOCK_OFFSETS[index])}
+        environment = {**self._environment, **own}
         quiet = subprocess.DEVNULL
         return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=environment)
 
@@ -89,7 +93,9 @@ class Workers:
         process.wait()
 
 
-async def disturb(redis: RedisServer, workers: Workers, rng: random.Random, over: asyncio.Event) -> None:
+async def disturb(
+    redis: FaultyRedis, workers: Workers, rng: random.Random, over: asyncio.Event, longest: float
+) -> None:
     """Disturb a worker or Redis now and then, until `over`. In the end all of them run."""
     while True:
         try:
@@ -105,18 +111,8 @@ async def disturb(redis: RedisServer, workers: Workers, rng: random.Random, over
             workers.processes[index].send_signal(signal.SIGSTOP)
             await asyncio.sleep(rng.uniform(0, 4))
             workers.processes[index].send_signal(signal.SIGCONT)
-        elif fault == "kill Redis":
-            await asyncio.to_thread(redis.kill)
-            await asyncio.sleep(rng.uniform(0, 1.5))
-            await asyncio.to_thread(redis.start)
-        elif fault == "stop Redis":
-            redis.stop()
-            await asyncio.sleep(rng.uniform(0, 3))
-            redis.resume()
         else:
-            await asyncio.to_thread(redis.run, "CONFIG", "SET", "maxmemory", "1")
-            await asyncio.sleep(rng.uniform(0, 1))
-            await asyncio.to_thread(redis.run, "CONFIG", "SET", "maxmemory", "0")
+            await redis.disturb(rng, longest)
 
 
 async def call(client: Client, ledger: str, tool: str, nonce: str, seconds: float) -> None:
@@ -126,37 +122,53 @@ async def call(client: Client, ledger: str, tool: str, nonce: str, seconds: floa
         write(ledger, "created", nonce, tool)
         result = await handle.result(timeout=LAST_SECONDS)
     except McpError as error:
+        if "does not know task" in str(error):
+            write(ledger, "lost", nonce)
         write(ledger, "failed" if error.may_have_run is False else "unknown", nonce)
         await asyncio.sleep(0.05)  # while Redis is down all calls fail at once
     else:
         write(ledger, "completed", nonce, result.text)
 
 
-async def run(ledger: Path, rng: random.Random, seconds: float) -> str:
-    """Create tasks for so many seconds, wait for all of them, and return a summary."""
+async def run(ledger: Path, rng: random.Random, seconds: float, rate: float = 0.0) -> str:
+    """Create tasks for so many seconds, wait for all of them, and return a summary.
+
+    So many tasks each second are created at `rate`; otherwise each caller creates one after the other.
+    """
     path = str(ledger)
-    with RedisServer(appendonly="yes", appendfsync="everysec") as redis:
-        workers = Workers(redis.url, path)
+    with FaultyRedis(1 + WORKERS) as redis:
+        own, *urls = redis.urls
+        workers = Workers(urls, path)
         try:
-            client = connect(make(redis.url, path, 0), versions=("2026-07-28",))
+            client = connect(make(own, path, 0), versions=("2026-07-28",))
 
             @client.elicitation.handle
             async def elicit(params: Any) -> ElicitResult:
                 return ElicitResult(action="accept", content={"nonce": params.message})
 
+            async def create(number: int, count: int, chance: random.Random) -> None:
+                tool = chance.choices(list(TOOLS), list(TOOLS.values()))[0]
+                await call(client, path, tool, f"{tool}-{number}-{count}", chance.uniform(0, 0.3))
+
             async def caller(number: int) -> None:
                 started_at, count, chance = time.monotonic(), 0, random.Random(f"{number}{rng.random()}")
-                while time.monotonic() - started_at < seconds:
-                    count += 1
-                    tool = chance.choice(TOOLS)
-                    await call(client, path, tool, f"{tool}-{number}-{count}", chance.uniform(0, 0.3))
+                async with asyncio.TaskGroup() as group:
+                    while time.monotonic() - started_at < seconds:
+                        count += 1
+                        created = create(number, count, chance)
+                        if rate:
+                            group.create_task(created)
+                            await asyncio.sleep(started_at + count * CALLERS / rate - time.monotonic())
+                        else:
+                            await created
 
             async with client:
                 over = asyncio.Event()
                 asyncio.get_running_loop().call_later(seconds, over.set)
-                await asyncio.gather(disturb(redis, workers, rng, over), *(caller(row) for row in range(CALLERS)))
+                disturbance = disturb(redis, workers, rng, over, longest_fault(seconds))
+                await asyncio.gather(disturbance, *(caller(row) for row in range(CALLERS)))
         finally:
             workers.close()
     lines = ledger.read_text().splitlines()
     counts = {name: sum(line.startswith(f"{name} ") for line in lines) for name in ("created", "start", *OUTCOMES)}
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
+    return f"{', '.join(f'{name} {count}' for name, count in counts.items())}; {dict(redis.faults)}"

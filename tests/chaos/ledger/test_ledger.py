@@ -79,6 +79,7 @@ def test_a_late_end_a_second_outcome_and_a_foreign_exception_are_breaches(tmp_pa
         ("created once-1 once\nstart once-1\nend once-1\nunknown once-1", ""),
         ("failed once-1", ""),
         ("created once-1 once", "0 outcomes"),
+        ("created once-1 once\nlost once-1\nunknown once-1", "created, but lost"),
         ("start once-1\nstart once-1\nend once-1\nunknown once-1", "ran 2 times"),
         ("start confirm-1\nfailed confirm-1", "reported as not run, but ran"),
         ("start again-1\ncompleted again-1 again-1", "completed, but never ended"),

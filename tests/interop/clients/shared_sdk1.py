@@ -1,10 +1,13 @@
-"""The official SDK 1.x with servers that share sessions: `shared_sdk1.py URL` prints the results as JSON."""
+"""The official SDK 1.x with servers that share sessions: `shared_sdk1.py URL [TOOL]` prints the results as JSON.
+
+With a tool it only calls that, and prints the text of its result or error.
+"""
 
 import json
 import sys
 
 import anyio
-from mcp import ClientSession, types
+from mcp import ClientSession, McpError, types
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 
@@ -60,12 +63,27 @@ async def cancel(session: ClientSession) -> None:
         group.cancel_scope.cancel()
 
 
+async def call_once(session: ClientSession, tool: str) -> None:
+    async def on_progress(done, total, message):
+        pass
+
+    arguments = {"subject": "delete"} if tool == "confirm" else {}
+    try:
+        result = await session.call_tool(tool, arguments, progress_callback=on_progress)
+        print(json.dumps({"text": result.content[0].text}))
+    except McpError as error:
+        print(json.dumps({"text": str(error)}))
+
+
 async def main() -> None:
     with anyio.fail_after(120):
         async with streamable_http_client(sys.argv[1]) as (read, write, *_):
             callbacks = {"elicitation_callback": on_elicitation, "message_handler": on_message}
             async with ClientSession(read, write, **callbacks) as session:
                 seen["revision"] = (await session.initialize()).protocolVersion
+                if len(sys.argv) > 2:
+                    await call_once(session, sys.argv[2])
+                    return
                 seen["pids"] = sorted({(await session.call_tool("pid")).content[0].text for _ in range(6)})
                 seen["confirmed"] = {}
                 async with anyio.create_task_group() as group:

@@ -1,11 +1,14 @@
-"""The official SDK 2.x with servers that share sessions: `shared_sdk2.py MODE URL` prints the results as JSON."""
+"""The official SDK 2.x with servers that share sessions: `shared_sdk2.py MODE URL [TOOL]` prints the results as JSON.
+
+With a tool it only calls that, and prints the text of its result or error.
+"""
 
 import json
 import sys
 import warnings
 
 import anyio
-from mcp import Client, types
+from mcp import Client, MCPError, types
 
 warnings.simplefilter("ignore")  # the SDK marks the handshake era as deprecated
 
@@ -62,11 +65,26 @@ async def cancel(client: Client) -> None:
         group.cancel_scope.cancel()
 
 
+async def call_once(client: Client, tool: str) -> None:
+    async def on_progress(done, total, message):
+        pass
+
+    arguments = {"subject": "delete"} if tool == "confirm" else {}
+    try:
+        result = await client.call_tool(tool, arguments, progress_callback=on_progress)
+        print(json.dumps({"text": result.content[0].text}))
+    except MCPError as error:
+        print(json.dumps({"text": str(error)}))
+
+
 async def main() -> None:
-    mode, url = sys.argv[1:]
+    mode, url = sys.argv[1:3]
     with anyio.fail_after(120):
         async with Client(url, mode=mode, elicitation_callback=on_elicitation, message_handler=on_message) as client:
             seen["revision"] = client.protocol_version
+            if len(sys.argv) > 3:
+                await call_once(client, sys.argv[3])
+                return
             seen["pids"] = sorted({(await client.call_tool("pid")).content[0].text for _ in range(6)})
             seen["confirmed"] = {}
             async with anyio.create_task_group() as group:

@@ -92,6 +92,7 @@ aborting.abort("no longer wanted");
 await held.catch(() => undefined);
 await cancelling;
 
+if (!isStateless) await transport.terminateSession();
 await client.close();
 console.log(JSON.stringify(seen));
 clearTimeout(guard);

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jackstay.errors import TransportError, UsageError
+from jackstay.errors import BackpressureError, TransportError, UsageError
 from jackstay.redis import RedisBackend
 from jackstay.server import TaskRecord
 from jackstay.testing.task_store_suite import RECORD, TaskStoreSuite
@@ -149,7 +149,15 @@ async def test_created_tasks_survive_a_crash_and_a_full_memory() -> None:
             await store.replace(following(records[0]))
         assert await store.load("0") == records[0]
         assert await store.load("one") is None
+        # After `now()` the store knows that Redis is full: a new task is certainly not stored, an old one is found.
+        assert await store.now() > 0
+        with pytest.raises(BackpressureError, match="Redis is full"):
+            await store.create(RECORD, 1000)
+        assert await store.create(records[0], 1000) == records[0]
         assert await store.delete(records[0])
+        server.run("CONFIG", "SET", "maxmemory", "0")
+        await store.now()
+        assert await store.create(RECORD, 1000) == RECORD
         await store.close()
 
 

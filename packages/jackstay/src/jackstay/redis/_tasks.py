@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from jackstay.errors import TransportError, UsageError
+from jackstay.errors import BackpressureError, TransportError, UsageError
 from jackstay.redis._engine import Command, Engine
 from jackstay.server import TaskRecord
 from jackstay.server.http import id_hash
@@ -20,16 +20,20 @@ logger = logging.getLogger("jackstay.redis")
 # Milliseconds that a new task waits for a replica, if there are any.
 REPLICA_TIMEOUT = 100
 
-# Seconds and microseconds of the clock of Redis, and the number of its replicas.
+# Seconds and microseconds of the clock of Redis, the number of its replicas, and "1" if its memory is full: then it
+# refuses also a write that would change nothing. KEYS: an index.
 _NOW = """
 local time = redis.call('TIME')
 local replicas = string.match(redis.call('INFO', 'replication'), 'connected_slaves:(%d+)')
-return {time[1], time[2], replicas or '0'}
+local reply = redis.pcall('ZADD', KEYS[1], 'XX', 0, '')
+local is_full = type(reply) == 'table' and reply.err and string.find(reply.err, 'OOM')
+return {time[1], time[2], replicas or '0', is_full and '1' or '0'}
 """
 
 # KEYS: the task, its idempotency key, the tasks of its principal, the index. ARGV: the id, the revision, the record,
 # its time, the limit, the prefix of tasks, "1" if there is a key, "1" to write in any case: WAIT covers the last write
-# of a connection. A full Redis refuses only the first write of a script.
+# of a connection; "1" to store nothing new and return 0, because Redis is full: its refusal of a write would not prove
+# that the command was not also sent before. A full Redis refuses only the first write of a script.
 _CREATE = """
 local task = KEYS[1]
 local known = redis.call('HGET', task, 'd')
@@ -44,6 +48,7 @@ if known then
   if ARGV[8] == '1' then redis.call('HSET', task, 'd', known) end
   return known
 end
+if ARGV[9] == '1' then return 0 end
 if redis.call('SCARD', KEYS[3]) >= tonumber(ARGV[5]) then return false end
 redis.call('HSET', KEYS[1], 'r', ARGV[2], 'd', ARGV[3])
 if ARGV[7] == '1' then redis.call('SET', KEYS[2], ARGV[1]) end
@@ -109,8 +114,8 @@ class RedisTaskStore:
         self.prefix = ""
         # What Redis reported when the backend was opened; empty if it was down.
         self.settings: dict[str, Any] = {}
-        # Whether a new task must reach a replica, too.
-        self._has_replicas = False
+        # Whether a new task must reach a replica, too, and whether there is no memory for one.
+        self._has_replicas = self._is_full = False
 
     def __repr__(self) -> str:
         return f"<RedisTaskStore {self.prefix!r}>"
@@ -142,19 +147,25 @@ class RedisTaskStore:
 
     async def now(self) -> float:
         """Return the time of Redis."""
-        seconds, microseconds, replicas = await self._engine.run("EVAL", _NOW, 1, self._index(queued=True))
-        self._has_replicas = int(replicas) > 0
+        seconds, microseconds, replicas, full = await self._engine.run("EVAL", _NOW, 1, self._index(queued=True))
+        self._has_replicas, self._is_full = int(replicas) > 0, full == b"1"
         return int(seconds) + int(microseconds) / 1e6
 
     async def create(self, record: TaskRecord, limit: int) -> TaskRecord | None:
-        """Store a new task, or return the one that is stored. Raises: TransportError if no replica confirmed it."""
+        """Store a new task, or return the one that is stored.
+
+        Raises: BackpressureError if Redis was full at the last `now()`; TransportError if it does not
+        respond, refuses the task, or no replica confirmed it.
+        """
         keys = (*self._keys(record), self._index(queued=record.state == "queued"))
         values = (record.id, record.revision, record.encode(), repr(record.due_at), limit, self._task(""))
-        flags = (_flag(bool(record.idempotency_key)), _flag(self._has_replicas))
+        flags = (_flag(bool(record.idempotency_key)), _flag(self._has_replicas), _flag(self._is_full))
         commands: list[Command] = [("EVAL", _CREATE, len(keys), *keys, *values, *flags)]
         if self._has_replicas:
             commands.append(("WAIT", 1, REPLICA_TIMEOUT))
         created, *replicas = await self._engine.run_all(commands)
+        if created == 0:
+            raise BackpressureError("Redis is full: no task can be created")
         if created is not None and replicas == [0]:
             raise TransportError(f"no replica of Redis confirmed the task in {REPLICA_TIMEOUT} ms")
         return None if created is None else TaskRecord.decode(created)

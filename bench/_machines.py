@@ -1,22 +1,21 @@
-"""What `RedisBackend` costs: memory, CPU for each call, the time of a passed-on response. `make bench ONLY=machines`.
+"""What `RedisBackend` costs: memory, CPU for each call, the time of a passed-on response. Used by `scale.py`.
 
-Starts a `redis-server` of its own. Requests are passed to the ASGI app, without sockets. Exits with 1 if a target is
-missed by more than the noise of the run.
+Requests are passed to the ASGI app, without sockets. A target may be missed by the noise of the run.
 """
 
 import asyncio
 import json
-import sys
+import subprocess
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from msgspec import structs
 
-from _measure import print_platform
 from jackstay.protocol.server import ClientParams
 from jackstay.redis import RedisBackend
 from jackstay.server import Context, MemoryBackend, Server, TaskRecord
@@ -208,6 +207,7 @@ async def print_sizes(backend: RedisBackend) -> None:
 
 
 async def measure(url: str) -> bool:
+    """Run and print all measurements; return whether all targets are met."""
     await print_sizes(RedisBackend(url, timeout=10.0))
     servers = [serving(None), serving(MemoryBackend()), *(serving(RedisBackend(url, timeout=10.0)) for _ in range(2))]
     plain, memory, redis, other = (server.asgi(sessions=number > 0) for number, server in enumerate(servers))
@@ -223,40 +223,22 @@ async def measure(url: str) -> bool:
     is_met &= added <= 10
     for server in servers:
         await server.shutdown()
+    verdict = "met" if is_met else "MISSED"
+    print(f"  targets: stateless x1.03, in a session x1.5, with 20 events x1.2, an answer +10 ms p99: {verdict}")
     return is_met
 
 
-async def main() -> int:
-    print_platform()
+@contextmanager
+def redis_server() -> Iterator[str]:
+    """Start a `redis-server` with an append-only file, and return its URL."""
     with tempfile.TemporaryDirectory(prefix="redis-") as directory:
-        socket = Path(directory, "s")
-        command = [
-            "redis-server",
-            "--port",
-            "0",
-            "--unixsocket",
-            str(socket),
-            "--save",
-            "",
-            "--appendonly",
-            "yes",
-            "--dir",
-            directory,
-        ]
-        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
+        path = Path(directory, "s")
+        command = ["redis-server", "--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "yes"]
+        process = subprocess.Popen([*command, "--dir", directory], stdout=subprocess.DEVNULL)
         try:
-            while not socket.exists():
-                await asyncio.sleep(0.01)
-            is_met = await measure(f"unix://{socket}")
+            while not path.exists():
+                time.sleep(0.01)
+            yield f"unix://{path}"
         finally:
             process.kill()
-            await process.wait()
-    print(
-        "targets: stateless x1.03, in a session x1.5, with 20 events x1.2, an answer +10 ms p99:",
-        "met" if is_met else "MISSED",
-    )
-    return 0 if is_met else 1
-
-
-if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+            process.wait()
