@@ -17,6 +17,7 @@ LOOP ?=
 JOBS ?= 4
 PORT ?= 8000
 SECONDS ?= 600
+RATE ?= 50
 FUZZ_SECONDS ?= 600
 LOOPS ?= asyncio uvloop
 
@@ -179,6 +180,7 @@ bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
 
 search-quality: $(VENV)/.installed ## build 27 documentation sets from source distributions and measure how often search finds the right section
 	nice -n 19 $(RUN) tests/search_quality/run.py
+	nice -n 19 $(RUN) tests/search_quality/first_contact.py
 
 soak: $(VENV)/.installed ## the tests with many more random examples, different ones each time; then every fuzz entry for FUZZ_SECONDS
 	JACKSTAY_PROFILE=soak $(RUN) -m pytest
@@ -188,7 +190,7 @@ fuzz: $(VENV)/.installed ## every fuzz entry for FUZZ_SECONDS=600, one after the
 	$(RUN) tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
 
 chaos: $(VENV)/.installed programs ## kill, stop and confuse real servers, and compare the result of every call with what ran; SECONDS=60 for each loop
-	@for loop in $(LOOPS); do PYTHONPATH=tests $(RUN) -m chaos.ledger.run --seconds $(SECONDS) --loop "$$loop" || exit 1; done
+	@for loop in $(LOOPS); do PYTHONPATH=tests $(RUN) -m chaos.ledger.run --seconds $(SECONDS) --rate $(RATE) --loop "$$loop" || exit 1; done
 
 interop: $(VENV)/.installed programs ## servers and clients of other projects, each in its own environment in .interop
 	$(RUN) tests/interop/install.py
@@ -203,10 +205,12 @@ public-suite: $(VENV)/.installed ## the tests of apcore-mcp against our bridge; 
 	$(RUN) tests/interop/install.py apcore_suite
 	$(RUN) tests/interop/public_suite/run.py
 
-apcore-numbers: $(VENV)/.installed ## what of apcore-mcp works, the speed of build_tools beside it, and calls while modules change
-	@$(RUN) tests/interop/install.py apcore_suite
+apcore-numbers: $(VENV)/.installed ## what of apcore-mcp works, projects that use it, the speed of build_tools beside it, and calls while modules change
+	@$(RUN) tests/interop/install.py apcore_suite apcore_projects
 	@PYTHONPATH=packages/jackstay/src:packages/jackstay-apcore/src .interop/apcore_suite/bin/python tools/count_apcore_mcp.py .interop/apcore_suite/source/apcore_mcp-0.23.3
+	@JACKSTAY_PEERS=apcore_projects $(RUN) -m pytest -q --no-cov -rA --show-capture=no tests/interop/test_apcore_projects.py
 	@$(RUN) bench/build_tools.py
+	@echo "calls while modules change (some minutes):"
 	@JACKSTAY_PROFILE=soak $(RUN) -m pytest -q --no-cov packages/jackstay-apcore/tests/cli/test_watching.py -k no_call_fails
 
 conformance: $(VENV)/.installed ## the official conformance suite against our server and our client; LEG="server 2026-07-28" runs one leg

@@ -5,7 +5,9 @@ registers, reads and prints nothing.
 """
 
 import ast
+import os
 import pkgutil
+import pty
 import subprocess
 import sys
 import sysconfig
@@ -16,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scripted.places import SOURCES
+from scripted.places import PYTHONPATH, SOURCES
 
 HTTP_STACKS = (
     "aiohttp",
@@ -287,8 +289,58 @@ def test_a_stdio_server_loads_little() -> None:
     # The rest is for subscriptions, files as input, and peers other than clients over stdio.
     unused = {"jackstay.server._subscriptions", "jackstay.transport._reading_thread"}
     assert internal.isdisjoint({*unused, "jackstay.client", "jackstay.protocol.client", "jackstay.transport.http"})
-    assert len(internal) <= 70, sorted(internal)
+    assert len(internal) <= 66, sorted(internal)
     assert set(loaded) - internal <= {"_bisect", "bisect"}
+
+
+# A command whose import of one module waits until the test has seen the status line.
+GATED = """
+import sys
+class Gate:
+    def find_spec(self, name, path=None, target=None):
+        if name == {gated!r}:
+            sys.meta_path.remove(self)
+            open({gate!r}).close()
+sys.meta_path.insert(0, Gate())
+from {module} import main
+sys.exit(main())
+"""
+# package -> a module that its command imports, the words, and the exit code.
+COMMANDS = {
+    "jackstay.cli": ("asyncio", ["tools"], 2),
+    "apcore_mcp.cli": ("apcore", ["--check", "--extensions-dir", "."], 0),
+    "procontext.cli": ("asyncio", ["resolve"], 2),
+}
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_a_command_shows_that_it_starts_before_its_imports_end(module: str, tmp_path: Path) -> None:
+    gated, words, code = COMMANDS[module]
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "modules").mkdir()
+    terminal, end = pty.openpty()
+    program = GATED.format(gated=gated, gate=str(gate), module=module)
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        cwd=tmp_path / "modules",
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        stdout=subprocess.DEVNULL,
+        stderr=end,
+    ) as process:
+        os.close(end)
+        seen = b""
+        while b"starting" not in seen and b"loading" not in seen:
+            seen += os.read(terminal, 4096)
+        gate.write_text("")  # its reader is the import
+        try:
+            while more := os.read(terminal, 4096):
+                seen += more
+        except OSError:
+            pass  # the process has ended
+    os.close(terminal)
+    assert process.returncode == code, seen
+    assert seen.rpartition(b"\r\x1b[K")[2].count(b" s starting") == 0  # removed
 
 
 def test_every_layer_has_a_row() -> None:

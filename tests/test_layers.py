@@ -111,6 +111,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "agents": (
         "PIL",
         "agents",
+        "autogen_agentchat",
         "autogen_core",
         "crewai",
         "google",
@@ -159,6 +160,7 @@ TESTED_ELSEWHERE = {
     "apcore_mcp/_version.py": "tests/test_exports.py",
     "procontext/_version.py": "tests/test_exports.py",
     "jackstay/cli/_commands.py": "packages/jackstay/tests/cli/test_main.py",
+    "jackstay/cli/_logout.py": "packages/jackstay/tests/cli/test_login.py",
     "jackstay/testing/_pair.py": "packages/jackstay/tests/testing/test_transport_suite.py",
     # The states and timers: tested with the table.
     "jackstay/protocol/client/_states.py": "packages/jackstay/tests/protocol/client/test_table.py",

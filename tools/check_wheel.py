@@ -196,8 +196,8 @@ def check_installed(binaries: Path) -> None:
 
 # The modules that no extra has: agent frameworks, which adapters import, and aiohttp for `http(client=...)`.
 WITHOUT_EXTRA = (
-    "PIL agents aiohttp autogen_core crewai google langchain_core llama_index mcp pydantic pydantic_ai pydantic_core"
-    " semantic_kernel smolagents strands"
+    "PIL agents aiohttp autogen_agentchat autogen_core crewai google langchain_core llama_index mcp pydantic"
+    " pydantic_ai pydantic_core semantic_kernel smolagents strands"
 )
 
 

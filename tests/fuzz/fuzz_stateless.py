@@ -22,7 +22,7 @@ CORPUS = [
     json.dumps({"_meta": {META_PROTOCOL_VERSION: 1}}).encode(),
     json.dumps({"_meta": META}).replace("/", "\\/").encode(),
     json.dumps({"_meta": META}).replace("V", "\\u0056").encode(),
-    b'{"_meta":5,"_meta":%b}' % json.dumps(META).encode(),
+    b'{"_meta":5,"_meta":%b}' % json.dumps({**META, "progressToken": 1}).encode(),
 ]
 
 

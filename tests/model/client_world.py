@@ -344,6 +344,8 @@ OMITTED = {
     "soft_at": "a time",
     "max_timeout": "a time",
     "made_at": "a time",
+    "cancelled_from": "as `number`; it belongs to `cancelled_since`",
+    "cancelled_since": "a time",
     "connect_deadline": "a time, and None if `max_attempts` is set, as in every scenario",
     "wants_progress": "never changes, and the same for all here",
     "requested": "the one revision of the era that these scenarios try first",

@@ -78,7 +78,7 @@ FAULTS = {
     "/secret": (status(403), "PAGE_FETCH_FAILED", True),
     "/short": (cut_short(), "PAGE_FETCH_FAILED", True),
     "/noise": (raw(b"\0\1\2\3\r\n\r\n"), "PAGE_FETCH_FAILED", True),
-    "/bomb": (bomb(16 * 1024 * 1024), "PAGE_FETCH_FAILED", True),
+    "/bomb": (bomb(16 * 1024 * 1024), "PAGE_FETCH_FAILED", False),
     "/trickle": (trickle(), "PAGE_FETCH_FAILED", True),
     "/picture": (body(b"\x89PNG", "image/png"), "PAGE_FETCH_FAILED", True),
     "/binary": (body(b"\0" * 100, ""), "PAGE_FETCH_FAILED", True),

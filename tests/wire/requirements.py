@@ -6,6 +6,7 @@ is not tested yet.
 
 import msgspec
 
+CALLS_LOSS = "packages/jackstay/tests/protocol/client/test_calls_loss.py"
 CHAOS_CLIENT = "tests/chaos/test_client_hostile_servers.py"
 CHAOS_CHILDREN = "tests/chaos/test_misbehaving_children.py"
 CHAOS_DEFAULTS = "tests/chaos/test_client_defaults.py"
@@ -21,6 +22,9 @@ HTTP_ROLLING = "tests/chaos/http/test_rolling.py"
 HTTP_SECURITY = "tests/chaos/http/test_security.py"
 HTTP_SERVER = "packages/jackstay/tests/server/http"
 HTTP_TRANSPORT = "packages/jackstay/tests/transport/http"
+LINES = "packages/jackstay/tests/protocol/wire/test_lines.py"
+RECOVERY_HTTP = "packages/jackstay/tests/protocol/client/test_recovery_http.py"
+REQUESTS = "packages/jackstay/tests/client/test_requests.py"
 SERVER_DRIVER = "packages/jackstay/tests/server/test_connection.py"
 SERVER_TASKS = "packages/jackstay/tests/server/test_tasks.py"
 SIMULATION = "tests/wire/test_simulation.py"
@@ -76,6 +80,9 @@ REQUIREMENTS = (
         (
             f"{HTTP_ROLLING}::test_after_a_redeployment_clients_open_a_new_session",
             f"{HTTP_ROLLING}::test_restarting_and_killing_workers_under_load_loses_and_duplicates_no_call",
+            f"{RECOVERY_HTTP}::test_a_request_is_queued_again_for_every_404_until_its_attempts_are_used_up",
+            f"{RECOVERY_HTTP}::test_a_new_session_that_is_lost_soon_only_delays_the_next",
+            f"{CALLS_LOSS}::test_a_call_that_waits_for_a_new_session_at_its_deadline_reports_the_lost_session",
             f"{HTTP_TRANSPORT}/test_transport_forgotten.py::test_outcomes_behind_a_balancer_without_sticky_sessions",
             f"{HTTP_TRANSPORT}/test_over_sockets.py::test_after_a_redeploy_the_next_call_succeeds",
             f"{HTTP_TRANSPORT}/test_transport_sessions.py::test_a_lost_session_is_renewed_and_the_request_sent_again",
@@ -84,10 +91,12 @@ REQUIREMENTS = (
     ),
     Requirement(
         "G5",
-        "A crashed stdio server is restarted; the first call after a crash succeeds within its deadline "
-        "(unless `wait_for_ready` is off)",
+        "A crashed stdio server is restarted; the first call after the crash was noticed succeeds within its "
+        "deadline (unless `wait_for_ready` is off)",
         (
+            f"{CHAOS_DEFAULTS}::test_with_default_settings_only_the_calls_in_which_the_server_fails_fail",
             f"{CHAOS_CLIENT}::test_after_a_kill_the_first_call_with_wait_for_ready_succeeds",
+            f"{REQUESTS}::test_a_call_fails_before_open_and_waits_while_disconnected_unless_disabled",
             f"{CONVERSATIONS}::test_every_method_recovers_in_the_same_way",
             f"{SIMULATION}::test_with_random_faults_every_outcome_is_correct_and_the_client_recovers",
         ),
@@ -99,7 +108,7 @@ REQUIREMENTS = (
     ),
     Requirement(
         "G7",
-        'A call runs at most once, unless `replay="safe"` is set',
+        'A call runs at most once, unless `replay="safe"` is set; for tasks see G24',
         (
             "tests/chaos/test_client_ledger.py::test_the_ledger_agrees_with_every_outcome",
             f"{HTTP_FAULTS}::test_with_random_faults_the_ledger_agrees_with_every_outcome",
@@ -114,6 +123,8 @@ REQUIREMENTS = (
         "A client can be opened and closed from any task, in any order",
         (
             f"{CLIENT}::test_it_is_opened_in_one_task_and_stopped_in_another",
+            f"{CLIENT}::test_stop_may_be_called_repeatedly_and_concurrently",
+            f"{CLIENT}::test_stopping_before_the_first_step_of_opening_ends_at_once",
             f"{CONVERSATIONS}::test_a_client_can_be_opened_and_closed_in_different_tasks",
         ),
     ),
@@ -185,6 +196,7 @@ REQUIREMENTS = (
         "skips the line and quotes it in a warning",
         (
             f"{CHAOS_CLIENT}::test_invalid_lines_on_stdout_are_skipped",
+            "packages/jackstay/tests/client/test_connection.py::test_invalid_lines_are_skipped_up_to_twenty_in_a_row",
             f"{CHAOS_SERVER}::test_the_output_of_tools_goes_to_stderr",
         ),
     ),
@@ -192,7 +204,11 @@ REQUIREMENTS = (
         "G16",
         "Framing takes linear time: messages of 16 MiB are accepted, larger ones are a clean error",
         (
+            f"{LINES}::test_no_byte_is_searched_twice",
+            f"{LINES}::test_a_line_of_16_mib_is_joined_once",
             f"{CHAOS_CLIENT}::test_a_line_above_the_limit_ends_the_connection_with_an_error",
+            f"{CHAOS_SERVER}::test_a_line_just_under_the_limit_is_served",
+            f"{CHAOS_SERVER}::test_a_line_above_the_limit_is_refused_and_the_next_is_served",
             f"{SERVER_DRIVER}::test_a_frame_over_the_limit_gets_an_error_and_the_connection_continues",
         ),
     ),
@@ -236,6 +252,7 @@ REQUIREMENTS = (
         "Blocking tools run in a bounded thread pool; control messages never wait for tools; a request "
         "pipelined after `initialize` is served",
         (
+            "packages/jackstay/tests/server/test_pool.py::test_the_number_of_threads_is_limited_and_idle_threads_are_reused",
             f"{CHAOS_SERVER}::test_pings_are_answered_while_every_thread_is_blocked",
             f"{CHAOS_SERVER}::test_a_request_in_the_same_write_as_initialize_is_served",
             f"{SERVER_DRIVER}::test_a_request_pipelined_right_after_initialize_is_served",
@@ -254,8 +271,10 @@ REQUIREMENTS = (
     Requirement(
         "G22",
         "From the moment a client has a task, its call ends with the outcome of the task, or at its deadline: "
-        "a lost connection, a restart of the server or a new session does not make the outcome unknown",
+        "while the server's store has the task, neither a lost connection nor a restart of the server makes "
+        "the outcome unknown",
         (
+            f"{TASKS}::test_a_call_that_times_out_or_is_cancelled_cancels_its_task",
             f"{TASKS}::test_a_lost_connection_does_not_lose_the_outcome",
             f"{CHAOS_TASKS}::test_a_task_of_a_killed_server_is_run_again_if_its_tool_allows_it",
             f"{CHAOS_TASKS}::test_workers_are_killed_and_started_apart_from_the_server",
@@ -275,7 +294,8 @@ REQUIREMENTS = (
         "G24",
         "A task that was created is stored, and ends once. A tool runs at most once, unless it is annotated "
         "as idempotent or read-only: if its worker dies, the task fails with an unknown outcome, and the "
-        "client raises `OutcomeUnknownError`",
+        "client raises `OutcomeUnknownError`. With Redis, a replica that is promoted without the last writes may "
+        "lose an end or run a task again",
         (
             f"{CHAOS_TASKS}::test_a_task_of_a_killed_server_is_run_again_if_its_tool_allows_it",
             f"{CHAOS_TASKS}::test_a_task_of_a_killed_server_is_not_run_again_otherwise",

@@ -360,16 +360,17 @@ class ProtocolError(McpError):
 class FrameTooLargeError(ProtocolError):
     """A frame is over the limit, in either direction. `size` is the number of bytes seen before reading stopped.
 
-    `start` is the beginning of a received frame, where a request usually has its id.
+    `start` and `end` are parts of a received frame, where a request has its id.
     """
 
     advice = "raise max_frame_bytes on both sides, or send less"
 
-    def __init__(self, size: int, limit: int, *, sent: bool = False, start: bytes = b"") -> None:
+    def __init__(self, size: int, limit: int, *, sent: bool = False, start: bytes = b"", end: bytes = b"") -> None:
         super().__init__(f"a frame of at least {size} bytes is over the limit of {limit}", code=-32600, sent=sent)
         self.size = size
         self.limit = limit
         self.start = start
+        self.end = end
         self.details.update(size=size, limit=limit)
 
 

@@ -281,6 +281,7 @@ async def test_configured_capabilities_take_precedence_over_handlers() -> None:
 
 @on_fake_clock
 async def test_stop_may_be_called_repeatedly_and_concurrently() -> None:
+    """docs/guarantees.md G8: also before `open()`."""
     async with peered() as (client, _):
         await client.stop()
         await client.open()
@@ -377,6 +378,7 @@ async def test_it_is_opened_in_one_task_and_stopped_in_another() -> None:
 
 @on_fake_clock
 async def test_stopping_before_the_first_step_of_opening_ends_at_once() -> None:
+    """docs/guarantees.md G8."""
     async with peered() as (client, _):
         await client.open(wait=False)
         await client.stop()

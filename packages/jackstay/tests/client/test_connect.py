@@ -26,8 +26,9 @@ def test_the_target_provides_defaults_for_the_options() -> None:
 
 
 def test_an_unknown_option_is_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="unexpected option 'timeout'"):
-        connect(memory_pair().client, timeout=5)
+    for name in ("timeout", "time_out", "read_timeout_seconds"):
+        with pytest.raises(UsageError, match=f"unexpected option '{name}'; did you mean 'request_timeout'?"):
+            connect(memory_pair().client, **{name: 5})
 
 
 def test_a_url_is_accepted_as_a_target() -> None:

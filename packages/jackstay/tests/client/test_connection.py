@@ -109,6 +109,7 @@ async def test_without_callbacks_notifications_are_dropped_and_requests_refused(
 async def test_invalid_lines_are_skipped_up_to_twenty_in_a_row(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """docs/guarantees.md G15: each is quoted in a warning."""
     caplog.set_level(logging.WARNING, "jackstay.client")
     async with opened() as (client, peer):
         events = listen(client)
@@ -131,6 +132,7 @@ async def test_invalid_lines_are_skipped_up_to_twenty_in_a_row(
         assert violations[0]["frame_size"] == len("Listening on stdio...")
         warnings = [record.getMessage() for record in caplog.records if "so far" in record.getMessage()]
         assert len(warnings) == 8 + len((16, 32)), "each of the first ones, and then ever fewer"
+        assert "'Listening on stdio...'" in warnings[0]
         assert warnings[-1].endswith("(frame of 14 bytes; 32 so far)")
         await client.ready(60)
 

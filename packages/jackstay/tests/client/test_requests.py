@@ -369,6 +369,7 @@ async def test_a_response_after_the_cancellation_is_counted_and_ignored() -> Non
 
 @on_fake_clock
 async def test_a_call_fails_before_open_and_waits_while_disconnected_unless_disabled() -> None:
+    """docs/guarantees.md G5."""
     async with peered() as (client, peer):
         peer.on["tools/call"] = text_result("hi")
         with pytest.raises(StateError, match="not open"):

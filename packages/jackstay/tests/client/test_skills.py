@@ -70,10 +70,14 @@ async def test_pages_are_followed_up_to_a_limit(tmp_path: Path) -> None:
             return result
         number = int(str(ctx.params.get("cursor", "0"))) + 1
         entry = b'{"uri":"skill://s/SKILL.md","frontmatter":{},"resources":"dynamic"}'
-        return b'{"skills":[%b],"nextCursor":"%d"}' % (entry, min(number, 5))
+        return b'{"skills":[%b]%b}' % (entry, ending if number > 5 else b',"nextCursor":"%d"' % number)
 
+    ending = b""
     async with connect(skilled(tmp_path, page)) as client:
-        assert len(await client.skills.list()) == 6  # the last page repeats its cursor
+        assert len(await client.skills.list()) == 6
+        ending = b',"nextCursor":"3"'
+        with pytest.raises(ProtocolError, match="the server returned the same cursor twice"):
+            await client.skills.list()
     async with connect(skilled(tmp_path / "sums", page), max_list_entries=3) as client:
         with pytest.raises(ProtocolError, match="max_list_entries"):
             await client.skills.list()

@@ -9,7 +9,15 @@ import pytest
 
 from jackstay import Client, Context, Server, connect
 from jackstay.client import FileTaskLog, LoggedTask
-from jackstay.errors import ClosedError, JsonRpcError, OutcomeUnknownError, ProtocolError, TimeoutError, ToolCallError
+from jackstay.errors import (
+    ClosedError,
+    JsonRpcError,
+    McpError,
+    OutcomeUnknownError,
+    ProtocolError,
+    TimeoutError,
+    ToolCallError,
+)
 from jackstay.extensions import Extension
 from jackstay.server import MemoryTaskStore, Tasks, ToolError
 from jackstay.server import _task_store as rules
@@ -208,30 +216,39 @@ async def test_a_server_without_the_task_makes_its_outcome_unknown() -> None:
             await client.tools.call("sleep", {"seconds": 1})
 
 
-@on_fake_clock
-async def test_a_call_that_is_sent_again_and_refused_did_not_run() -> None:
-    """G23: the error of the second attempt is that of the call."""
-    working = Working()
-    is_lost = False
+@pytest.mark.parametrize(
+    ("data", "expected"), [(None, JsonRpcError), ({"retryable": True, "mayHaveRun": False}, OutcomeUnknownError)]
+)
+def test_a_call_that_is_sent_again_and_refused(data: Any, expected: type[McpError]) -> None:
+    """G23: the error of the second attempt is that of the call, unless it states that this attempt did not run."""
 
-    async def lose(ctx: Context, call_next: Any) -> bytes:
-        nonlocal is_lost
-        if ctx.method == "tools/call":
-            if is_lost:
-                raise JsonRpcError(-32000, "maintenance")
-            is_lost = True
-            working.disconnect()
-        result: bytes = await call_next()
-        return result
+    @on_fake_clock
+    async def test() -> None:
+        working = Working()
+        is_lost = False
 
-    working.server.add_middleware(lose)
-    async with working.connect() as client:
-        with pytest.raises(JsonRpcError, match="maintenance"):
-            await client.tools.call("sleep", {"seconds": 1})
+        async def lose(ctx: Context, call_next: Any) -> bytes:
+            nonlocal is_lost
+            if ctx.method == "tools/call":
+                if is_lost:
+                    raise JsonRpcError(-32000, "maintenance", data)
+                is_lost = True
+                working.disconnect()
+            result: bytes = await call_next()
+            return result
+
+        working.server.add_middleware(lose)
+        async with working.connect() as client:
+            with pytest.raises(expected) as refused:
+                await client.tools.call("sleep", {"seconds": 1})
+            assert refused.value.may_have_run is not False
+
+    test()
 
 
 @on_fake_clock
 async def test_a_call_that_times_out_or_is_cancelled_cancels_its_task() -> None:
+    """G22: a call ends at its deadline."""
     working = Working()
     async with working.connect() as client:
         with pytest.raises(TimeoutError) as late:

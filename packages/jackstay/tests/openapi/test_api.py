@@ -78,6 +78,7 @@ def test_a_problem_is_a_warning_with_the_name_and_the_place() -> None:
         api = make(paths)
     assert len(api.endpoints) == 3
     assert "#/paths/~1bad~1{id}/get" in str(seen[0].message)
+    assert seen[0].filename == __file__, "the line of the program, not of the library"
     with pytest.raises(OpenApiError, match="the path variable 'id'"):
         make(paths, strict=True)
     with pytest.raises(OpenApiError, match="and 1 more"):

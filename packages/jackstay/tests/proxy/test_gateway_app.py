@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,20 @@ async def test_paths_health_and_metrics(office: Office) -> None:
 async def test_each_principal_sees_and_calls_what_its_rule_allows(office: Office) -> None:
     office.write("a", "b", more=KEYS)
     gateway = Gateway(office.path)
-    app = gateway.asgi()
+    app = gateway.asgi(health=True)
     await app.lifecycle.start()
     async with http_client(app) as http:
         alice, bob, carol = (f"a-long-secret-of-{name}" for name in ("alice", "bob", "carol"))
+        for key, seen in (("", None), ("wrong", None), (alice, ["a", "b"]), (bob, ["b"]), (carol, [])):
+            headers = {"authorization": f"Bearer {key}"} if key else {}
+            pages = [await http.open("GET", path=path, headers=headers) for path in ("/health", "/metrics")]
+            for page in pages:
+                await page.end()
+            health, metrics = json.loads(bytes(pages[0].body)), bytes(pages[1].body).decode()
+            assert (pages[0].status, health["status"], pages[1].status) == (200, "ok", 401 if seen is None else 200)
+            assert list(health.get("servers", {})) == (seen or [])
+            assert (health == {"status": "ok"}) is (seen is None)
+            assert sorted(set(re.findall('server="(.)"', metrics))) == (seen or [])
         assert await names(http, "/mcp", alice) == ["a_t", "a_u", "b_t", "b_u"]
         assert await names(http, "/mcp", bob) == ["b_t"]
         assert await names(http, "/servers/b/mcp", bob) == ["t"]
@@ -113,7 +124,6 @@ async def test_each_principal_sees_and_calls_what_its_rule_allows(office: Office
         for path in ("/mcp", "/servers/a/mcp"):
             for key in ("", "a-secret-of-nobody"):
                 assert (await names(http, path, key))[0] == 401
-        assert (await http.open("GET", path="/metrics")).status == 401
 
         office.write("a", "b", more=KEYS.replace('"b_t"', '"b_*"').replace("secret-of-alice", "new-secret-of-alice"))
         await gateway.reload()

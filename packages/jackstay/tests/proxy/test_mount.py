@@ -181,6 +181,41 @@ async def test_invalid_lists_cost_only_their_server(lie: Any, monkeypatch: pytes
         assert (await client.tools.call("b_t")).text == "b"
 
 
+@pytest.mark.parametrize(("code", "attempts"), [(-32601, 1), (-32603, 3)])
+@on_fake_clock
+async def test_a_list_that_fails_costs_no_other_list_and_is_fetched_again(
+    code: int, attempts: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Many servers declare resources and do not implement `resources/templates/list`: for them it is empty."""
+    answers: list[Any] = [ScriptedError(code, "no")] * 2 + [
+        {"resourceTemplates": [{"name": "x", "uriTemplate": "a://{x}"}]}
+    ]
+
+    def templates(_: Any) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, ScriptedError):
+            raise answer
+        return answer
+
+    async with mounted() as harness:
+        peer = harness.peers["a"]
+        peer.capabilities = {"tools": {}, "resources": {}, "prompts": {}}
+        peer.on["resources/list"] = {"resources": [{"name": "r", "uri": "a://r"}]}
+        peer.on["resources/templates/list"] = templates
+        peer.on["prompts/list"] = None  # does not respond
+        client = await harness.join()
+        assert await harness.names(client) == ["a_t", "b_t"]
+        assert [row.uri for row in await client.resources.list()] == ["a://a/r"]
+        while len(peer.got("resources/templates/list")) < attempts:
+            assert await client.resources.templates() == []
+            await asyncio.sleep(1)
+        peer.on["prompts/list"] = {"prompts": [{"name": "p"}]}
+        while not await client.prompts.list():  # after the timeout
+            await asyncio.sleep(1)
+        assert [row.name for row in await client.resources.templates()] == ["x"] * (attempts > 1)
+    assert caplog.text.count("cannot list the entries: resources/templates/list") == (attempts > 1)
+
+
 @on_fake_clock
 async def test_too_many_and_too_large_entries_are_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -352,6 +352,12 @@ def test_children_are_killed_before_the_process_exits_at_once(transport: str, mo
     assert done == ["killed", 7]
 
 
+def test_a_url_and_a_path_are_accepted_and_anything_else_is_refused() -> None:
+    assert Proxy("https://example.org/mcp").name == "example.org"
+    with pytest.raises(UsageError, match=r"Proxy\(\) found no file 'nowhere.py'"):
+        Proxy("nowhere.py")
+
+
 def test_asgi_has_sessions_by_default() -> None:
     proxy = Proxy(memory_pair("never").client)
     assert proxy.asgi().options.sessions is True

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from chaos.servers_own.conversation import STATELESS, Peer, connected, meta
-from jackstay.errors import FrameTooLargeError, JsonRpcError
+from jackstay.errors import FrameTooLargeError, JsonRpcError, TransportError
 from jackstay.protocol.server import ServerConfig, ServerConnection, ServerOptions
 from jackstay.protocol.server import events as e
 from jackstay.server import Context, Server
@@ -67,6 +67,82 @@ async def test_a_response_over_the_limit_is_an_error() -> None:
     async with connected(echoing(max_frame_bytes=4096)) as peer:
         error = await peer.error("tools/call", {"name": "large", "arguments": {"size": 5000}})
         assert error["code"] == -32603
+
+
+class SendingTogether:
+    """A transport with `send_all`, which accepts up to `room` frames."""
+
+    def __init__(self, frames: list[bytes], room: int) -> None:
+        self.arrived = frames[::-1]
+        self.room = room
+        self.sent: list[list[dict[str, Any]]] = []
+
+    def next_frame(self) -> bytes | None:
+        return self.arrived.pop() if self.arrived else None
+
+    def send(self, frame: bytes, number: int) -> bool:
+        return self.send_all([frame], number) == 1
+
+    def send_all(self, frames: list[bytes], number: int) -> int:
+        assert number == sum(map(len, self.sent)) + 1
+        accepted = frames[: self.room]
+        self.room -= len(accepted)
+        self.sent.append([msgspec.json.decode(frame) for frame in accepted])
+        return len(accepted)
+
+    async def flush(self) -> bool:
+        return True
+
+    async def close(self) -> None:
+        pass
+
+
+class SendingTogetherTarget:
+    name, is_http, init_timeout = "together", False, 1.0
+
+    def __init__(self, transport: SendingTogether) -> None:
+        self.transport = transport
+
+    async def open(self, handler: Any, max_frame_bytes: int, close_step: float) -> SendingTogether:
+        return self.transport
+
+
+async def answer_together(requests: list[Any], room: int = 1000) -> list[list[Any]]:
+    """Serve requests that were received in one read. Returns the ids or methods of what was sent."""
+    server = echoing()
+
+    @server.tool(blocking=False)
+    def announce(ctx: Context) -> str:
+        ctx.info("now")
+        return "announced"
+
+    transport = SendingTogether([msgspec.json.encode(request) for request in (INITIALIZE, *requests)], room)
+    serving = asyncio.create_task(server.serve(SendingTogetherTarget(transport)))
+    await asyncio.sleep(0)
+    (connection,) = server._connections.values()
+    while transport.arrived and not connection._backlog:
+        await asyncio.sleep(0)
+    transport.room = 1000
+    connection.room_made()
+    connection.went_down(TransportError("gone"), None, False)
+    await serving
+    return [[frame.get("id", frame.get("method")) for frame in frames] for frames in transport.sent]
+
+
+async def test_responses_to_one_read_are_sent_together() -> None:
+    requests = [call(number, "large", size=10) for number in range(1, 6)]
+    assert await answer_together(requests) == [[0], [1, 2, 3, 4, 5]]
+
+
+async def test_responses_that_wait_are_sent_before_later_frames() -> None:
+    requests = [call(1, "large", size=10), call(2, "announce"), call(3, "large", size=5000), call(4, "large", size=10)]
+    sent = await answer_together(requests)
+    assert [id for frames in sent for id in frames] == [0, 1, "notifications/message", 2, 3, 4]
+
+
+async def test_responses_that_are_not_accepted_wait_for_room() -> None:
+    requests = [call(number, "large", size=10) for number in range(1, 6)]
+    assert await answer_together(requests, room=3) == [[0], [1, 2], [3], [4], [5]]
 
 
 async def test_more_pipelined_requests_than_max_concurrent_are_served() -> None:

@@ -13,6 +13,7 @@ import pytest
 from jackstay.errors import UsageError
 from jackstay.server._content import (
     Audio,
+    File,
     Image,
     encode_blocks,
     encode_value,
@@ -121,6 +122,27 @@ def test_only_blocks_and_media_are_blocks() -> None:
     assert is_block(Image(b""))
     assert not is_block("text")
     assert not is_block({"type": "text", "text": "a dict is data, not a block"})
+
+
+def test_media_are_read_from_a_path_or_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.jpg").write_bytes(b"\0")
+    assert to_block(Image(path=tmp_path / "x.jpg")) == ImageContent(data="AA==", mime_type="image/jpeg")
+    assert to_block(Audio(path=str(tmp_path / "x.jpg"), mime_type="audio/x")) == AudioContent(
+        data="AA==", mime_type="audio/x"
+    )
+    assert to_block(File(path=tmp_path / "x.jpg")) == EmbeddedResource(
+        resource=BlobResourceContents(uri="file:///x.jpg", mime_type="image/jpeg", blob="AA==")
+    )
+    for make, message in (
+        (lambda: Image("x.png"), r"Image\(\) expected bytes, got str; for a file write Image\(path=...\)"),  # type: ignore[arg-type]
+        (lambda: Audio(), r"Audio\(\) expected bytes, got NoneType"),
+        (lambda: File(tmp_path), r"File\(\) expected bytes, got PosixPath"),  # type: ignore[arg-type]
+        (lambda: Image(b"\0", path="x.png"), "expected data or a path, got both"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            make()
+    with pytest.raises(FileNotFoundError):
+        Image(path=tmp_path / "missing.png")
 
 
 def encoded_blocks(version: str) -> list[dict[str, Any]]:

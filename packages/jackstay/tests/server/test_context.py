@@ -174,7 +174,7 @@ async def test_no_progress_without_a_token_nor_after_the_handler_has_returned() 
 
     async def keep(ctx: Context) -> str:
         seen.append(ctx)
-        ctx.progress(1)
+        await ctx.progress(1)
         return "done"
 
     async with connected(serving(keep)) as peer:

@@ -42,7 +42,7 @@ async def reached(transport: str) -> AsyncIterator[Target]:
     try:
         async with asyncio.timeout(120):
             line = (await server.stderr.readline()).decode()
-        yield http(line.split()[-1])
+        yield http(line.split(" serves ")[1].split()[0])  # the URL of HTTP+SSE may follow
     finally:
         server.terminate()
         await server.communicate()

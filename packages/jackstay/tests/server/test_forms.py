@@ -69,6 +69,22 @@ def test_content_is_converted_to_the_class() -> None:
         form.read({"name": ""})
 
 
+def test_one_value_is_a_form_with_one_field() -> None:
+    for hint, kind, given, expected in (
+        (bool, "boolean", True, True),
+        (int, "integer", 3, 3),
+        (str, "string", "x", "x"),
+        (Colour, "string", "red", Colour.RED),
+    ):
+        form = read_form(hint)
+        properties: Any = form.schema["properties"]
+        assert (list(properties), form.schema["required"]) == (["value"], ["value"])
+        assert properties["value"]["type"] == kind
+        assert form.read({"value": given}) == expected
+        with pytest.raises(UsageError, match="does not match the form"):
+            form.read({})
+
+
 SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"enum": ["x"]}}},
@@ -87,7 +103,6 @@ def test_forms_that_are_not_flat_are_rejected_with_the_field(subtests: pytest.Su
     cases: list[tuple[Any, str]] = [
         (Nested, "Nested.car"),
         (Loose, "Loose.anything"),
-        (int, "int"),
         (complex, "complex"),
         ({"type": "object"}, "the form"),
         ({"type": "object", "properties": {"a": {"type": "object"}}}, "the form.a"),

@@ -146,7 +146,7 @@ def test_all_wrong_arguments_are_named() -> None:
 def test_missing_arguments_are_an_empty_object() -> None:
     function = Function(lambda: 1)
     assert function.bind(None, None) == ((), {})
-    assert function.input_schema == {"type": "object", "additionalProperties": False}
+    assert function.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
     assert problems_of(Function(everything), None) == ["text: missing", "number: missing"]
 
 

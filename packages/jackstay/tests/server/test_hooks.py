@@ -206,7 +206,7 @@ async def test_a_hook_runs_again_with_the_response_if_the_handler_requests_input
         async def on_call_tool(self, ctx: Context, params: Any, call_next: Any) -> CallToolResult:
             log.append("before")
             try:
-                result: CallToolResult = await call_next(params)
+                result: CallToolResult = await call_next()  # with the params of the request
             except Exception:  # noqa: BLE001  # what a careless hook does
                 return CallToolResult(content=[])
             log.append("after")

@@ -364,7 +364,7 @@ async def test_what_is_disabled_cannot_be_called_and_stays_disabled(way: str) ->
 
 def test_a_cycle_is_refused() -> None:
     first, second, third = Server("first"), Server("second"), Server("third")
-    with pytest.raises(UsageError, match="cannot mount 'first' in 'first': a cycle: first -> first"):
+    with pytest.raises(UsageError, match="cannot mount 'first': this is a cycle: first -> first"):
         first.mount(first)
     first.mount(second, prefix="a")
     second.mount(third, prefix="b")

@@ -68,6 +68,7 @@ async def test_work_submitted_while_a_thread_starts_gets_another_thread() -> Non
 
 
 async def test_the_number_of_threads_is_limited_and_idle_threads_are_reused() -> None:
+    """docs/guarantees.md G20."""
     pool = Pool(2)
     names = await asyncio.gather(*(pool.run("a", threading.get_ident) for _ in range(20)))
     assert len(set(names)) <= 2

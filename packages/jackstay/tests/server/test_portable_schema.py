@@ -129,28 +129,39 @@ def no_other_arguments(schema: dict[str, Any]) -> bool:
     return schema["additionalProperties"] is False
 
 
+def root_has_properties(schema: dict[str, Any]) -> bool:
+    return isinstance(schema.get("properties"), dict)
+
+
+def schemas_are_objects(schema: dict[str, Any]) -> bool:
+    inner = [
+        value for found in schemas(schema) for value in (*found.get("properties", {}).values(), found.get("items"))
+    ]
+    return not any(isinstance(value, bool) for value in inner)
+
+
 def names_are_plain(schema: dict[str, Any]) -> bool:
-    return all(re.fullmatch("[a-zA-Z0-9_.-]{1,64}", name) for name in schema.get("properties", {}))
+    return all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in schema.get("properties", {}))
 
 
+# Not a rule here, because it would change the type of an argument: the field `parameters` of the Gemini API accepts an
+# enum of strings only (`parametersJsonSchema` accepts others): github.com/withceleste/celeste-python/issues/262,
+# github.com/google-gemini/gemini-cli/issues/4127. `docs/server.md` advises to use strings.
 RULES: list[tuple[str, Callable[[dict[str, Any]], bool], str]] = [
     ("MCP", root_is_an_object, "2025-11-25 server/tools: inputSchema MUST be an object with type object"),
     ("Gemini", no_references, "github.com/google-gemini/gemini-cli/issues/13326, anomalyco/opencode/issues/12295"),
     ("Copilot CLI", no_references, "github.com/github/copilot-cli/issues/1876"),
+    ("Copilot in VS Code", no_references, "github.com/PrefectHQ/fastmcp/issues/2807"),
+    ("Bedrock AgentCore", no_references, "github.com/awslabs/mcp/issues/2442"),
     ("Anthropic and Bedrock", no_alternatives_at_the_root, "github.com/langchain-ai/langchain/issues/39271"),
-    (
-        "Gemini",
-        enums_have_a_type,
-        "github.com/google-gemini/gemini-cli/issues/4400",
-    ),
+    ("Gemini", enums_have_a_type, "github.com/google-gemini/gemini-cli/issues/4400"),
     ("Gemini", types_are_strings, "github.com/nanbingxyz/5ire/issues/218"),
-    ("VS Code", arrays_have_items, "github.com/microsoft/vscode/issues/284536"),
+    ("Gemini in Copilot CLI", schemas_are_objects, "github.com/github/copilot-cli/issues/4623"),
+    ("VS Code", arrays_have_items, "github.com/microsoft/vscode/issues/246119"),
+    ("OpenAI and Copilot CLI", root_has_properties, "github.com/langchain-ai/langchain-mcp-adapters/issues/137"),
     ("OpenAI strict mode", no_other_arguments, "platform.openai.com/docs/guides/structured-outputs: supported schemas"),
-    (
-        "Anthropic and Bedrock",
-        names_are_plain,
-        "docs.anthropic.com tool use: keys are ^[a-zA-Z0-9_.-]{1,64}$",
-    ),
+    ("Anthropic", names_are_plain, "github.com/anthropics/claude-code/issues/79418"),
+    ("Bedrock", names_are_plain, "github.com/aaif-goose/goose/issues/1804"),
 ]
 
 

@@ -99,6 +99,8 @@ RESULTS: list[tuple[Any, list[Any]]] = [
     ([], []),
     (["a", TextContent(text="b")], [user("a"), user("b")]),
     ({"a": 1}, [user('{"a":1}')]),
+    ({"role": "user", "content": "a"}, [user("a")]),
+    ([{"role": "user", "content": {"type": "text", "text": "b"}}], [user("b")]),
     (Image(b"\0"), [{"role": "user", "content": {"type": "image", "data": "AA==", "mimeType": "image/png"}}]),
     (
         [PromptMessage(role="assistant", content=TextContent(text="a")), "b"],
@@ -112,6 +114,11 @@ def test_messages_of_returned_values(subtests: pytest.Subtests) -> None:
         with subtests.test(value=value, messages=messages):
             encoded = prompt_from_function(lambda: 1, options=PromptOptions(name="p")).encode_result(value, NOW)
             assert msgspec.json.decode(encoded) == {"messages": messages}
+
+
+def test_a_message_has_one_of_two_roles() -> None:
+    with pytest.raises(UsageError, match="role must be 'user' or 'assistant', not 'system'"):
+        prompt_from_function(review, Context).encode_result({"role": "system", "content": "a"}, NOW)
 
 
 def test_the_result_has_the_description() -> None:

@@ -142,7 +142,7 @@ def test_unsupported_hints_are_rejected_with_one_line(subtests: pytest.Subtests)
 
 
 def test_an_object_without_members_has_the_form_that_mcp_recommends() -> None:
-    assert object_schema({}, [], {}) == {"type": "object", "additionalProperties": False}
+    assert object_schema({}, [], {}) == {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 def test_object_schema() -> None:

@@ -10,6 +10,7 @@ import pytest
 from chaos.servers_own.conversation import HANDSHAKE, STATELESS, Peer, connected
 from jackstay.protocol import REVISIONS
 from jackstay.server import Server, _subscriptions
+from jackstay.server._driver import Driver
 
 ID = "io.modelcontextprotocol/subscriptionId"
 
@@ -28,6 +29,8 @@ def add(server: Server, name: str) -> None:
 
 async def listen(peer: Peer, id: Any, **wanted: Any) -> dict[str, Any]:
     peer.send_request("subscriptions/listen", {"notifications": wanted}, id=id)
+    await peer.until(lambda: peer.notifications or [frame for frame in peer.frames if "error" in frame])
+    assert not [frame for frame in peer.frames if "error" in frame]  # rather than to wait for the acknowledgement
     acknowledged = await peer.notification("notifications/subscriptions/acknowledged")
     assert acknowledged["_meta"] == {ID: id}
     accepted: dict[str, Any] = acknowledged["notifications"]
@@ -373,14 +376,56 @@ def test_with_meta_replaces_an_invalid_meta_and_ignores_nested_ones() -> None:
     assert _subscriptions._with_meta(b'{"_meta":5}', b'{"m":1}') == b'{"_meta":{"m":1}}'
 
 
-async def test_an_update_costs_nothing_for_connections_without_a_subscription() -> None:
-    server = Server("many")
-    server.resource("memo://{name}")(lambda name: name)
-    async with connected(server), connected(server) as subscribed:
-        await subscribed.request("resources/subscribe", {"uri": "memo://1"})
-        server.notify_resource_updated("memo://1")
-        await subscribed.until(lambda: [frame for frame in subscribed.frames if "method" in frame])
-        first, second = server._connections.values()
-        assert first._subscriptions is None
-        assert second._subscriptions is not None
-        assert (second._subscriptions.has("memo://1"), second._subscriptions.has("memo://2")) == (True, False)
+# --- which connections are visited ------------------------------------------------------------------------------------
+
+
+class Unlisted(dict[int, Driver]):
+    """Connections that cannot be walked: an update may cost only what its subscribers cost."""
+
+    def values(self) -> Any:
+        raise AssertionError("all connections were visited")
+
+
+async def test_an_update_visits_only_the_connections_that_subscribed(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, visited = numbered(), dict[str, list[int]]()
+    server._connections = Unlisted()
+    monkeypatch.setattr(Driver, "changed", lambda self, _, uri, __: visited[uri].append(self.number))
+
+    def visits() -> list[list[int]]:
+        """Update three resources, and return the connections that were visited for each."""
+        visited.update((f"test://{number}", []) for number in range(3))
+        for uri in visited:
+            server.notify_resource_updated(uri)
+        return list(visited.values())
+
+    async with connected(server), connected(server, STATELESS) as new:
+        async with connected(server) as old:
+            await old.result("resources/subscribe", {"uri": "test://0"})
+            await old.result("resources/subscribe", {"uri": "test://1"})
+            await listen(new, "a", resourceSubscriptions=["test://1", "test://2"])
+            await listen(new, "b", resourceSubscriptions=["test://2"])
+            assert visits() == [[3], [3, 2], [2]]
+            await old.result("resources/unsubscribe", {"uri": "test://1"})
+            assert visits() == [[3], [2], [2]]
+            new.notify("notifications/cancelled", {"requestId": "a"})
+            await new.result("tools/list")
+            assert visits() == [[3], [], [2]]
+        assert visits() == [[], [], [2]]
+        server._connections = dict(server._connections)  # draining is for all of them
+        server.drain()
+        await new.answer("b")
+        assert visits() == [[], [], []]
+    assert repr(server._subscriber_index) == "<SubscriberIndex of 0 resources>"
+
+
+async def test_subscriptions_of_a_connection_that_is_added_later_are_indexed() -> None:
+    """As those of a stored session, which are restored first."""
+    server = numbered()
+    async with connected(server) as peer:
+        await peer.result("resources/subscribe", {"uri": "test://1"})
+        (connection,) = server._connections.values()
+        assert server._subscriber_index is not None
+        server._remove_connection(connection)
+        assert server._subscriber_index.find("test://1") == []
+        server._add_connection(connection)
+        assert server._subscriber_index.find("test://1") == [connection]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from jackstay import Client, Context, Server, connect
-from jackstay.errors import JsonRpcError, ToolCallError, UsageError
+from jackstay.errors import BackpressureError, JsonRpcError, ToolCallError, UsageError
 from jackstay.server import MemoryTaskStore, TaskRecord, Tasks, ToolError
 from jackstay.server._tasks import META_KEY, META_RESENT
 from jackstay.server.http import keys
@@ -346,8 +346,31 @@ async def test_a_store_that_is_not_available_is_reported() -> None:
         for method in ("tasks/get", "tasks/cancel"):
             with pytest.raises(JsonRpcError, match="store is not available"):
                 await client.submit(method, {"taskId": id})
+        # It may have been created when it was sent for the first time, or a part of it has run.
+        state = (await start(client, "order"))["requestState"]
+        entered = {"who": {"action": "accept", "content": {"name": "Ada"}}}
+        resent = {META_KEY: "random", META_RESENT: True}
+        for begun in (
+            client.submit("tools/call", {"name": "sleep", "arguments": {"seconds": 1}}, meta=resent),
+            start(client, "order", inputResponses=entered, requestState=state),
+        ):
+            with pytest.raises(JsonRpcError, match="not available; the call may have run") as unknown:
+                await begun
+            assert unknown.value.data == {"outcome": "unknown", "mayHaveRun": True}
         store.is_down = False
         assert (await ended(client, id))["status"] == "completed"
+
+
+@on_fake_clock
+async def test_a_call_whose_task_the_store_refuses_did_not_run() -> None:
+    class Full(LoopStore):
+        async def create(self, record: TaskRecord, limit: int) -> TaskRecord | None:
+            raise BackpressureError("full")
+
+    async with connect(working(Tasks(Full())), capabilities=DECLARED) as client:
+        with pytest.raises(JsonRpcError, match="the call did not run") as refused:
+            await start(client, "sleep", {"seconds": 1})
+        assert refused.value.data == {"retryable": True, "mayHaveRun": False}
 
 
 async def test_the_caller_of_a_task_is_the_caller_of_the_request() -> None:

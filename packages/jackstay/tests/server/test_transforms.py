@@ -7,7 +7,7 @@ import pytest
 from chaos.servers_own.conversation import STATELESS, connected
 from jackstay.client import connect
 from jackstay.errors import JsonRpcError, UsageError
-from jackstay.server import Argument, Server, Transform, Transforms
+from jackstay.server import Argument, Server, ToolError, Transform, Transforms
 from jackstay.transport import InProcessTarget
 from scripted.between import ERAS
 
@@ -73,8 +73,9 @@ async def test_a_table_applies_to_lists_and_calls(era: str, prefix: str | None) 
         assert (await client.tools.call(f"{before}find", {"query": "x"})).text == "x 3 False"
         given = {"query": "x", "limit": 99, "verbose": True}
         assert (await client.tools.call(f"{before}find", given)).text == "x 3 False", "callers cannot override it"
-        failed = await client.tools.call(f"{before}find", {"q": "x"}, raise_on_error=False)
-        assert failed.is_error, "only the new name is accepted"
+        failed = await client.tools.call(f"{before}find", {"q": "x", "x": 1}, raise_on_error=False)
+        expected = "Invalid arguments:\n- query: missing\n- x: unknown argument"
+        assert failed.error_text == expected, "only the new name is accepted"
         for name in ("search", "wipe"):
             with pytest.raises(JsonRpcError, match="unknown tool"):
                 await client.tools.call(f"{before}{name}")
@@ -102,6 +103,24 @@ async def test_a_server_elsewhere_is_transformed() -> None:
     async with connect(host) as client:
         assert [tool.name for tool in await client.tools.list()] == ["p_find"]
         assert (await client.tools.call("p_find", {"query": "x"})).text == "x 3 False"
+        failed = await client.tools.call("p_find", {"query": 1}, raise_on_error=False)
+        assert failed.error_text == "Invalid arguments: query: expected str, got int"
+
+
+async def test_errors_of_other_implementations_explain_the_names() -> None:
+    child = Server("child")
+
+    @child.tool
+    async def search(q: str) -> str:
+        raise ToolError("1 validation error\nq\n  Field required" if q else "no result")
+
+    host = Server("host")
+    host.mount(child, transforms={"search": Transform(arguments={"q": Argument(name="query")})})
+    async with connect(host) as client:
+        failed = await client.tools.call("search", {"query": "x"}, raise_on_error=False)
+        assert failed.error_text.endswith("Field required\n(in the arguments of this tool, 'q' is 'query')")
+        failed = await client.tools.call("search", {"query": ""}, raise_on_error=False)
+        assert failed.error_text == "no result"
 
 
 ERRORS: list[tuple[Any, str]] = [

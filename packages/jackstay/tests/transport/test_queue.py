@@ -399,6 +399,49 @@ async def test_a_hold_changes_nothing_while_a_flush_is_due_or_impossible() -> No
     assert harness.sink.writes == [], "paused"
 
 
+# (number of queued frames, their size, sizes of the next frames)
+SENT_TOGETHER = [
+    (0, 0, [3, 4]),
+    (1, MAX_QUEUED_BYTES - 7, [3, 4]),
+    (1, MAX_QUEUED_BYTES - 6, [3, 4]),
+    (0, 0, [MAX_QUEUED_BYTES, 1]),
+    (MAX_QUEUED_FRAMES - 3, 1, [1, 1]),
+    (MAX_QUEUED_FRAMES - 3, 1, [1, 1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize("before", ["", "hold", "pause", "close"])
+@pytest.mark.parametrize(("count", "size", "sizes"), SENT_TOGETHER)
+async def test_frames_sent_together_are_accepted_as_one_after_the_other(
+    count: int, size: int, sizes: list[int], before: str
+) -> None:
+    accepted = []
+    for is_together in (True, False):
+        harness = Harness()
+        queue = harness.queue
+        if before:
+            getattr(queue, before)()
+        for number in range(count):
+            queue.send(b"x" * size, number)
+        frames = [b"y" * frame for frame in sizes]
+        if is_together:
+            sent = queue.send_all(frames, count)
+        else:
+            sent = sum(queue.send(frame, count + index) for index, frame in enumerate(frames))
+        accepted.append((sent, queue._numbers.copy(), queue.size, queue.was_refused, queue._state))
+        queue.close()
+    assert accepted[0] == accepted[1]
+
+
+async def test_a_frame_over_the_limit_is_rejected_among_others() -> None:
+    harness = Harness(limit=4)
+    assert harness.queue.send_all([b"123", b"456"], 1) == 2
+    with pytest.raises(FrameTooLargeError):
+        harness.queue.send_all([b"1", b"12345", b"2"], 3)
+    await turn()
+    assert harness.sink.writes == [b"123\n456\n1\n"]
+
+
 def test_the_table_has_a_cell_for_every_event_in_every_state() -> None:
     assert WRITE_QUEUE.states == tuple(QueueState)
     assert set(WRITE_QUEUE.rows) == set(WRITE_QUEUE.events) == {event.name for event in QueueEvent}

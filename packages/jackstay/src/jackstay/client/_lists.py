@@ -95,6 +95,13 @@ class _PageReader(Generic[P]):
         return page
 
 
+def repeated_cursor(method: str, cursor: str) -> ProtocolError:
+    """Return the error for a list that has no end."""
+    return ProtocolError(
+        "the server returned the same cursor twice", path="$.nextCursor", quote=cursor[:40], sent=True
+    ).about(method, None)
+
+
 async def fetch_pages(
     requests: Requests,
     cache: Cache,
@@ -130,9 +137,7 @@ async def fetch_pages(
                 cache.put(method, fetched, loop.time(), version)
             return fetched
         if cursor in seen:
-            raise ProtocolError(
-                "the server returned the same cursor twice", path="$.nextCursor", quote=cursor[:40], sent=True
-            ).about(method, None)
+            raise repeated_cursor(method, cursor)
         seen.add(cursor)
         params = {"cursor": cursor}
     raise ProtocolError(f"the list has more than {MAX_PAGES} pages", sent=True).about(method, None)

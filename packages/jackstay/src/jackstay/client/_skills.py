@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import msgspec
 
 from jackstay._signatures import shows
-from jackstay.client._lists import MAX_PAGES
+from jackstay.client._lists import MAX_PAGES, repeated_cursor
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.client._resources import Resources
 from jackstay.errors import CapabilityError, Json, ProtocolError
@@ -28,9 +28,10 @@ class Skills:
     async def list(self, **options: Unpack[CallOptions]) -> list[Skill]:
         """Return the entries of all skills, from all pages. No file is read.
 
-        Raises: CapabilityError; ProtocolError for a list that exceeds the limits.
+        Raises: CapabilityError; ProtocolError for a repeated cursor and for a list that exceeds the limits.
         """
         found: builtins.list[Skill] = []
+        seen: set[str] = set()
         params: dict[str, Json] = {}
         for _ in range(MAX_PAGES):
             page = await self._request("skills/list", params, options)
@@ -38,8 +39,11 @@ class Skills:
             if len(found) > self._requests.connection.settings.max_list_entries:
                 raise ProtocolError("skills/list has more entries than max_list_entries", sent=True)
             cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or cursor == params.get("cursor"):
+            if not isinstance(cursor, str):
                 return found
+            if cursor in seen:
+                raise repeated_cursor("skills/list", cursor)
+            seen.add(cursor)
             params = {"cursor": cursor}
         raise ProtocolError(f"the list has more than {MAX_PAGES} pages", sent=True).about("skills/list", None)
 

@@ -75,27 +75,13 @@ class ThrottledTarget:
     """A target whose starts wait for a slot. The wait counts towards the start timeout."""
 
     def __init__(self, target: Target, name: str, starts: StartLimiter) -> None:
+        self.name, self.is_http, self.init_timeout = target.name, target.is_http, target.init_timeout
         self._target = target
         self._server = name
         self._starts = starts
 
     def __repr__(self) -> str:
         return f"<ThrottledTarget {self._target!r}>"
-
-    @property
-    def name(self) -> str:
-        """As that of the wrapped target."""
-        return self._target.name
-
-    @property
-    def is_http(self) -> bool:
-        """As that of the wrapped target."""
-        return self._target.is_http
-
-    @property
-    def init_timeout(self) -> float | None:
-        """As that of the wrapped target."""
-        return self._target.init_timeout
 
     async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
         """See `Target.open()`."""

@@ -1,7 +1,7 @@
 """Tasks of a server (extension `io.modelcontextprotocol/tasks`): polled until they end, whatever happens in between.
 
 `tools/call` may return a task. From then on the outcome is at the server: `tasks/get` is repeated through lost
-connections, restarts and new sessions until the deadline of the call. A call whose response was lost is sent again with
+connections and restarts until the deadline of the call. A call whose response was lost is sent again with
 its idempotency key, if the server declares that it supports such keys.
 """
 
@@ -189,7 +189,8 @@ class Tasks:
             except (JsonRpcError, StateError) as error:
                 if lost is None:
                     raise
-                if isinstance(error, JsonRpcError) and not _is_unknown(error):
+                # An error that the request did not run is about this request, and not about the first one.
+                if isinstance(error, JsonRpcError) and not _is_unknown(error) and error.may_have_run is not False:
                     raise
                 raise lost from error
             else:

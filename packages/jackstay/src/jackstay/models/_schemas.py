@@ -121,7 +121,7 @@ def resolve_reference(root: Schema, reference: str) -> Any:
         elif isinstance(target, list) and name.isdecimal() and int(name) < len(target):
             target = target[int(name)]
         else:
-            raise KeyError(f"{name} ({reference})")
+            raise KeyError(f"Definition not found: {reference}")
     return target
 
 

@@ -169,7 +169,7 @@ class Api:
                 raise first
             raise OpenApiError(f"{first.reason} (and {more} more)", pointer=first.pointer, operation=first.operation)
         for problem in self.problems:
-            warnings.warn(f"not served: {problem.message}", OpenApiWarning, stacklevel=6)
+            warnings.warn(f"not served: {problem.message}", OpenApiWarning, stacklevel=_levels_to_caller())
         if not self.endpoints:
             raise OpenApiError("the document has no operation to serve", pointer="#/paths")
 
@@ -243,3 +243,11 @@ def _shown(route: Route) -> str:
         if getattr(route, name) not in ((), "*", None)
     )
     return f"Route({', '.join(set_fields)})"
+
+
+def _levels_to_caller() -> int:
+    """Return the `stacklevel` of a warning that names the line of the program that passed the document."""
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("jackstay."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -132,12 +132,19 @@ def keywords(name: str, *declarations: type, without: Iterable[str] = ()) -> Any
     return found
 
 
+# What other clients call `request_timeout`, without underscores.
+_REQUEST_TIMEOUT = frozenset({"timeout", "timeouts", "readtimeout", "readtimeoutseconds", "calltimeout"})
+
+
 def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str) -> None:
     """Raises: UnexpectedOptionError, naming `where` and the first option that is not known."""
     known = tuple(known)
     for name in given:
         if name not in known:
-            raise UnexpectedOptionError(where, name, known)
+            # The nearest name would be that of another timeout.
+            is_timeout = name.replace("_", "") in _REQUEST_TIMEOUT and "request_timeout" in known
+            hint = "did you mean 'request_timeout'?" if is_timeout else ""
+            raise UnexpectedOptionError(where, name, known, hint=hint)
 
 
 def versions_setting(meaning: str) -> Setting:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from jackstay._signatures import shows
 from jackstay.errors import Json, McpError, UsageError
-from jackstay.proxy._gateway_config import EVERYTHING, GatewayConfig, Rule, UpstreamConfig, read_gateway
+from jackstay.proxy._gateway_config import EVERYTHING, RULE, GatewayConfig, Rule, UpstreamConfig, read_gateway
 from jackstay.proxy._proxy import HTTP_CLOSE_STEP, HTTP_SHUTDOWN, STDIO_CLOSE_STEP, Proxy
 from jackstay.server import Mount, Server, mount_servers, share_bus, with_stores
 from jackstay.transport import kill_children
@@ -192,16 +192,16 @@ class Gateway(Server):
         return app
 
     async def check_health(self) -> tuple[str, Mapping[str, Json]]:
-        """Return the state of the gateway, which is `ok` while it serves, and the state of each server."""
+        """Return the state of the gateway, which is `ok` while it serves, and the state of each visible server."""
         servers: dict[str, Json] = {}
-        for running, (state, cause) in await self.check_servers():
+        for running, (state, cause) in await self.check_servers(RULE.get()):
             row: dict[str, Json] = {"state": state, "restarts": running.restarts, "tools": running.tools}
             servers[running.config.name] = {**row, "cause": cause.splitlines()[0][:200]} if cause else row
         return "ok", {"servers": servers}
 
-    async def check_servers(self) -> list[tuple[Running, tuple[str, str]]]:
-        """Return each server with its state and the cause of any other than `ok`."""
-        rows = list(self.running.values())
+    async def check_servers(self, rule: Rule = EVERYTHING) -> list[tuple[Running, tuple[str, str]]]:
+        """Return each server of the rule with its state and the cause of any other than `ok`."""
+        rows = [running for running in self.running.values() if rule.has_server(running.config.name)]
         checks = await asyncio.gather(*(running.check() for running in rows))
         return list(zip(rows, checks, strict=True))
 

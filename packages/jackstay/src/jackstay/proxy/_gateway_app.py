@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from jackstay.protocol.http import ErrorResponse, fold_headers
-from jackstay.proxy._gateway_config import EVERYTHING, NOTHING, Rule
+from jackstay.proxy._gateway_config import EVERYTHING, NOTHING, RULE, Rule
 from jackstay.proxy._pages import METRICS_PATH, Pages
 from jackstay.server.http import App, Guard, HttpOptions, Receive, Scope, Send
 
@@ -36,10 +36,11 @@ class GatewayApp(App):
         path: str = scope["path"]
         found = _SERVER.fullmatch(path)
         name = found[1] if found is not None and found[1] in self._gateway.running else ""
+        rule = EVERYTHING if self._gateway.config.rules is None else await self._rule(scope)
         if not name and path.rstrip("/") != self.options.path.rstrip("/"):
+            RULE.set(rule)
             await self._pages(scope, receive, send)
             return
-        rule = EVERYTHING if self._gateway.config.rules is None else await self._rule(scope)
         if rule == EVERYTHING and not name:
             await super().__call__(scope, receive, send)
         else:
@@ -70,7 +71,7 @@ class GatewayApp(App):
         await asyncio.gather(super().drain(), *(app.drain() for app in self._others.values()))
 
     async def _metrics(self) -> str:
-        checked = await self._gateway.check_servers()
+        checked = await self._gateway.check_servers(RULE.get())
         gauges = (
             ("server_up", "gauge", "1 while the server responds.", [state == "ok" for _, (state, _) in checked]),
             ("server_restarts_total", "counter", "Restarts of the server.", [row.restarts for row, _ in checked]),

@@ -8,6 +8,7 @@ The members of a server are those of `mcpServers` and, for the gateway, `prefix`
 import os
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,6 +54,9 @@ class Rule(msgspec.Struct, frozen=True):
 
 EVERYTHING: Final = Rule()
 NOTHING: Final = Rule((), ())
+
+# The rule of the caller of `/health` or `/metrics`, which show only the servers that it may use.
+RULE: Final[ContextVar[Rule]] = ContextVar("jackstay_gateway_rule", default=EVERYTHING)
 
 
 class UpstreamConfig(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from jackstay._signatures import shows
+from jackstay.client import as_target
 from jackstay.errors import BackpressureError, Json
 from jackstay.protocol import VERSIONS, Era
 from jackstay.protocol.client import ServerFacts
@@ -61,7 +62,7 @@ class Proxy(Server):
     """A server that forwards every request to `target`.
 
     Args:
-        target: the upstream server.
+        target: the upstream server: a transport, a URL or a path, as for `connect()`.
         options: the options of the proxy itself.
         settings: keyword arguments of `connect()` for the client of the upstream server.
         prepare: awaited once, before the upstream server is started.
@@ -71,12 +72,13 @@ class Proxy(Server):
 
     def __init__(
         self,
-        target: Target,
+        target: Target | str | os.PathLike[str],
         options: ProxyOptions | None = None,
         *,
         settings: dict[str, Any] | None = None,
         prepare: Callable[[], Any] | None = None,
     ) -> None:
+        target = as_target(target, "Proxy()")
         super().__init__(target.name or "proxy")
         self.proxy_options = ProxyOptions() if options is None else options
         self._report = Report()

@@ -131,6 +131,8 @@ class Upstream:
         self._is_ready = asyncio.Event()
         self._is_stopping = self._keeps_trying = False
         self._failures = 0
+        # Why the server is down, as it was last logged.
+        self._reported = ""
         # How many times the server became ready.
         self.starts = 0
         self._check: asyncio.Future[bytes] | None = None
@@ -449,7 +451,10 @@ class Upstream:
         self._is_ready.clear()
         if state in ("backoff", "closed") and self._keeps_trying:
             self._handler.state_changed(self)
-            logger.warning("the upstream server %s is down: %s", self._target.name, client.wire.cause)
+            cause = str(client.wire.cause)
+            if cause != self._reported:  # not again for each attempt
+                logger.warning("the upstream server %s is down: %s", self._target.name, cause)
+                self._reported = cause
             if state == "closed":
                 if self._is_narrowed and not isinstance(client.wire.cause, TransportError | TimeoutError):
                     # The server no longer supports this era: allow the other one.
@@ -461,6 +466,7 @@ class Upstream:
         was_ready = self._server_facts is not None
         self._server_facts = self.client.wire.facts
         self._failures = 0
+        self._reported = ""
         self.starts += 1
         self._is_ready.set()
         while self._unsent:  # before any request: waiting calls resume in a later iteration of the loop

@@ -30,6 +30,9 @@ FLUSH_TIMEOUT = 0.25
 # quick requests than `max_concurrent`, and other connections are served too.
 FRAMES_PER_ITERATION = 128
 
+# Larger responses are not kept until all frames of an iteration were processed.
+MAX_READY_BYTES = 4_096
+
 # Notifications that are dropped for a slow client.
 DROPPABLE = frozenset({"notifications/message", "notifications/progress"})
 
@@ -45,12 +48,15 @@ class Connection(Driver):
             "_backlog",
             "_drained_by",
             "_ending",
+            "_is_collecting",
             "_is_gone",
             "_queued_bytes",
             "_queued_notifications",
             "_number",
             "_parked",
             "_pull",
+            "_ready",
+            "_send_all",
             "_transport",
             "closed",
             "on_draining",
@@ -65,6 +71,10 @@ class Connection(Driver):
         self._transport: Transport | None = None
         self._is_gone = False
         self._pull: asyncio.Handle | None = None
+        # While `_is_collecting`, responses are passed to the transport together, when `frames_arrived()` returns.
+        self._is_collecting = False
+        self._ready: list[bytes] = []
+        self._send_all: Callable[[list[bytes], int], int] | None = None
         self._backlog: deque[bytes] = deque()
         self._queued_notifications: set[tuple[str, bytes]] = set()
         self._queued_bytes = 0
@@ -81,6 +91,7 @@ class Connection(Driver):
     async def open(self, target: "Target", close_step: float = 2.0) -> None:
         """Open the target and start to serve. Raises: TransportError."""
         self._transport = await target.open(self, self.server_config.options.max_frame_bytes, close_step)
+        self._send_all = getattr(self._transport, "send_all", None)
         self.frames_arrived()
 
     def stop(self) -> None:
@@ -119,36 +130,42 @@ class Connection(Driver):
             return
         core, next_frame, backlog = self.core, transport.next_frame, self._backlog
         accept, serve = core.accept, self._serve
-        for _ in range(FRAMES_PER_ITERATION):
-            if backlog and not self._is_gone:
-                return  # resumed by `room_made`
-            frame = next_frame() if pulled is None else pulled
-            pulled = None
-            if not isinstance(frame, bytes):
-                if frame is not None:
-                    self._receive_error(frame)
-                    continue
-                if self._is_gone:
-                    self.step(e.ClientDisconnected())
-                return
-            try:
-                self._is_stepping = True
+        try:
+            for _ in range(FRAMES_PER_ITERATION):
+                if backlog and not self._is_gone:
+                    return  # resumed by `room_made`
+                frame = next_frame() if pulled is None else pulled
+                pulled = None
+                if not isinstance(frame, bytes):
+                    if frame is not None:
+                        self._receive_error(frame)
+                        continue
+                    if self._is_gone:
+                        self.step(e.ClientDisconnected())
+                    return
                 try:
-                    accepted = accept(frame)
-                    if isinstance(accepted, Serve):
-                        serve(accepted)
-                    else:
-                        self._perform(core.process(accepted, len(frame)))
-                finally:
-                    self._is_stepping = False
-                if self._queued_events:
-                    self._process_events()
-                elif self._wake is not None or core.wake_at is not None:
-                    self._arm()
-            except Exception:  # a defect in this package must not leave the client without a response
-                logger.exception("connection %d: internal error while handling a frame; closing", self.number)
-                self.stop()
-        self._pull = self._loop.call_soon(self._pull_on)
+                    self._is_stepping = True
+                    try:
+                        accepted = accept(frame)
+                        if isinstance(accepted, Serve):
+                            serve(accepted)
+                        else:
+                            self._perform(core.process(accepted, len(frame)))
+                    finally:
+                        self._is_stepping = False
+                    if self._queued_events:
+                        self._process_events()
+                    elif self._wake is not None or core.wake_at is not None:
+                        self._arm()
+                    self._is_collecting = True  # the response to a single request is sent at once
+                except Exception:  # a defect in this package must not leave the client without a response
+                    logger.exception("connection %d: internal error while handling a frame; closing", self.number)
+                    self.stop()
+            self._pull = self._loop.call_soon(self._pull_on)
+        finally:
+            self._is_collecting = False
+            if self._ready:
+                self._send_ready()
 
     def wrote(self, through: int) -> None:
         pass  # responses are never withdrawn, so it does not matter when they were written
@@ -176,7 +193,7 @@ class Connection(Driver):
 
     def _receive_error(self, error: McpError) -> None:
         if isinstance(error, FrameTooLargeError):
-            self.step(e.OversizeReceived(error.size, error.start))
+            self.step(e.OversizeReceived(error.size, error.start, error.end))
         else:
             # `went_down` follows and closes the connection; this is the reason.
             logger.warning("connection %d: the input stream is corrupt: %s", self.number, error.message)
@@ -207,7 +224,10 @@ class Connection(Driver):
         if not (self._queued_events or self._stop_hooks or self._started):
             frame = self.core.respond(request.id, request.serial, outcome)
             if frame is not None:
-                self._send_frame(frame)
+                if self._is_collecting and len(frame) <= MAX_READY_BYTES:
+                    self._ready.append(frame)
+                else:
+                    self._send_frame(frame)
                 return
         self.finish(request, outcome)
 
@@ -234,7 +254,19 @@ class Connection(Driver):
             logger.debug("connection %d: rejected: %s", self.number, effect.error.message)
         self._send_frame(effect.frame)
 
+    def _send_ready(self) -> None:
+        frames, self._ready = self._ready, []
+        if self._send_all is not None and not self._backlog:
+            sent = self._send_all(frames, self._number + 1)
+            self._number += sent
+            self._backlog.extend(frames[sent:])
+        else:
+            for frame in frames:
+                self._send_frame(frame)
+
     def _send_frame(self, frame: bytes) -> None:
+        if self._ready:
+            self._send_ready()
         transport = self._transport
         if transport is None:
             return

@@ -5,10 +5,13 @@ as base64, `File` as an embedded resource, everything else as JSON text. A block
 is replaced by text, because an unknown block would make the whole result invalid for the client.
 """
 
+import os
 from binascii import b2a_base64
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from jackstay.errors import UsageError
 from jackstay.server._foreign import encode_foreign
@@ -32,26 +35,50 @@ BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResourc
 BLOCKS_SINCE: dict[type, str] = {AudioContent: "2025-03-26", ResourceLink: "2025-06-18"}
 
 
-class Image(msgspec.Struct, frozen=True):
-    """An image to return from a tool, resource or prompt."""
+# The default of the data of a medium: that of its file.
+_OF_FILE: Any = None
 
-    data: bytes
-    mime_type: str = "image/png"
+
+class Image(msgspec.Struct, frozen=True):
+    """An image to return from a tool, resource or prompt: its data, or the path of a file, which is read now.
+
+    Without `mime_type` it is that of the file, or `image/png`. Raises: UsageError for other data than bytes; OSError.
+    """
+
+    data: bytes = _OF_FILE
+    mime_type: str = ""
+    path: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        _load(self, "image/png", (bytes, bytearray, memoryview))
 
 
 class Audio(msgspec.Struct, frozen=True):
-    """Audio to return from a tool, resource or prompt."""
+    """Audio to return from a tool, resource or prompt, as `Image`. Without `mime_type` it is `audio/wav`."""
 
-    data: bytes
-    mime_type: str = "audio/wav"
+    data: bytes = _OF_FILE
+    mime_type: str = ""
+    path: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        _load(self, "audio/wav", (bytes, bytearray, memoryview))
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file to return from a tool, resource or prompt: an embedded resource, text if `data` is a str."""
+    """A file to return from a tool, resource or prompt: an embedded resource, text if `data` is a str.
 
-    data: bytes | str
+    With `path` the file is read now. Raises: UsageError for other data than bytes and str; OSError.
+    """
+
+    data: bytes | str = _OF_FILE
     mime_type: str | None = None
-    name: str = "file"
+    name: str = ""
+    path: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        _load(self, None, (bytes, bytearray, memoryview, str))
+        if not self.name:
+            force_setattr(self, "name", "file" if self.path is None else os.path.basename(self.path))
 
     def to_block(self) -> EmbeddedResource:
         """Return the file as an embedded resource."""
@@ -68,6 +95,26 @@ class File(msgspec.Struct, frozen=True):
 
 
 MEDIA = (Image, Audio, File)
+
+
+def _load(media: Image | Audio | File, default: str | None, accepted: tuple[type, ...]) -> None:
+    """Check the data, or read the file; then set the media type if there is none."""
+    name = type(media).__name__
+    found = None
+    if media.path is not None:
+        if media.data is not _OF_FILE:
+            raise UsageError(f"{name}() expected data or a path, got both", path="path")
+        with open(media.path, "rb") as file:
+            force_setattr(media, "data", file.read())
+        from mimetypes import guess_type  # noqa: PLC0415  # slow to import, and rarely needed
+
+        found = guess_type(media.path)[0]
+    elif not isinstance(media.data, accepted):
+        got = type(media.data).__name__
+        raise UsageError(f"{name}() expected bytes, got {got}; for a file write {name}(path=...)", path="data")
+    if not media.mime_type:
+        force_setattr(media, "mime_type", found or default)
+
 
 _encode = msgspec.json.Encoder(enc_hook=encode_foreign).encode
 

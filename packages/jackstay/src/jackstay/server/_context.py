@@ -19,7 +19,7 @@ from jackstay import types
 from jackstay.errors import CapabilityError, Json, ProtocolError, RequestId, UsageError
 from jackstay.protocol.server import check_capabilities, progress_token
 from jackstay.protocol.server import events as e
-from jackstay.types import Body, decode, encode_json
+from jackstay.types import Body, encode_json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -197,7 +197,7 @@ class Context:
         client = self._connection.core.client
         info = self._info or (b"" if client is None else client.info)
         try:
-            return decode(types.Implementation, info) if info else None
+            return types.decode(types.Implementation, info) if info else None
         except ProtocolError:
             return None  # optional in 2026-07-28, so an invalid one is ignored
 
@@ -205,7 +205,7 @@ class Context:
     def client_capabilities(self) -> ClientCapabilities:
         """The capabilities that the client declared."""
         try:
-            return decode(types.ClientCapabilities, self._declared())
+            return types.decode(types.ClientCapabilities, self._declared())
         except ProtocolError:
             return types.ClientCapabilities()
 
@@ -273,10 +273,10 @@ class Context:
 
     # --- notifications ------------------------------------------------------------------------------------------------
 
-    def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+    def progress(self, progress: float, total: float | None = None, message: str = "") -> Awaitable[None]:
         """Report progress, which must increase. Nothing is sent if the client did not send a progress token.
 
-        Raises: UsageError for a bad value.
+        It may be awaited, and is sent in any case. Raises: UsageError for a bad value.
         """
         for name, value in (("progress", progress), ("total", 0 if total is None else total)):
             # Checked here, where the traceback leads to the caller.
@@ -284,10 +284,10 @@ class Context:
                 raise UsageError(f"{name} must be an int or a float, not {value!r}", path=name)
         if message and not isinstance(message, str):
             raise UsageError(f"message must be a str, not {message!r}", path="message")
-        if self._token is None or self._has_ended:
-            return
-        event = e.Progressed(self.request_id, self._serial, self._token, progress, total, message)
-        self._connection.call(self._connection.progressed, event)
+        if self._token is not None and not self._has_ended:
+            event = e.Progressed(self.request_id, self._serial, self._token, progress, total, message)
+            self._connection.call(self._connection.progressed, event)
+        return _SENT
 
     def log(self, level: LoggingLevel, data: object, logger: str | None = None) -> None:
         """Send a log message, if the client requested messages of this level.
@@ -336,7 +336,7 @@ class Context:
     # --- requests to the client ---------------------------------------------------------------------------------------
 
     async def elicit(self, message: str, form: FormLike, *, key: str | None = None) -> Elicited:
-        """Request input from the user through a form: a class with plain fields, or a JSON Schema.
+        """Request input from the user through a form: a class with plain fields, a JSON Schema, or a type such as bool.
 
         In the stateless era the handler runs again with the response: see `once`. `key` identifies the request there.
 
@@ -389,7 +389,7 @@ class Context:
             stop_sequences=stop_sequences,
             **dict(extra or {}),
         )
-        return decode(
+        return types.decode(
             types.CreateMessageResult, await self._request_input("sampling/createMessage", encode_json(params), key)
         )
 
@@ -399,7 +399,7 @@ class Context:
         Raises: CapabilityError, if the client did not declare roots.
         """
         self._require("roots", "roots/list")
-        return decode(types.ListRootsResult, await self._request_input("roots/list", b"{}", key)).roots
+        return types.decode(types.ListRootsResult, await self._request_input("roots/list", b"{}", key)).roots
 
     async def once(self, key: str, function: Callable[[], Awaitable[R] | R]) -> R:
         """Call `function` in the first round of this request only, and return its result in every round.
@@ -454,7 +454,7 @@ class Context:
             self._waiting.discard(waiting)
 
     async def _elicit(self, params: bytes, key: str | None, form: Form | None) -> Elicited:
-        response = decode(types.ElicitResult, await self._request_input("elicitation/create", params, key))
+        response = types.decode(types.ElicitResult, await self._request_input("elicitation/create", params, key))
         content: dict[str, Any] | None = None if response.content is None else dict(response.content)
         if form is None or response.action != "accept":
             return Elicited(response.action, content)

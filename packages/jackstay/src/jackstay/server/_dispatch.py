@@ -30,9 +30,8 @@ from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundEr
 from jackstay.server._functions import Call
 from jackstay.server._output import encode_content_result, error_result
 from jackstay.server._pool import Pool
-from jackstay.server._problems import InvalidArguments
 from jackstay.server._tools import ToolEntry
-from jackstay.types import DECODE_ERRORS, Body, decode
+from jackstay.types import DECODE_ERRORS, Body
 
 if TYPE_CHECKING:
     from jackstay.server._backend import Backend
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from jackstay.server._depends import Dependencies
     from jackstay.server._input_required import InputRounds, KeyRing
     from jackstay.server._lifespan import Lifespan
+    from jackstay.server._problems import InvalidArguments
     from jackstay.server._visibility import Views
 
 B = TypeVar("B", bound=Body)
@@ -53,7 +53,7 @@ Next: TypeAlias = Callable[[], Awaitable[bytes]]
 Middleware: TypeAlias = Callable[[Context, Next], Awaitable[bytes]]
 
 # Called with the tool's name for invalid arguments. Returns a str for the model, or a whole result.
-OnInvalidArguments: TypeAlias = Callable[[str, InvalidArguments], object]
+OnInvalidArguments: TypeAlias = Callable[[str, "InvalidArguments"], object]
 
 _EMPTY = b"{}"
 _MAX_FINALIZED = 64
@@ -289,13 +289,12 @@ class Dispatch:
         bind = entry.bind  # the call of an attribute that is not a method is slow in Python 3.11
         try:
             call = bind(given, context)
-            if type(call) is not tuple and bytes(given) == b"null":
+            if not isinstance(call, tuple) and bytes(given) == b"null":
                 call = bind(None, context)  # some clients send null for missing arguments
         except Exception as error:  # noqa: BLE001  # validators of the application may raise anything
             job = Job(connection, request, entry, ((), {}), entry.encode_result, context, "tool", entry.key)
             return _finalize(connection, request, self._failed(job, error))
-        if type(call) is not tuple:
-            assert isinstance(call, InvalidArguments)
+        if not isinstance(call, tuple):
             return _finalize(connection, request, self._refuse_arguments(entry.key, call, request.version))
         if entry.is_async and context is None and entry.timeout is None:
             return self._await_tool(connection, request, entry, call)
@@ -319,7 +318,7 @@ class Dispatch:
             result = self._failed(job, error)
         return result if request.meta is None else connection.server_config.finalize(result)
 
-    def _refuse_arguments(self, tool: str, invalid: InvalidArguments, version: str) -> bytes:
+    def _refuse_arguments(self, tool: str, invalid: "InvalidArguments", version: str) -> bytes:
         shape = self._on_invalid_arguments
         if shape is None:
             return error_result(invalid.text)
@@ -345,7 +344,7 @@ class Dispatch:
             responses = _InputResponses(params.request_state, params.input_responses)
             context = self._make_input_context(connection, request, caller, uri, None, responses=responses)
         call = entry.bind(found.variables, context)
-        if isinstance(call, InvalidArguments):
+        if not isinstance(call, tuple):
             raise _not_found(request, uri)
 
         def encode_result(value: object, version: str) -> bytes:
@@ -386,7 +385,7 @@ class Dispatch:
             encoded = msgspec.json.encode(params.arguments)
             context = self._make_input_context(connection, request, caller, params.name, encoded, responses=responses)
         call = entry.bind(params.arguments, context)
-        if isinstance(call, InvalidArguments):
+        if not isinstance(call, tuple):
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, call.text)
         job = Job(connection, request, entry, call, entry.encode_result, context, "prompt", params.name)
         return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
@@ -578,7 +577,7 @@ def _body(cls: type[B], request: e.Serve) -> B:
 def read_params(cls: type[B], method: str, params: bytes | Raw) -> B:
     """Decode the params of a request. Raises: JsonRpcError (-32602)."""
     try:
-        return decode(cls, params)
+        return types.decode(cls, params)  # loaded on first use
     except ProtocolError as error:
         where = f" at {error.path}" if error.path else ""
         message = f"invalid params for {method}: {error.message}{where}"

@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
@@ -83,6 +83,44 @@ class Caller(msgspec.Struct, frozen=True):
 
 _NO_CALLER = Caller()
 
+
+class SubscriberIndex:
+    """The connections of a server by the resources that their clients subscribed to. Thread-safe."""
+
+    __slots__ = ("_by_uri", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # A client may subscribe to a resource by several requests, so the subscriptions are counted.
+        self._by_uri: dict[str, dict[Driver, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<SubscriberIndex of {len(self._by_uri)} resources>"
+
+    def add(self, connection: "Driver", uris: Iterable[str]) -> None:
+        """Add one subscription to each resource."""
+        with self._lock:
+            for uri in uris:
+                counts = self._by_uri.setdefault(uri, {})
+                counts[connection] = counts.get(connection, 0) + 1
+
+    def remove(self, connection: "Driver", uris: Iterable[str]) -> None:
+        """Remove one subscription to each resource."""
+        with self._lock:
+            for uri in uris:
+                counts = self._by_uri[uri]
+                counts[connection] -= 1
+                if not counts[connection]:
+                    del counts[connection]
+                    if not counts:
+                        del self._by_uri[uri]
+
+    def find(self, uri: str) -> "list[Driver]":
+        """Return the connections whose clients subscribed to this resource."""
+        with self._lock:
+            return list(self._by_uri.get(uri, ()))
+
+
 # Tasks that were cancelled and have not ended yet. The loop keeps only weak references to tasks.
 _cancelling: set["asyncio.Task[None]"] = set()
 
@@ -121,7 +159,7 @@ class Driver:
             "server_config",
             "capabilities",
         ),
-        *("caller", "quota", "telemetry"),
+        *("caller", "quota", "subscriber_index", "telemetry"),
     )
 
     # Whether subscriptions outlive the request. False for a POST without a session.
@@ -143,6 +181,8 @@ class Driver:
         self.telemetry = config.telemetry
         self.number = next(config.numbers)
         self.quota = config.quota
+        # Of the server, while it notifies this connection of changes.
+        self.subscriber_index: SubscriberIndex | None = None
         self.caller = _NO_CALLER
         self.log_level = "info"
         self.dropped = 0

@@ -1,7 +1,7 @@
 """Elicitation forms: the requested schema from a class or a JSON Schema, and the response as an instance of the class.
 
 A form is flat: strings, numbers, booleans and choices (client/elicitation, in every revision that has it). A class with
-nested fields is rejected.
+nested fields is rejected. `bool`, `str`, `int`, `float` and an enum are forms with one field.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,8 @@ from jackstay.types import DECODE_ERRORS, RequestedSchema, encode_json
 FormLike = type | Mapping[str, Json] | RequestedSchema
 
 _FLAT = ("string", "integer", "number", "boolean")
+# The name of the only field of a form that is one value.
+_VALUE = "value"
 _DROPPED = ("additionalProperties", "title", "description", "$schema")
 
 
@@ -26,6 +28,8 @@ class Form(msgspec.Struct, frozen=True):
 
     schema: Schema
     hint: Any = None
+    # The only field, if the response is its value.
+    field: str = ""
 
     def read(self, content: Json) -> object:
         """Convert the content of a response to the class of the form, if there is one.
@@ -35,6 +39,8 @@ class Form(msgspec.Struct, frozen=True):
         """
         if self.hint is None:
             return content
+        if self.field:
+            content = content.get(self.field) if isinstance(content, dict) else None
         try:
             return msgspec.convert(content, self.hint, dec_hook=decode_foreign)
         except DECODE_ERRORS as error:
@@ -61,6 +67,10 @@ def read_form(form: FormLike) -> Form:
     schema = resolve(found.schemas[0], found.definitions)
     definitions = schema.pop("$defs", {})
     assert isinstance(definitions, dict)
+    value = _flatten(schema, definitions)
+    if isinstance(value, dict) and value.get("type") in _FLAT:
+        single: Schema = {"type": "object", "properties": {_VALUE: value}, "required": [_VALUE]}
+        return Form(_check(single, name), hint, _VALUE)
     properties = schema.get("properties")
     if isinstance(properties, dict):
         schema["properties"] = {field: _flatten(described, definitions) for field, described in properties.items()}

@@ -17,12 +17,13 @@ from jackstay.errors import Json, UsageError
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._foreign import Hint, adapt, decode_foreign, is_field
 from jackstay.server._portable_schema import make_portable
-from jackstay.server._problems import InvalidArguments, JsonPath, collect, find_problems
 from jackstay.server._schema import Schema, UnusableHintError, object_schema, schemas_of
 from jackstay.types import DECODE_ERRORS, encode_json
 
+# Loaded on first use: by dependencies, and by the first invalid arguments.
 if TYPE_CHECKING:
     from jackstay.server._depends import Injected
+    from jackstay.server._problems import InvalidArguments, JsonPath
 
 # Positional and keyword arguments: `function.call(*call[0], **call[1])`.
 Call: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
@@ -195,13 +196,13 @@ class Function:
 
     # --- binding ------------------------------------------------------------------------------------------------------
 
-    def _choose_bind(self) -> Callable[[RawArguments, object], Call | InvalidArguments]:
+    def _choose_bind(self) -> "Callable[[RawArguments, object], Call | InvalidArguments]":
         """Choose the fastest `bind`. The common cases are all-positional parameters, with or without a context."""
         decode, refuse, arrange = self._decode, self._refuse, self.arrange
         names = [parameter.name for parameter in self.parameters]
         if self._positional == names and self._context is None:
 
-            def bind(arguments: RawArguments, context: object) -> Call | InvalidArguments:
+            def bind(arguments: RawArguments, context: object) -> "Call | InvalidArguments":
                 try:
                     return _astuple(decode(b"{}" if arguments is None else arguments)), _NO_KEYWORDS
                 except DECODE_ERRORS:
@@ -211,7 +212,7 @@ class Function:
         if self._context in self._positional and len(self._positional) == len(names) + 1:
             before = self._positional.index(self._context)
 
-            def bind_with_context(arguments: RawArguments, context: object) -> Call | InvalidArguments:
+            def bind_with_context(arguments: RawArguments, context: object) -> "Call | InvalidArguments":
                 try:
                     values = _astuple(decode(b"{}" if arguments is None else arguments))
                 except DECODE_ERRORS:
@@ -220,7 +221,7 @@ class Function:
 
             return bind_with_context
 
-        def bind_by_name(arguments: RawArguments, context: object) -> Call | InvalidArguments:
+        def bind_by_name(arguments: RawArguments, context: object) -> "Call | InvalidArguments":
             try:
                 return arrange(_astuple(decode(b"{}" if arguments is None else arguments)), context)
             except DECODE_ERRORS:
@@ -228,12 +229,14 @@ class Function:
 
         return bind_by_name
 
-    def bind_strings(self, texts: Mapping[str, str], context: object) -> Call | InvalidArguments:
+    def bind_strings(self, texts: Mapping[str, str], context: object) -> "Call | InvalidArguments":
         """As `bind`, for string values: prompt arguments and URI variables. "3" is a valid int here."""
         try:
             values = msgspec.convert(dict(texts), self._struct, strict=False, dec_hook=decode_foreign)
             return self.arrange(_astuple(values), context)
         except DECODE_ERRORS:
+            from jackstay.server._problems import collect  # noqa: PLC0415  # see above
+
             return collect(self._string_problems(texts))
 
     def arrange(self, values: tuple[object, ...], context: object) -> Call:
@@ -245,7 +248,9 @@ class Function:
             named[self._context] = context
         return tuple(named.pop(name) for name in self._positional), named
 
-    def _refuse(self, arguments: RawArguments, context: object) -> Call | InvalidArguments:
+    def _refuse(self, arguments: RawArguments, context: object) -> "Call | InvalidArguments":
+        from jackstay.server._problems import collect, find_problems  # noqa: PLC0415  # see above
+
         data = b"{}" if arguments is None else bytes(arguments)
         if len(data) > _MAX_SECOND_PASS_BYTES:
             return collect(find_problems(self._struct, data))
@@ -257,7 +262,7 @@ class Function:
         except DECODE_ERRORS:
             return collect(find_problems(self._struct, data))
 
-    def _string_problems(self, texts: Mapping[str, str]) -> Iterator[tuple[JsonPath, str]]:
+    def _string_problems(self, texts: Mapping[str, str]) -> "Iterator[tuple[JsonPath, str]]":
         for parameter in self.parameters:
             if parameter.name not in texts:
                 if parameter.is_required:

@@ -5,7 +5,7 @@ Only requests whose hook is overridden are decoded. A result that a hook returns
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -34,19 +34,25 @@ from jackstay.types import (
     encode_json,
 )
 
-P = TypeVar("P", bound=RequestParams)
-R = TypeVar("R", bound=Result)
+P_contra = TypeVar("P_contra", bound=RequestParams, contravariant=True)
+R_co = TypeVar("R_co", bound=Result, covariant=True)
 
-# Calls the next middleware or the handler with these params and returns its result.
-CallNext: TypeAlias = Callable[[P], Awaitable[R]]
+
+class CallNext(Protocol[P_contra, R_co]):
+    """Calls the next middleware or the handler with these params, or with those of the request; returns its result."""
+
+    def __call__(self, params: P_contra | None = None, /) -> Awaitable[R_co]:
+        """Run the rest."""
+        ...
 
 
 class Hooks:
     """Middleware with typed hooks: override the ones you need, then `server.add_middleware(MyHooks())`.
 
-    `call_next(params)` runs the rest with these params and may be called several times. Return its result or another
-    one. A `ToolError` that `on_call_tool` raises becomes a result with `isError`. If a handler requests input in the
-    stateless era, `call_next()` does not return and the hook ends there; it runs again with the response.
+    `call_next(params)` runs the rest with these params, `call_next()` with those of the request, and may be called
+    several times. Return its result or another one. A `ToolError` that `on_call_tool` raises becomes a result with
+    `isError`. If a handler requests input in the stateless era, `call_next()` does not return and the hook ends there;
+    it runs again with the response.
     """
 
     async def on_request(self, ctx: Context, call_next: Next) -> bytes:  # noqa: ARG002  # for overriding
@@ -203,8 +209,10 @@ async def _run(row: _Row, hook: Callable[..., Awaitable[Any]], ctx: Context, cal
     params = read_params(row.params, ctx.method, ctx._params)
     encoded, decoded = b"", None
 
-    async def proceed(given: RequestParams) -> Result:
+    async def proceed(given: RequestParams | None = None, /) -> Result:
         nonlocal encoded, decoded
+        if given is None:
+            given = params
         if not isinstance(given, row.params):
             raise TypeError(f"call_next() expected {row.params.__name__}, got {type(given).__name__}")
         if given is not params:

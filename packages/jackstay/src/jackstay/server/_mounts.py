@@ -82,7 +82,7 @@ class Mount:
 
     def __init__(self, host: Server, child: Server, prefix: str = "", separator: str = SEPARATOR) -> None:
         if prefix and re.fullmatch(_PREFIX, prefix) is None:
-            message = f"prefix must be 1 to 64 characters of A-Z a-z 0-9 _ . - and begin with a letter, not {prefix!r}"
+            message = f"prefix must be 1 to 64 letters and digits, with _ . - between them, not {prefix!r}"
             raise UsageError(message, path="prefix")
         self.host = host
         self.child = child
@@ -294,9 +294,7 @@ class Mounts:
         path = _path(mount.child, self.host)
         if path is not None:
             names = " -> ".join([self.host.name, *(server.name for server in path)])
-            message = (
-                f"cannot mount {mount.child.name!r} in {self.host.name!r}: a cycle: {names}; remove one of these mounts"
-            )
+            message = f"cannot mount {mount.child.name!r}: this is a cycle: {names}; remove one of these mounts"
             raise UsageError(message, path="other")
         if mount.prefix and any(other.prefix == mount.prefix for other in self.rows):
             message = f"prefix {mount.prefix!r} is used by another mount of {self.host.name!r}; use another one"
@@ -377,7 +375,8 @@ class Mounts:
             mount, original = (None, "") if entry is not None else self._unlisted(Kind.TOOLS, name)
         plan = None if mount is None else mount.plans.get(name)
         members = members if plan is None else plan.apply(members)
-        return self._forward(mount, connection, request, caller, {**members, "name": _encoded(original)})
+        outcome = self._forward(mount, connection, request, caller, {**members, "name": _encoded(original)})
+        return outcome if plan is None else plan.translate(outcome)
 
     def _get_prompt(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         name, members = read_member(request, "name")

@@ -24,7 +24,7 @@ from jackstay.server._entries import (
 from jackstay.server._functions import Call, Function
 from jackstay.server._problems import InvalidArguments
 from jackstay.server._schema import Schema
-from jackstay.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Result, encode_json
+from jackstay.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Result, decode, encode_json
 
 _TEXTUAL = {"string", "integer", "number", "boolean", "null"}
 
@@ -146,8 +146,19 @@ def _is_textual(schema: Json, root: Schema) -> bool:
     return schema.get("type", "string") in _TEXTUAL
 
 
+def _read_message(message: dict[str, object]) -> PromptMessage:
+    role, content = message["role"], message["content"]
+    if role not in ("user", "assistant"):
+        raise UsageError(f"role must be 'user' or 'assistant', not {role!r}", path="role")
+    if isinstance(content, dict):
+        return decode(PromptMessage, encode_json(message))
+    return PromptMessage(role=role, content=to_block(content))
+
+
 def _encode_message(message: object, version: str) -> bytes:
     role = "user"
+    if isinstance(message, dict) and message.keys() == {"role", "content"}:
+        message = _read_message(message)
     if isinstance(message, PromptMessage):
         role, block = message.role, message.content
     else:

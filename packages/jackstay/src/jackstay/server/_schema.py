@@ -82,11 +82,9 @@ def object_schema(properties: dict[str, Json], required: list[Json], definitions
     """Return the schema of an object with these members and no others.
 
     Other members are forbidden, because a misspelled optional argument would otherwise be ignored silently. Without
-    parameters this is the form that 2025-11-25 server/tools recommends.
+    parameters this is the form that 2025-11-25 server/tools recommends, with `properties`, which model APIs require.
     """
-    schema: Schema = {"type": "object"}
-    if properties:
-        schema["properties"] = properties
+    schema: Schema = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
     schema["additionalProperties"] = False

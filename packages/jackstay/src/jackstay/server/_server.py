@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from jackstay.server._changes import BusLink, ChangeBus
     from jackstay.server._connection import Connection
     from jackstay.server._dispatch import Dispatch, Middleware, OnInvalidArguments
-    from jackstay.server._driver import Caller, ConnectionConfig, Driver, Handlers
+    from jackstay.server._driver import Caller, ConnectionConfig, Driver, Handlers, SubscriberIndex
     from jackstay.server._extensions import Extensions
     from jackstay.server._files import ResourceSource
     from jackstay.server._hooks import Hooks
@@ -119,6 +119,8 @@ class Server:
         self._on_stdio_ending: Callable[[bool], None] | None = None
         self._lock = threading.Lock()
         self._connections: dict[int, Driver] = {}
+        # None: there was no connection yet.
+        self._subscriber_index: SubscriberIndex | None = None
         self._numbers = itertools.count(1)
         self._configs: dict[frozenset[str], ServerConfig] = {}
         self._config_cache: dict[tuple[bool, ...], tuple[ServerConfig, frozenset[str]]] = {}
@@ -541,10 +543,11 @@ class Server:
 
         `params`, if there are any, are sent unchanged. Thread-safe.
         """
-        with self._lock:
-            connections = list(self._connections.values())
         if uri:  # there may be thousands of connections, of which few have subscribed
-            connections = [row for row in connections if row._subscriptions is not None and row._subscriptions.has(uri)]
+            connections = [] if self._subscriber_index is None else self._subscriber_index.find(uri)
+        else:
+            with self._lock:
+                connections = list(self._connections.values())
         if self._views is not None and self._bus is None and method in CHANGES.values():
             is_concerned = self._views.concerned(method)
             connections = [connection for connection in connections if is_concerned(connection.caller)]
@@ -718,13 +721,23 @@ class Server:
 
     def _add_connection(self, connection: Driver) -> None:
         """Notify this connection of changes and drain it with the server, until `_remove_connection()`."""
+        from jackstay.server._driver import SubscriberIndex  # noqa: PLC0415  # see `_dispatch`
+
         with self._lock:
             self._connections[connection.number] = connection
+            if self._subscriber_index is None:
+                self._subscriber_index = SubscriberIndex()
+        connection.subscriber_index = self._subscriber_index
+        if connection._subscriptions is not None:  # a stored session
+            self._subscriber_index.add(connection, connection._subscriptions.all_uris)
 
     def _remove_connection(self, connection: Driver) -> None:
         """Undo `add_connection()`."""
         with self._lock:
             self._connections.pop(connection.number, None)
+        index, connection.subscriber_index = connection.subscriber_index, None
+        if index is not None and connection._subscriptions is not None:
+            index.remove(connection, connection._subscriptions.all_uris)
         if self._mounts is not None:
             self._mounts.forget(connection)
 

@@ -10,8 +10,9 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -166,11 +167,13 @@ class Subscriptions:
         if not self._reserve(_size(uri)):
             raise JsonRpcError(-32603, "cannot subscribe: the limit for all URIs together is reached")
         self.uris.add(uri)
+        self._add_to_index((uri,))
 
     def unsubscribe(self, uri: str) -> None:
         """Unsubscribe from a resource. Does nothing if it is not subscribed."""
         if uri in self.uris:
             self.uris.remove(uri)
+            self._remove_from_index((uri,))
             self._release(_size(uri))
 
     def restore(self, uris: Iterable[str]) -> None:
@@ -189,16 +192,26 @@ class Subscriptions:
             self.unsubscribe(uri)
         self.restore(uris)
 
-    def has(self, uri: str) -> bool:
-        """Return whether the client subscribed to this resource. Thread-safe."""
-        return uri in self.uris or any(uri in subscription.uris for subscription in list(self._open.values()))
+    @property
+    def all_uris(self) -> Iterator[str]:
+        """The URIs of all subscriptions; one that several of them have is repeated."""
+        return chain(self.uris, *(subscription.uris for subscription in self._open.values()))
 
     def close(self) -> None:
         """Remove all subscriptions and release their quota."""
         for serial in list(self._open):
             self.forget(serial)
+        self._remove_from_index(self.uris)
         self.uris.clear()
         self._release(self._size)
+
+    def _add_to_index(self, uris: Iterable[str]) -> None:
+        if self._connection.subscriber_index is not None:
+            self._connection.subscriber_index.add(self._connection, uris)
+
+    def _remove_from_index(self, uris: Iterable[str]) -> None:
+        if self._connection.subscriber_index is not None:
+            self._connection.subscriber_index.remove(self._connection, uris)
 
     def _reserve(self, size: int) -> bool:
         if self._size + size > self._quota.each or not self._quota.reserve(size):
@@ -245,6 +258,7 @@ class Subscriptions:
         size = sum(map(_size, uris or ()))
         subscription = Subscription(bare, accepted, frozenset(uris or ()), size, on_close)
         self._open[request.serial] = subscription
+        self._add_to_index(subscription.uris)
         params = b'{"notifications":%b,"_meta":%b}' % (encode_json(accepted), subscription.meta)
         self._connection.step(e.Notified("notifications/subscriptions/acknowledged", params, request.id))
 
@@ -252,6 +266,7 @@ class Subscriptions:
         """Remove the subscription of a request that was cancelled, if it is one."""
         cancelled = self._open.pop(serial, None)
         if cancelled is not None:
+            self._remove_from_index(cancelled.uris)
             self._release(cancelled.size)
             if cancelled.on_close is not None:
                 cancelled.on_close()
@@ -296,7 +311,7 @@ class Subscriptions:
         """Changes may have been missed: notify the client that everything it subscribed to has changed."""
         for method in _flags():
             self.changed(method)
-        for uri in self.uris.union(*(subscription.uris for subscription in self._open.values())):
+        for uri in set(self.all_uris):
             self.changed(_UPDATED, uri)
 
     def flush_changes(self) -> None:

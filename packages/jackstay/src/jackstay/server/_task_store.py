@@ -110,7 +110,8 @@ class TaskStore(Protocol):
     async def create(self, record: TaskRecord, limit: int) -> TaskRecord | None:
         """Store a new task and return it; or return the task that has the same id or idempotency key.
 
-        Returns None, and stores nothing, if its principal already has `limit` tasks.
+        Returns None, and stores nothing, if its principal already has `limit` tasks. Raises: BackpressureError if it is
+        certain that the task was not and will not be stored; after any other exception the call may run.
         """
 
     async def load(self, id: str) -> TaskRecord | None:

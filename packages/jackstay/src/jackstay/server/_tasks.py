@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from jackstay.errors import JsonRpcError, UsageError
+from jackstay.errors import BackpressureError, JsonRpcError, UsageError
 from jackstay.extensions import Extension
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
@@ -82,7 +82,8 @@ class Tasks(ServerExtension):
     Without a `store`, the tasks are those of the server's backend, if it has one, else in memory. A task and its
     result are kept for `ttl` seconds. Clients should poll every `poll_interval` seconds. A process runs `slots`
     tasks at a time; with 0 it only creates them. A worker that does not renew its `lease` counts as dead. A principal
-    may have `max_tasks` tasks, including those that have ended, until they expire.
+    may have `max_tasks` tasks, including those that have ended, until they expire; all callers without authentication
+    are one principal.
 
     Raises: UsageError for a value that is out of range.
     """
@@ -201,7 +202,7 @@ class Tasks(ServerExtension):
         record = self._make_record(entry, call, request, caller)
         if task == "deferred":
             return self._defer(before, connection, request, caller, record, is_resent=call.meta.is_resent)
-        return self._create(connection, record)
+        return self._create(connection, record, has_begun=call.meta.is_resent)
 
     def _make_record(self, entry: "ToolEntry", call: _Call, request: e.Serve, caller: Caller) -> TaskRecord:
         """Return the record of a call, without its times."""
@@ -229,33 +230,42 @@ class Tasks(ServerExtension):
             digest=hashlib.sha256(sorted_call).hexdigest(),
         )
 
-    async def _create(self, connection: Driver, record: TaskRecord) -> bytes:
-        """Store a task and return its handle. Raises: JsonRpcError, if it was not stored."""
-        now = await self._now()
-        dated: TaskRecord = msgspec.structs.replace(
-            record, created_at=now, updated_at=now, due_at=now, expires_at=now + self.ttl
-        )
-        created = await self._store(dated)
+    async def _create(self, connection: Driver, record: TaskRecord, *, has_begun: bool) -> bytes:
+        """Store a task and return its handle. Raises: JsonRpcError, if it was not stored.
+
+        `has_begun`: a part of the call has run, or it was sent before, so that its outcome is unknown if this fails.
+        """
+        refused: Members = {"retryable": True, "mayHaveRun": False}
+        if has_begun:
+            refused = {"outcome": "unknown", "mayHaveRun": True}
+        try:
+            now = await self.store.now()
+            dated: TaskRecord = msgspec.structs.replace(
+                record, created_at=now, updated_at=now, due_at=now, expires_at=now + self.ttl
+            )
+            created = await self._store(dated)
+        except JsonRpcError:
+            raise
+        except Exception as error:
+            end = "may have run" if has_begun else "did not run"
+            raise JsonRpcError(-32603, f"the task store is not available; the call {end}", refused) from error
         if created is None:
-            data: Members = {"retryable": True, "mayHaveRun": False, "reason": "busy"}
-            raise JsonRpcError(-32603, f"too many tasks: the limit is {self.max_tasks}", data)
+            raise JsonRpcError(-32603, f"too many tasks: the limit is {self.max_tasks}", {**refused, "reason": "busy"})
         if created.digest != record.digest or created.principal != record.principal:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, "the idempotency key belongs to another call")
         self.worker.notify_queued()
         members = {"resultType": "task", **self._members(created)}
         return connection.server_config.finalize(encode_json(members))
 
-    async def _now(self) -> float:
-        try:
-            return await self.store.now()
-        except Exception as error:
-            data: Members = {"retryable": True, "mayHaveRun": False}
-            raise JsonRpcError(-32603, "the task store is not available; the call did not run", data) from error
-
     async def _store(self, record: TaskRecord) -> TaskRecord | None:
-        """Create a record. A failure is followed by a second attempt: the first may have stored it, or not."""
+        """Create a record. A failure is followed by a second attempt: the first may have stored it, or not.
+
+        Raises: BackpressureError, if it was not stored; JsonRpcError, if that is unknown.
+        """
         try:
             return await self.store.create(record, self.max_tasks)
+        except BackpressureError:
+            raise
         except Exception:
             logger.exception("creating a task failed; trying again")
         try:
@@ -291,7 +301,7 @@ class Tasks(ServerExtension):
         assert self._server is not None
         state = resign(members["requestState"], self._server._key_ring(), KeyRing(STATE_KEYS), _FINAL_STATE_EXPIRY)
         deferred: TaskRecord = msgspec.structs.replace(record, request_state=state)
-        return await self._create(connection, deferred)
+        return await self._create(connection, deferred, has_begun=True)
 
     # --- the methods of the extension ---------------------------------------------------------------------------------
 
@@ -343,8 +353,8 @@ class Tasks(ServerExtension):
         return {}
 
     async def _change(self, id: str, change: Any) -> None:
-        now = await self._now()
         try:
+            now = await self.store.now()
             await update(self.store, id, lambda record: change(record, now))
             self._listeners.changed(id)
         except Exception as error:

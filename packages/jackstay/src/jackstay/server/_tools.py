@@ -27,15 +27,15 @@ from jackstay.server._entries import (
 )
 from jackstay.server._functions import Call, Function, RawArguments
 from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
-from jackstay.server._problems import InvalidArguments, collect, find_problems
 from jackstay.server._schema import Schema
-from jackstay.types import DECODE_ERRORS, Tool, ToolAnnotations, decode, encode_json
+from jackstay.types import DECODE_ERRORS, Tool, ToolAnnotations, encode_json
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
     from jackstay.server._json_schema import Validate
+    from jackstay.server._problems import InvalidArguments
 
-Bind: TypeAlias = Callable[[RawArguments, object], Call | InvalidArguments]
+Bind: TypeAlias = "Callable[[RawArguments, object], Call | InvalidArguments]"
 
 # When a call of a tool is run as a task, if its client declared the extension: always; always, and otherwise it is
 # refused; or from `await ctx.background()` on.
@@ -188,10 +188,12 @@ class _Handler:
     def binder(self, validate: "Validate | None") -> Bind:
         takes_context = self.takes_context
 
-        def bind(arguments: RawArguments, context: object) -> Call | InvalidArguments:
+        def bind(arguments: RawArguments, context: object) -> "Call | InvalidArguments":
             try:
                 given = _read_object(b"{}" if arguments is None else arguments)
             except DECODE_ERRORS:
+                from jackstay.server._problems import collect, find_problems  # noqa: PLC0415  # few calls need it
+
                 return collect(find_problems(dict[str, Any], b"" if arguments is None else bytes(arguments)))
             if validate is not None:
                 invalid = validate(given)
@@ -330,6 +332,8 @@ def _hints(options: ToolOptions, name: str) -> ToolAnnotations | None:
 
 
 def _decode_annotations(annotations: Mapping[str, Json], name: str) -> ToolAnnotations:
+    from jackstay.types import decode  # noqa: PLC0415  # few servers need it
+
     known = ToolAnnotations.__struct_encode_fields__
     for key in annotations:
         if key not in known:

@@ -6,9 +6,10 @@ The first row that matches an entry applies. A row without a transform (None) hi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -18,6 +19,11 @@ from jackstay.server._catalogue import Catalogue, Kind
 from jackstay.server._entries import Entry, check_name
 from jackstay.server._mounted_entries import Members
 from jackstay.types import DECODE_ERRORS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from jackstay.server._driver import Outcome
 
 
 class Argument(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +69,27 @@ class Plan(msgspec.Struct, frozen=True):
             return members  # the mounted server reports the error
         arguments = {self.renamed.get(name, name): value for name, value in given.items() if name not in self.removed}
         return {**members, "arguments": Raw(msgspec.json.encode({**arguments, **self.presets}))}
+
+    def translate(self, outcome: Outcome) -> Outcome:
+        """Return the outcome of a call with the caller's names of arguments in an error."""
+        if outcome is None or not self.renamed:
+            return outcome
+        return self._translate_error(outcome) if isinstance(outcome, bytes) else self._translate_later(outcome)
+
+    async def _translate_later(self, outcome: Awaitable[bytes]) -> bytes:
+        return self._translate_error(await outcome)
+
+    def _translate_error(self, encoded: bytes) -> bytes:
+        if b'"isError"' not in encoded:
+            return encoded
+        result = msgspec.json.decode(encoded)
+        if result.get("isError") is not True:
+            return encoded
+        names = {original: name for name, original in self.renamed.items()}
+        for block in result.get("content", ()):
+            if block.get("type") == "text":
+                block["text"] = _with_names(block["text"], names)
+        return msgspec.json.encode(result)
 
 
 class Table:
@@ -156,6 +183,20 @@ def _change_schema(schema: dict[str, Any], arguments: Mapping[str, Argument], wh
     if required:
         schema["required"] = [new_names.get(name, name) for name in required if name not in hidden]
     return Plan(renamed, presets, frozenset(removed))
+
+
+def _with_names(text: str, names: Mapping[str, str]) -> str:
+    """Return the message of an error with the new names of arguments.
+
+    In the message of another implementation they cannot be replaced reliably: a line that explains them is added.
+    """
+    # The lines of `InvalidArguments.text`: a path, whose first step is the argument, and the problem.
+    pattern = r"^(Invalid arguments: |- )(\w+)(?=[.:\[])"
+    if text.startswith("Invalid arguments:"):
+        return re.sub(pattern, lambda found: found[1] + names.get(found[2], found[2]), text, flags=re.MULTILINE)
+    words = set(re.findall(r"\w+", text))
+    renamed = [f"{original!r} is {name!r}" for original, name in names.items() if original in words]
+    return f"{text}\n(in the arguments of this tool, {', '.join(renamed)})" if renamed else text
 
 
 def _described(schema: Any, argument: Argument | None) -> Any:

@@ -427,7 +427,7 @@ class Skills:
     def list(self, **options: Unpack[CallOptions]) -> builtins.list[Skill]:
         """Return the entries of all skills, from all pages. No file is read.
 
-        Raises: CapabilityError; ProtocolError for a list that exceeds the limits.
+        Raises: CapabilityError; ProtocolError for a repeated cursor and for a list that exceeds the limits.
         """
 
     def get(self, uri: str, **options: Unpack[CallOptions]) -> Skill:

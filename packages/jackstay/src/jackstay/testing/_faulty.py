@@ -49,6 +49,7 @@ class FaultyTarget:
     is_http = False
 
     def __init__(self, target: Target, faults: Faults, seed: int) -> None:
+        self.name, self.init_timeout = target.name, target.init_timeout
         self.faults = faults
         self.seed = seed
         self._target = target
@@ -56,16 +57,6 @@ class FaultyTarget:
 
     def __repr__(self) -> str:
         return f"<FaultyTarget {self.name} seed={self.seed}>"
-
-    @property
-    def name(self) -> str:
-        """See `Target.name`."""
-        return self._target.name
-
-    @property
-    def init_timeout(self) -> float | None:
-        """See `Target.init_timeout`."""
-        return self._target.init_timeout
 
     def occurs(self, fault: str) -> bool:
         """Return, at random, whether this fault occurs now."""

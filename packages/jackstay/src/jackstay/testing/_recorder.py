@@ -153,26 +153,12 @@ class RecordedTarget:
     """A target that records another target's connections. Returned by `recorded()`."""
 
     def __init__(self, target: Target, recording: RecordingSink) -> None:
+        self.name, self.is_http, self.init_timeout = target.name, target.is_http, target.init_timeout
         self._target = target
         self._recording = recording
 
     def __repr__(self) -> str:
         return f"<RecordedTarget {self.name} to {self._recording.path}>"
-
-    @property
-    def name(self) -> str:
-        """The name of the recorded target."""
-        return self._target.name
-
-    @property
-    def is_http(self) -> bool:
-        """See `Target.is_http`."""
-        return self._target.is_http
-
-    @property
-    def init_timeout(self) -> float | None:
-        """See `Target.init_timeout`."""
-        return self._target.init_timeout
 
     @property
     def error(self) -> OSError | None:

@@ -63,7 +63,9 @@ class Transport(Protocol):
        any legal frame. A frame is *written* when its first byte is passed to the operating system (or to asyncio's
        buffer, which is filled only while it is empty). Until then `withdraw()` removes it, and it is not sent.
        After a rejection, `room_made` is called once there is room, whether by writing or by withdrawing, and never from
-       inside a call by the handler. `flush()` waits until the last byte is written: then it is safe to close.
+       inside a call by the handler. `flush()` waits until the last byte is written: then it is safe to close. A
+       transport may also have `send_all(frames, number)`, which sends frames with consecutive numbers, the first with
+       this one, and returns how many of them it accepted; a server passes the responses to one read to it.
     2. **Receiving.** `frames_arrived` is called when at least one complete frame or an error can be pulled; the handler
        calls `next_frame()` until it returns None. Received frames are delivered even if the peer has disconnected.
     3. **Closing.** `stop_writing()` takes effect before it returns: no further byte is written, so no frame that was

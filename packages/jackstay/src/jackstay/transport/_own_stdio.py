@@ -151,7 +151,9 @@ class OwnStdioTransport:
         self._handler = handler
         self._is_down = False
         self._is_closed = False
-        self._frames = FrameReader(framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost)
+        self._frames = FrameReader(
+            framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost, waits_for_id=True
+        )
         self._stdout = WritePipe(self._loop, streams.output, must_not_wait=streams.must_not_wait)
         join = FRAMINGS[framing].join
         self._queue = WriteQueue(self._loop, self._stdout, handler, join, self._write_failed, limit=max_frame_bytes)
@@ -159,6 +161,7 @@ class OwnStdioTransport:
         # end of stdin.
         self.next_frame = self._frames.next_frame
         self.send = self._queue.send
+        self.send_all = self._queue.send_all
         self.withdraw = self._queue.withdraw
         self._stdin: ReadPipe | ReadingThread | None = None
         if streams.input is None:

@@ -225,6 +225,27 @@ class WriteQueue(FrameQueue):
             self._change(QueueEvent.SENT)
         return True
 
+    def send_all(self, frames: list[bytes], number: int) -> int:
+        """Send frames with consecutive numbers, the first with this one. Returns how many were accepted.
+
+        Raises: FrameTooLargeError; the frames before were accepted.
+        """
+        size = sum(map(len, frames))
+        count = len(frames)
+        if (
+            self._state is _CLOSED
+            or size > self._limit
+            or self.size + size > MAX_QUEUED_BYTES
+            or len(self._numbers) + count > _NEARLY_FULL
+        ):
+            return next((index for index, frame in enumerate(frames) if not self.send(frame, number + index)), count)
+        self._waiting += frames
+        self._numbers += range(number, number + count)
+        self.size += size
+        if self._state is _IDLE:
+            self._change(QueueEvent.SENT)
+        return count
+
     async def flush(self) -> bool:
         """See `Transport.flush`."""
         return self._state not in (QueueState.PAUSED, _CLOSED) and await super().flush()

@@ -117,6 +117,34 @@ def test_a_cancelled_call_leads_to_a_check_only_after_hang_timeout(subtests):
             assert bool(checks(harness)) is is_checked
 
 
+def test_calls_that_are_cancelled_one_after_the_other_lead_to_a_check_after_hang_timeout(subtests):
+    """Of callers that wait less than `hang_timeout`; a message from the server starts the count again."""
+    for received_at, is_checked in ((None, True), (2, False)):
+        with subtests.test(received_at=received_at):
+            harness = harness_in(S.READY)
+            for second in range(6):
+                if second == received_at:
+                    harness.respond(harness.written_call("answered"))
+                id = harness.written_call(f"call {second}", timeout=60.0)
+                harness.wait(1.0)
+                assert checks(harness) == []
+                harness.step(e.CallCancelled(id))
+                if second == 4 and is_checked:
+                    break
+            assert bool(checks(harness)) is is_checked
+
+
+def test_a_keepalive_starts_the_count_of_cancelled_calls_again_if_something_was_received():
+    harness = harness_in(S.READY, keepalive=10.0)
+    harness.wait(6.0)
+    harness.step(e.CallCancelled(harness.written_call("first", timeout=60.0)))
+    harness.respond(harness.written_call("answered"))
+    harness.wait(5.0)
+    id = harness.written_call("second", timeout=60.0)
+    harness.step(e.CallCancelled(id))
+    assert checks(harness) == []
+
+
 def test_checks_can_be_disabled():
     harness = harness_in(S.READY, hang_timeout=None)
     harness.written_call("me", timeout=2.0, may_replay=True)

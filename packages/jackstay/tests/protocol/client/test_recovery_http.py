@@ -153,6 +153,7 @@ def test_a_request_is_queued_again_for_every_404_until_its_attempts_are_used_up(
 
 
 def test_a_new_session_that_is_lost_soon_only_delays_the_next():
+    """docs/guarantees.md G4."""
     harness = session_harness()
     other = harness.call("other")
     harness.step(e.SessionLost(1, harness.call("a")))

@@ -123,10 +123,12 @@ def test_a_number_that_cannot_be_decoded_is_invalid() -> None:
 def test_of_duplicate_keys_the_last_one_counts(subtests: pytest.Subtests) -> None:
     for first in [b"5", b"{}", b'{"%b":5}' % META_PROTOCOL_VERSION.encode()]:
         with subtests.test(first=first):
-            meta = json.dumps(META).encode()
-            read = read_meta(raw(b'{"_meta":%b,"_meta":%b}' % (first, meta)))
+            meta = json.dumps({**META, "progressToken": 1}).encode()
+            params = raw(b'{"_meta":%b,"_meta":%b}' % (first, meta))
+            read = read_meta(params)
             assert isinstance(read, RequestMeta)
             assert (read.version, bytes(read.capabilities)) == ("2026-07-28", b"{}")
+            assert read.progress_token == progress_token(params) == 1
             assert not isinstance(read_meta(raw(b'{"_meta":%b,"_meta":%b}' % (meta, first))), RequestMeta)
 
 

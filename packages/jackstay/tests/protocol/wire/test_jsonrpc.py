@@ -618,3 +618,19 @@ def test_the_scan_for_the_id_of_a_deep_frame_is_bounded(subtests: pytest.Subtest
 )
 def test_id_of_a_request_from_its_beginning(start: bytes, id: RequestId | None) -> None:
     assert request_id_at_start(start) == id
+
+
+def test_id_of_a_request_from_its_end() -> None:
+    start = b'{"method":"tools/call","params":{"text":"x'
+    for end, id in (
+        (b'xx"},"jsonrpc":"2.0","id":2}', 2),
+        (b'x"} , "id" : "a\\"b" }\r', 'a"b'),
+        (b'x","id":3}}', None),
+        (b'x\\",\\"id\\":3}"}', None),
+        (b'x,\\"id":3}', None),
+        (b'x"},"id":null}', None),
+        (b"", None),
+    ):
+        assert request_id_at_start(start, end) == id, end
+    assert request_id_at_start(b'{"result":{', b'},"id":2}') is None
+    assert request_id_at_start(b'{"id":1,"method":"a","params":', b'{},"id":2}') == 1

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -160,6 +161,31 @@ def test_a_mutable_buffer_may_be_reused_after_feeding() -> None:
     assert framer.next_frame() == b"one"
 
 
+@pytest.mark.parametrize("size", [1, 7, 100, 5_000])
+def test_a_request_without_an_early_id_is_reported_at_its_end(size: int) -> None:
+    line = b'{"method":"a","params":"' + b"x" * 1_000 + b'","id":17}'
+    framer = LineFramer(200)
+    framer.waits_for_id = True
+    found: list[Any] = []
+    stream = line + b"\nafter\n" + b"y" * 201 + b"\n" + line
+    for at in range(0, len(stream), size):
+        framer.feed(stream[at : at + size])
+        while True:
+            try:
+                frame = framer.next_frame()
+            except FrameTooLargeError as error:
+                found.append(error)
+                continue
+            if frame is None:
+                break
+            found.append(frame)
+    first, after, second, *third = found
+    assert (first.start[:11], first.end[-8:], first.size, after) == (b'{"method":"', b'"id":17}', len(line), b"after")
+    assert second.start[:1] == b"y"
+    assert third == [], "the last line has no end"
+    assert framer.eof() == IncompleteFrame(len(line))
+
+
 def test_a_line_over_the_limit_is_reported_once_and_not_buffered() -> None:
     framer = LineFramer(LIMIT)
     framer.feed(b"x" * 11)
@@ -209,6 +235,7 @@ class CountedBytes(bytes):
 
 @pytest.mark.no_cover  # many small pieces
 def test_no_byte_is_searched_twice(subtests: pytest.Subtests) -> None:
+    """docs/guarantees.md G16."""
     for size in [1, 7, 4_096, 65_536]:
         with subtests.test(size=size):
             total = 100_000 if size < 4_096 else 16_777_216
@@ -228,6 +255,7 @@ def test_no_byte_is_searched_twice(subtests: pytest.Subtests) -> None:
 
 
 def test_a_line_of_16_mib_is_joined_once() -> None:
+    """docs/guarantees.md G16."""
     framer = LineFramer()
     count = 256
     tracemalloc.start()

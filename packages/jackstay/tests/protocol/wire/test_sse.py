@@ -20,7 +20,6 @@ from jackstay.protocol.wire._sse import (
     MAX_RETRY,
     EventReader,
     ServerSentEvent,
-    encode_comment,
     encode_event,
 )
 
@@ -443,8 +442,7 @@ def test_encode_event(subtests: pytest.Subtests):
 
 
 def test_comments_are_skipped_by_the_reader():
-    assert encode_comment("hello") == b": hello\n\n"
-    assert read(encode_comment("data: x") + KEEP_ALIVE)[0] == []
+    assert read(b": hello\n\n: data: x\n\n" + KEEP_ALIVE)[0] == []
 
 
 def test_nul_is_allowed_in_an_event_name():
@@ -462,7 +460,6 @@ REFUSED = [
     (lambda: encode_event(b"", event=""), "event"),
     (lambda: encode_event(b"", retry=-1), "retry"),
     (lambda: encode_event(b"", retry=MAX_RETRY + 1), "retry"),
-    (lambda: encode_comment("a\nb"), "comment"),
 ]
 
 

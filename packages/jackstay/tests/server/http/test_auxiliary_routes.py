@@ -64,9 +64,17 @@ def test_health_is_optional(server: Server) -> None:
 def test_health_needs_no_token_and_accepts_any_host(server: Server) -> None:
     app = server.asgi(health=True, auth=keys(ALICE))
     assert request_app_sync(app, "GET", "/health", host="10.0.0.7:8000").status == 200
-    for headers in ({"host": "evil.example"}, {"host": "10.0.0.7"}, {"origin": "http://evil.example"}):
+    allowed = {"authorization": f"Bearer {ALICE}"}
+    for headers in (
+        {**allowed, "host": "evil.example"},  # a page could read it by DNS rebinding
+        {**allowed, "host": "10.0.0.7"},
+        {**allowed, "origin": "http://evil.example"},
+        {},
+        {"authorization": "Bearer wrong"},
+    ):
         answer = request_app_sync(app, "GET", "/health", **headers)
-        assert (answer.status, answer.json) == (200, {"status": "ok"}), "a page could read it by DNS rebinding"
+        assert (answer.status, answer.json) == (200, {"status": "ok"}), headers
+    assert request_app_sync(app, "GET", "/health", **allowed).json["name"] == "demo"
     assert request_app_sync(app, "POST", "/health", body={}).status == 404
 
 

@@ -5,6 +5,7 @@ import datetime
 import http.client
 import logging
 import os
+import re
 import signal
 import socket
 import ssl
@@ -454,9 +455,10 @@ def test_listening_on_every_address_without_hosts_logs_a_warning(
     def work(port: int) -> None:
         assert request(port, "POST", "/mcp", call("echo", text="x"), host="mcp.example.com").status == 403
 
-    served(echoing(), work, monkeypatch, host="0.0.0.0")
+    served(echoing(), work, monkeypatch, host="0.0.0.0", sse_path="/sse")
     assert "only requests to localhost are accepted" in caplog.text
-    assert "http://localhost:" in capsys.readouterr().err
+    announced = capsys.readouterr().err
+    assert re.search(r"serves http://localhost:(\d+)/mcp and http://localhost:\1/sse$", announced, re.MULTILINE)
 
 
 def test_a_port_in_use_is_reported_before_anything_is_started() -> None:

@@ -18,8 +18,10 @@ import httpx
 import httpx2
 import pytest
 
+from jackstay.client import connect
 from jackstay.errors import McpError, OutcomeUnknownError, TransportError
 from jackstay.transport import HttpClient, default_http_client
+from jackstay.transport.http import http
 from jackstay.transport.http._aiohttp import _describe
 from jackstay.transport.http._clients import wrap
 from jackstay.transport.http._reading import read_body
@@ -184,9 +186,9 @@ async def test_a_request_is_not_sent_if_the_certificate_is_untrusted(make: Make,
     context, _ = certificates.make(tmp_path)
     async with served(idle, context) as server, make() as client:
         url = server.url.replace("http:", "https:")
-        with pytest.raises(TransportError, match=r"certificate|CERTIFICATE") as raised:
+        with pytest.raises(TransportError, match="untrusted certificate") as raised:
             await client.send("POST", url, [], b"x")
-        assert raised.value.permanent is (make in (_default, _session)), "httpx does not report the reason"
+        assert raised.value.permanent, "a retry cannot help"
         assert server.seen == []
 
 
@@ -210,13 +212,30 @@ async def test_a_request_is_not_sent_if_aiohttp_cannot_encode_a_header() -> None
         assert server.seen == []
 
 
-async def test_a_request_is_not_sent_if_the_server_has_no_tls() -> None:
-    async def plain(seen: Seen, reply: Reply) -> None:
-        reply.send(200)
+async def _without_tls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    writer.close()
 
-    async with served(plain) as server, _default(connect_timeout=0.5) as client:
-        with pytest.raises(TransportError, match="cannot connect"):
-            await client.send("GET", server.url.replace("http:", "https:"), [], None)
+
+async def _closing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+    writer.close()
+
+
+@all_clients
+@pytest.mark.parametrize(
+    ("serve", "reason"),
+    [(_without_tls, "the server does not use TLS"), (_closing, "the connection was lost|Connection reset")],
+)
+async def test_a_port_without_tls_is_not_a_server_after_the_second_attempt(
+    make: Make, serve: Callable[..., Any], reason: str
+) -> None:
+    async with await asyncio.start_server(serve, "127.0.0.1") as server, make() as client:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        with pytest.raises(TransportError, match=f"cannot connect to .*: ({reason})") as raised:
+            await connect(http(url, client=client), backoff_min=0.001, backoff_max=0.002).open()
+        assert (raised.value.absent, raised.value.details["attempts"]) == (True, 2)
 
 
 async def test_a_request_is_not_sent_if_connecting_times_out() -> None:

@@ -67,8 +67,6 @@ def test_the_revision_is_that_of_the_body_or_negotiated() -> None:
     assert Outgoing(b"", "x", 1).revision(agreed) is agreed
     assert Outgoing(b"", "initialize", 1).revision(agreed) is None
     assert Outgoing(b"", "subscriptions/listen", 1).is_long_lived
-    assert Outgoing(b"", "x", 1).is_request
-    assert not Outgoing(b"", "x").is_request
 
 
 def test_header_params_are_read_from_the_frame() -> None:

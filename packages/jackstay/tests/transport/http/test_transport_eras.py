@@ -121,6 +121,9 @@ async def test_a_url_without_a_server_fails_at_once() -> None:
     assert raised.value.absent
     assert raised.value.details["quote"] == "no such page"
     assert [seen.what for seen in server.seen] == ["server/discover", "initialize", "GET"]
+    client, _ = client_of(nothing, versions=(STATELESS,))
+    with pytest.raises(ProtocolError, match=r"HTTP 404 at http://127.0.0.1/mcp; check the path, many servers use /mcp"):
+        await client.open()
 
 
 @on_fake_clock

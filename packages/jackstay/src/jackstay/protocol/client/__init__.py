@@ -13,7 +13,7 @@ __all__, __getattr__, __dir__ = attach(
         "._exchange": "EXCHANGE ExchangeState",
         "._inbox": "Inbox QueuedNotification",
         "._keywords": "ClientKeywords FleetKeywords",
-        "._settings": "SETTINGS Settings",
+        "._settings": "SETTINGS Settings interactive_timeouts",
         "._states": "ClientState",
         "._table": "CLIENT",
         ".events": "ServerFacts",

@@ -5,9 +5,9 @@ from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._exchange import EXCHANGE, ExchangeState
 from jackstay.protocol.client._inbox import Inbox, QueuedNotification
 from jackstay.protocol.client._keywords import ClientKeywords, FleetKeywords
-from jackstay.protocol.client._settings import SETTINGS, Settings
+from jackstay.protocol.client._settings import SETTINGS, Settings, interactive_timeouts
 from jackstay.protocol.client._states import ClientState
 from jackstay.protocol.client._table import CLIENT
 from jackstay.protocol.client.events import ServerFacts
 
-__all__ = ["CLIENT", "ClientConnection", "ClientKeywords", "ClientState", "EXCHANGE", "ExchangeState", "FleetKeywords", "Inbox", "QueuedNotification", "SETTINGS", "ServerFacts", "Settings", "backoff_delay", "retry_delay"]
+__all__ = ["CLIENT", "ClientConnection", "ClientKeywords", "ClientState", "EXCHANGE", "ExchangeState", "FleetKeywords", "Inbox", "QueuedNotification", "SETTINGS", "ServerFacts", "Settings", "backoff_delay", "interactive_timeouts", "retry_delay"]

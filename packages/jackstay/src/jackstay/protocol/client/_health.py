@@ -5,7 +5,7 @@ import msgspec
 from jackstay.protocol._versions import Era
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Calls
-from jackstay.protocol.client._exchange import Role
+from jackstay.protocol.client._exchange import Exchange, Role
 from jackstay.protocol.client._settings import KEEPALIVE_MISSES
 
 
@@ -17,10 +17,13 @@ class Health(msgspec.Struct):
     missed: int = 0
     # The method of a request that every server of the agreed era supports.
     check_method: str = "ping"
+    # Calls that were cancelled since anything was received: the number of the first, and when the oldest was made.
+    cancelled_from: int = 0
+    cancelled_since: float = 0.0
 
     def begin(self, era: Era) -> None:
         """Begin with a ready connection."""
-        self.missed = 0
+        self.missed = self.cancelled_from = 0
         self.check_method = "server/discover" if era is Era.STATELESS else "ping"
         self._arm_keepalive()
 
@@ -31,7 +34,7 @@ class Health(msgspec.Struct):
             if not calls.is_checking:
                 calls.check = 0
             calls.received_after = 0
-            self.missed = 0
+            self.missed = self.cancelled_from = 0
         elif self.missed >= KEEPALIVE_MISSES:
             return False
         else:
@@ -46,7 +49,7 @@ class Health(msgspec.Struct):
         exchange = calls.pending.get(id)
         if limit is None or exchange is None or not calls.is_unanswered(exchange):
             return
-        if is_cancelled and calls.now - exchange.made_at < limit:
+        if is_cancelled and self._silence(exchange) < limit:
             return  # cancelled early by its caller, which does not indicate a hang
         if not is_cancelled and exchange.due_at is not None and calls.now < exchange.due_at:
             limit = (exchange.due_at - calls.now) / 2
@@ -57,6 +60,16 @@ class Health(msgspec.Struct):
             calls.timers.arm(e.CheckExpired, at)
         elif at < armed:
             calls.timers.arm(e.CheckExpired, at)
+
+    def _silence(self, cancelled: Exchange) -> float:
+        """Return the age of the oldest call that was cancelled, up to this one, without anything received since.
+
+        Callers that wait less than `hang_timeout` and call again would otherwise never find out that a server hangs.
+        """
+        if self.cancelled_from <= self.calls.received_after:
+            self.cancelled_from, self.cancelled_since = cancelled.number, cancelled.made_at
+        self.cancelled_since = min(self.cancelled_since, cancelled.made_at)
+        return self.calls.now - self.cancelled_since
 
     def end_check(self) -> None:
         """End the health check, because something was received, and send the queued calls."""

@@ -175,3 +175,16 @@ class Settings(SettingsBase, frozen=True, kw_only=True):
 
 # By name, in the order of the documentation.
 SETTINGS: Final = settings_of(Settings)
+
+# Where a person waits for a start and sees it: longer than the defaults, so that a server that starts slowly is used in
+# its newest revision instead of that of `initialize`.
+INTERACTIVE_PROBE_TIMEOUT: Final = 10.0
+INTERACTIVE_INIT_TIMEOUT: Final = 20.0
+
+
+def interactive_timeouts(init_timeout: float | None) -> dict[str, Any]:
+    """Return the timeouts of a start for commands and the inspector. `init_timeout`: what the target or user needs."""
+    return {
+        "probe_timeout": INTERACTIVE_PROBE_TIMEOUT,
+        "init_timeout": max(INTERACTIVE_INIT_TIMEOUT, init_timeout or 0.0),
+    }

@@ -132,7 +132,8 @@ RULES: Final = (
     # Detecting the era (2026-07-28 "Backward Compatibility"): a modern error means a modern server, any other client
     # error an older one. A server that is busy or down could be of either era.
     _rule(frozenset({Sent.PROBE, Sent.INITIALIZE}), _STATUSES, Next.ERROR, None, Fact.MODERN),
-    _rule(Sent.PROBE, frozenset((401, 403, 407)), Next.REFUSED, False),
+    # Credentials are a layer below MCP: an error object in the body does not make such a response one of `initialize`.
+    _rule(frozenset({Sent.PROBE, Sent.INITIALIZE}), frozenset((401, 403, 407)), Next.REFUSED, False),
     _rule(Sent.PROBE, 429, Next.THROTTLED, False),
     _rule(Sent.PROBE, _CANNOT_PROBE, Next.TRY_INITIALIZE, False),
     _rule(Sent.PROBE, _OK, Next.TRY_INITIALIZE, False, Fact.ERROR),

@@ -49,7 +49,7 @@ MAX_QUOTED_VERSION = 64
 def reject_oversize(c: "Server", event: e.OversizeReceived) -> None:
     """-32600, skip to the next frame"""
     error = FrameTooLargeError(event.size, c.max_frame_bytes)
-    id = request_id_at_start(event.start)
+    id = request_id_at_start(event.start, event.end)
     c.peer_requests.reject(error, ABSENT if id is None else id, c.negotiation.unreadable_id, error.details)
 
 

@@ -151,9 +151,12 @@ class ServerConnection:
                 message = decode(frame)
                 if type(message) is not Request:
                     return message
+                params = message.params
         elif type(message) is not Request:
             return message
-        id, params = message.id, message.params
+        else:
+            params = message.params
+        id = message.id
         requests = self.peer_requests
         in_flight = requests.in_flight
         method = self._methods.get(message.method)

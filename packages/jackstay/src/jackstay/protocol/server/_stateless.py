@@ -111,11 +111,7 @@ def read_meta(params: Raw | None) -> RequestMeta | InvalidMeta | None:
 
 def _examine(params: Raw) -> RequestMeta | InvalidMeta | None:
     """Return what is invalid in a `_meta` that could not be decoded; None if it names no revision."""
-    try:
-        meta = _read_outline(params).meta
-        members = {} if meta is UNSET else _read_members(meta)
-    except DECODE_ERRORS:
-        return None
+    members = _members(params)
     if META_PROTOCOL_VERSION not in members:
         return None
     version = _read_as(str, members[META_PROTOCOL_VERSION])
@@ -129,6 +125,15 @@ def _examine(params: Raw) -> RequestMeta | InvalidMeta | None:
             return InvalidMeta(key, "is missing", version)
     # A key was duplicated and only the first value was invalid: the last one counts.
     return _read_request_meta(msgspec.json.encode(members))
+
+
+def _members(params: Raw) -> dict[str, Raw]:
+    """Return the members of `_meta`, of duplicate ones the last; none if it is missing or not an object."""
+    try:
+        meta = _read_outline(params).meta
+        return {} if meta is UNSET else _read_members(meta)
+    except DECODE_ERRORS:
+        return {}
 
 
 def _read_as(type: object, raw: Raw) -> object:
@@ -146,7 +151,9 @@ def progress_token(params: Raw | None) -> RequestId | None:
     try:
         meta = _read_token(params).meta
     except DECODE_ERRORS:
-        return None  # a token that is neither an integer nor a string is ignored
+        # Of a duplicate key the last value counts. A token that is neither an integer nor a string is ignored.
+        token = _read_as(RequestId, _members(params).get(META_PROGRESS_TOKEN, Raw(b"null")))
+        return token if isinstance(token, int | str) else None
     return None if meta is None else meta.progress_token
 
 

@@ -31,8 +31,9 @@ class OversizeReceived(Event, frozen=True):
     """a frame over the limit was received; the framer skips to the next (stepped by the driver)"""
 
     size: int
-    # The beginning of the frame.
+    # The beginning and the end of the frame.
     start: bytes = b""
+    end: bytes = b""
 
 
 class UnreadableReceived(Event, frozen=True):

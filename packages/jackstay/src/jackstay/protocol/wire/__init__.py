@@ -14,6 +14,6 @@ __all__, __getattr__, __dir__ = attach(
         "._jsonrpc": "ABSENT Absent Batch Error ErrorCode Malformed Message Notification Request Result decode"
         " encode_error encode_notification encode_request encode_result join_batch splice_meta",
         "._lines": "LineFramer frame_line",
-        "._sse": "KEEP_ALIVE EventReader ServerSentEvent encode_comment encode_event",
+        "._sse": "KEEP_ALIVE EventReader ServerSentEvent encode_event",
     },
 )

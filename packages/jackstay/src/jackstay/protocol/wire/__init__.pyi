@@ -5,6 +5,6 @@ from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, Framer, IncompleteFr
 from jackstay.protocol.wire._framing import FRAMINGS, Framing
 from jackstay.protocol.wire._jsonrpc import ABSENT, Absent, Batch, Error, ErrorCode, Malformed, Message, Notification, Request, Result, decode, encode_error, encode_notification, encode_request, encode_result, join_batch, splice_meta
 from jackstay.protocol.wire._lines import LineFramer, frame_line
-from jackstay.protocol.wire._sse import KEEP_ALIVE, EventReader, ServerSentEvent, encode_comment, encode_event
+from jackstay.protocol.wire._sse import KEEP_ALIVE, EventReader, ServerSentEvent, encode_event
 
-__all__ = ["ABSENT", "Absent", "Batch", "ContentLengthFramer", "Error", "ErrorCode", "EventReader", "FRAMINGS", "Framer", "Framing", "IncompleteFrame", "KEEP_ALIVE", "LineFramer", "MAX_FRAME_BYTES", "Malformed", "Message", "Notification", "Request", "Result", "ServerSentEvent", "decode", "encode_comment", "encode_error", "encode_event", "encode_notification", "encode_request", "encode_result", "frame_content_length", "frame_line", "join_batch", "splice_meta"]
+__all__ = ["ABSENT", "Absent", "Batch", "ContentLengthFramer", "Error", "ErrorCode", "EventReader", "FRAMINGS", "Framer", "Framing", "IncompleteFrame", "KEEP_ALIVE", "LineFramer", "MAX_FRAME_BYTES", "Malformed", "Message", "Notification", "Request", "Result", "ServerSentEvent", "decode", "encode_error", "encode_event", "encode_notification", "encode_request", "encode_result", "frame_content_length", "frame_line", "join_batch", "splice_meta"]

@@ -101,6 +101,10 @@ class FrameBuffer:
         """Return the first bytes."""
         return (self._pieces[0] if self._pieces else bytes(self._small))[:START_BYTES]
 
+    def end(self) -> bytes:
+        """Return the last bytes."""
+        return ((self._pieces[-1][-START_BYTES:] if self._pieces else b"") + self._small)[-START_BYTES:]
+
     def ends_with(self, byte: bytes) -> bool:
         if self._small or not self._pieces:
             return self._small.endswith(byte)

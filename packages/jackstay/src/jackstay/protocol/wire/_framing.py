@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from jackstay.protocol.wire._content_length import ContentLengthFramer, frame_content_length, frame_content_lengths
 from jackstay.protocol.wire._framer import Framer
 from jackstay.protocol.wire._lines import LineFramer, frame_line, frame_lines
 
@@ -21,11 +20,30 @@ class Framing(msgspec.Struct, frozen=True):
     join: Callable[[Sequence[bytes]], bytes]
 
 
+# Loaded on first use: no revision of MCP has this framing.
+def _content_length_reader(limit: int) -> Framer:
+    from jackstay.protocol.wire._content_length import ContentLengthFramer  # noqa: PLC0415
+
+    return ContentLengthFramer(limit)
+
+
+def _frame_content_length(payload: bytes, limit: int) -> bytes:
+    from jackstay.protocol.wire._content_length import frame_content_length  # noqa: PLC0415
+
+    return frame_content_length(payload, limit)
+
+
+def _frame_content_lengths(payloads: Sequence[bytes]) -> bytes:
+    from jackstay.protocol.wire._content_length import frame_content_lengths  # noqa: PLC0415
+
+    return frame_content_lengths(payloads)
+
+
 # "lines" is the default, because every revision of MCP requires it for stdio.
 FRAMINGS = {
     row.name: row
     for row in (
         Framing("lines", LineFramer, frame_line, frame_lines),
-        Framing("content-length", ContentLengthFramer, frame_content_length, frame_content_lengths),
+        Framing("content-length", _content_length_reader, _frame_content_length, _frame_content_lengths),
     )
 }

@@ -52,8 +52,12 @@ ABSENT: Final = UNSET
 Absent: TypeAlias = UnsetType
 
 
-# A member of a request before its params.
-_EARLY_MEMBER: Final = re.compile(rb'\s*[{,]\s*"(jsonrpc|id|method)"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)(?=\s*,)')
+# A member of a request before its params. Compiled on first use, which takes 0.1 ms.
+_EARLY_MEMBER: Final = rb'\s*[{,]\s*"(jsonrpc|id|method)"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)(?=\s*,)'
+
+# The id of a request as its last member, where the official SDK for Python writes it. The last brace of a frame closes
+# the message itself, and quotes inside of strings are escaped, so this is not the id of something in `params`.
+_LAST_ID: Final = re.compile(rb'[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*\}\s*$')
 
 
 class ErrorCode(IntEnum):
@@ -479,20 +483,37 @@ def _encode_id(id: RequestId) -> bytes:
     raise UsageError(f"id must be an int or a str of at most {MAX_ID_LENGTH} characters", path="id")
 
 
-def request_id_at_start(start: bytes) -> RequestId | None:
+def request_id_at_start(start: bytes, end: bytes = b"") -> RequestId | None:
     """Return the id of a request from the beginning of its frame; None if the id or the method is not before `params`.
 
-    Without the method it may be a response, whose id is one of ours.
+    Without the method it may be a response, whose id is one of ours. With the `end` of the frame, the id may also be
+    its last member.
     """
-    members: dict[bytes, bytes] = {}
-    at = 0
-    while (found := _EARLY_MEMBER.match(start, at)) is not None:
-        members[found[1]] = found[2]
-        at = found.end()
-    if b"id" not in members or b"method" not in members:
+    members = _early_members(start)
+    if b"method" not in members:
+        return None
+    last = None if b"id" in members else _LAST_ID.search(end)
+    encoded = members.get(b"id") if last is None else last[1]
+    if encoded is None:
         return None
     try:
-        id: RequestId = msgspec.json.decode(members[b"id"], type=int | str)
+        id: RequestId = msgspec.json.decode(encoded, type=int | str)
     except DECODE_ERRORS:
         return None
     return id
+
+
+def may_have_id_at_end(start: bytes) -> bool:
+    """Return whether a frame begins as a request without an id before `params`."""
+    members = _early_members(start)
+    return b"method" in members and b"id" not in members
+
+
+def _early_members(start: bytes) -> dict[bytes, bytes]:
+    members: dict[bytes, bytes] = {}
+    match_member = re.compile(_EARLY_MEMBER).match
+    at = 0
+    while (found := match_member(start, at)) is not None:
+        members[found[1]] = found[2]
+        at = found.end()
+    return members

@@ -269,15 +269,6 @@ def encode_event(data: bytes, event: str | None = None, id: str | None = None, r
     return b"".join(parts)
 
 
-def encode_comment(text: str) -> bytes:
-    """Encode a comment, which readers skip.
-
-    Raises:
-        UsageError: `text` contains a line end or a lone surrogate.
-    """
-    return b": " + _encode_field("comment", text) + b"\n\n"
-
-
 def _encode_field(field: str, value: str) -> bytes:
     if "\n" in value or "\r" in value:
         raise UsageError(f"{field} must not contain a line end: {value[:64]!r}", path=field)

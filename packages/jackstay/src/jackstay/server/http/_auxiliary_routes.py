@@ -1,14 +1,15 @@
 """The routes beside the MCP endpoint: CORS preflights, `/health` and OAuth protected-resource metadata.
 
 They need no token, because a client uses them to get one, and accept any Host, because health checks use an
-address. Under a Host that is not allowed, as after DNS rebinding, `/health` returns the status alone.
+address. Without the credentials of the endpoint, or under a Host that is not allowed, as after DNS rebinding, `/health`
+returns the status alone.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jackstay.errors import UsageError
-from jackstay.protocol.http import Access, check_access, fold_headers
+from jackstay.protocol.http import Access, ErrorResponse, check_access, fold_headers
 from jackstay.server.http._asgi import HttpRequest, encode_headers
 from jackstay.server.http._auth import WELL_KNOWN, BearerAuth
 from jackstay.server.http._cors import Cors
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from jackstay.server._server import Server
     from jackstay.server.http._app import App
     from jackstay.server.http._options import HttpOptions
+    from jackstay.server.http._principal import Guard
 
 # The metadata rarely changes, contains no secret, and may be read from any origin.
 _METADATA_LINES = encode_headers(
@@ -44,6 +46,7 @@ class AuxiliaryRoutes:
         auth: BearerAuth | None = None,
         cors: Cors | None = None,
         health: str | None = None,
+        guard: "Guard | None" = None,
     ) -> None:
         self._status = status
         self._name = name
@@ -52,6 +55,7 @@ class AuxiliaryRoutes:
         self._auth = auth
         self._cors = cors
         self._health = health
+        self._guard = guard
         # What `/health` depends on beside the endpoint itself.
         self.check: HealthCheck | None = None
 
@@ -65,9 +69,9 @@ class AuxiliaryRoutes:
         method = request.method
         if method in ("GET", "HEAD"):
             if path == self._health:
-                is_foreign = check_access(self._access, fold_headers(request.lines)) is not None
+                is_public = not await self._may_see_details(request)
                 status, body = await health_response(
-                    self._status, self._name, self._version, self.check, is_public=is_foreign
+                    self._status, self._name, self._version, self.check, is_public=is_public
                 )
                 await request.respond(status, _HEALTH_LINES, body)
                 return True
@@ -87,6 +91,15 @@ class AuxiliaryRoutes:
         if more:
             request.add_headers(encode_headers(more))
         return False
+
+    async def _may_see_details(self, request: HttpRequest) -> bool:
+        headers = fold_headers(request.lines)
+        if check_access(self._access, headers) is not None:
+            return False
+        if self._guard is None:
+            return True
+        caller = await self._guard.authenticate(request.method, request.path, headers)
+        return not isinstance(caller, ErrorResponse)
 
 
 def make_auxiliary_routes(
@@ -113,6 +126,7 @@ def make_auxiliary_routes(
         auth=auth,
         cors=cors,
         health=health,
+        guard=app.guard,
     )
 
 

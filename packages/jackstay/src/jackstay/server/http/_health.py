@@ -53,7 +53,7 @@ async def health_response(
 ) -> tuple[int, bytes]:
     """Return the HTTP status and the body.
 
-    `is_public` reduces the body to the status, for a Host that is not allowed.
+    `is_public` reduces the body to the status, for a request that may not see more.
     """
     more: dict[str, Json] = {} if source.backend is None else {"backend": source.backend}
     status = "ok"

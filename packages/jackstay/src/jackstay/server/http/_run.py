@@ -194,10 +194,13 @@ class ServeContext(NamedTuple):
     def announce(self) -> None:
         """Print the URL to standard error."""
         workers = f" ({self.options.workers} workers)" if self.options.workers > 1 else ""
-        _announce(f"{self.server.name} serves {self.url}{workers}")
+        options = self.app.options
+        sse = f" and {self.url.removesuffix(options.path)}{options.sse_path}" if options.sse_path is not None else ""
+        _announce(f"{self.server.name} serves {self.url}{sse}{workers}")
         if self.options.host in _EVERYWHERE and tuple(self.app.options.hosts) == LOCAL_HOSTS:
             logger.warning(
-                "listening on every address, but only requests to localhost are accepted; set `hosts` to allow others"
+                "listening on every address, but only requests to localhost are accepted; set `hosts` (--allow-host)"
+                " to allow others"
             )
 
 

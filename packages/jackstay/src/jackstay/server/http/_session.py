@@ -65,6 +65,7 @@ class Session(Driver):
         "_saving",
         "_standalone",
         "_unsaved",
+        "_unsaved_bytes",
         "_workers",
         "caller_key",
         "checked_at",
@@ -96,15 +97,14 @@ class Session(Driver):
         # Both are for fair eviction: the caller it is counted for, and whether anything was sent after `initialize`.
         self.caller_key = ("", "")
         self.is_used = record is not None
-        # Requests in progress that change the record, and how many have been stored: meanwhile a record that was loaded
-        # is out of date.
+        # Requests in progress that change the record, and how many were stored: a record loaded before is out of date.
         self.unsaved = self.revision = 0
         # When the record was last compared with the store.
         self.checked_at = float("-inf")
         self._response_config = response_config
         self._events = events
         self._workers = workers
-        self._open_responses = 0
+        self._open_responses = self._unsaved_bytes = 0
         # The channel of the POST that is being processed: refusals by the core are sent on it.
         self._receiving: Channel | None = None
         self._by_id: dict[RequestId, Channel] = {}
@@ -506,11 +506,11 @@ class Session(Driver):
             self.dropped += 1
 
     def _save(self, channel: Channel, data: bytes, number: int | None = None) -> None:
-        size = sum(len(unsaved) for _, _, unsaved in self._unsaved)
-        if len(self._unsaved) >= MAX_UNSAVED or (self._unsaved and size + len(data) > MAX_UNSAVED_BYTES):
+        if len(self._unsaved) >= MAX_UNSAVED or (self._unsaved and self._unsaved_bytes + len(data) > MAX_UNSAVED_BYTES):
             logger.warning("session %d: the event store is too slow; an event cannot be resumed", self.number)
             return
         self._unsaved.append((channel.name, channel.number if number is None else number, data))
+        self._unsaved_bytes += len(data)
         if self._saving is None:
             self._saving = self._loop.create_task(self._save_all())
 
@@ -520,6 +520,7 @@ class Session(Driver):
             while self._unsaved:
                 batch = self._unsaved[: MAX_UNSAVED if hasattr(self._events, "append_many") else 1]
                 del self._unsaved[: len(batch)]
+                self._unsaved_bytes -= sum(len(data) for _, _, data in batch)
                 try:
                     await append_all(self._events, self.id, batch)
                 except Exception as error:  # noqa: BLE001  # a user's store may raise anything

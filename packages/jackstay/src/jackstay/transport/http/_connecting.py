@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # How long an attempt is alone before the next address is tried (RFC 8305, section 5).
 ATTEMPT_DELAY: Final = 0.25
 
+LOST: Final = "the connection was lost while connecting"
+
 AddressInfo: TypeAlias = tuple[Any, Any, int, str, Any]
 
 
@@ -113,6 +115,8 @@ def describe_failure(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         why = error.verify_message or error
         return f"untrusted certificate ({why}); pass the CA's certificate as ca=FILE or set SSL_CERT_FILE"
+    if isinstance(error, ssl.SSLEOFError):
+        return LOST
     if isinstance(error, ssl.SSLError):
         if "WRONG_VERSION_NUMBER" in str(error):
             return "the server does not use TLS; should the URL begin with http://?"
@@ -123,4 +127,4 @@ def describe_failure(error: BaseException) -> str:
         # asyncio's message has the address in place of the reason.
         reason = os.strerror(error.errno)
         return reason.lower() if error.errno == errno.ECONNREFUSED else reason
-    return str(error) or "the connection was lost while connecting"
+    return str(error) or LOST

@@ -11,8 +11,9 @@ from typing import Any
 
 from jackstay.errors import OutcomeUnknownError, TransportError
 from jackstay.protocol.http import fold_headers
+from jackstay.transport.http._connecting import describe_failure
 from jackstay.transport.http._contract import Headers, HttpResponse
-from jackstay.transport.http._reading import is_unreachable
+from jackstay.transport.http._reading import causes, is_unreachable, is_untrusted
 
 # Exceptions that httpx raises before the first byte of the request is written.
 _NOT_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol")
@@ -70,7 +71,9 @@ class HttpxClient:
             response = await self._client.send(request, stream=True, follow_redirects=False)
         except self._not_sent as error:
             raise TransportError(
-                f"cannot connect to {_origin(library, url)}: {_describe(error)}", absent=is_unreachable(error)
+                f"cannot connect to {_origin(library, url)}: {_why_not_sent(error)}",
+                permanent=is_untrusted(error),
+                absent=is_unreachable(error),
             ) from error
         except library.InvalidURL as error:
             raise TransportError(f"httpx cannot parse the URL: {_describe(error)}", permanent=True) from error
@@ -87,6 +90,16 @@ class HttpxClient:
 def _origin(library: ModuleType, url: str) -> str:
     parsed = library.URL(url)
     return f"{parsed.scheme}://{parsed.netloc.decode('ascii')}"
+
+
+def _why_not_sent(error: BaseException) -> str:
+    """Describe the error that httpx made another one of, as the default client does."""
+    found = list(causes(error))
+    if any(isinstance(each, TimeoutError) for each in found):
+        return _describe(error)
+    return next(
+        (describe_failure(each) for each in found if isinstance(each, OSError) and each.errno), _describe(error)
+    )
 
 
 def _describe(error: BaseException) -> str:

@@ -55,11 +55,6 @@ class Outgoing(msgspec.Struct, frozen=True):
     cancels: int | None = None
 
     @property
-    def is_request(self) -> bool:
-        """Whether it gets a response."""
-        return self.id is not None
-
-    @property
     def is_long_lived(self) -> bool:
         """Whether its response stays open as long as the subscription."""
         return self.method == "subscriptions/listen"

@@ -26,7 +26,7 @@ from jackstay.transport.http._connecting import (
 )
 from jackstay.transport.http._contract import Headers, HttpResponse
 from jackstay.transport.http._http1 import Http1Connection
-from jackstay.transport.http._reading import is_unreachable, quote
+from jackstay.transport.http._reading import is_unreachable, is_untrusted, quote
 
 # Less than the five seconds after which uvicorn and Node close an idle connection: the outcome of a request sent at
 # that moment would be unknown, while a new connection costs only a round trip.
@@ -187,7 +187,7 @@ class Http1Client:
             why = "timed out while connecting (connect_timeout)" if limit.expired() else describe_failure(error)
             raise TransportError(
                 f"cannot connect to {route.origin}: {why}",
-                permanent=isinstance(error, ssl.SSLCertVerificationError),
+                permanent=is_untrusted(error),
                 absent=is_unreachable(error),
             ) from error
         if self._is_closed or connection.transport.is_closing():

@@ -179,7 +179,7 @@ class Post:
             case Next.SESSION_LOST:
                 channel.session_expired(self)
             case Next.TRY_INITIALIZE:
-                channel.lost(self, reply.error(), was_declined=True, could_connect=True)
+                channel.lost(self, channel.error_for_reply(self, reply), was_declined=True, could_connect=True)
             case Next.UNEXPECTED if self.kind is Sent.PROBE:
                 # This is not a DiscoverResult: `initialize` may succeed.
                 channel.lost(self, reply.error(), was_declined=True, could_connect=True)

@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import socket
+import ssl
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -174,19 +176,36 @@ def not_an_answer(body: bytes) -> ProtocolError:
     return ProtocolError(what, quote=quote(body), sent=True)
 
 
-def is_unreachable(error: BaseException) -> bool:
-    """Return whether the cause, however deep, is a refused connection or a host name without an address."""
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error and its causes, however deep, also those that libraries keep as attributes."""
     seen: set[int] = set()
-    todo: list[BaseException | None] = [error]
+    todo = [error]
     while todo:
         each = todo.pop()
         if each is None or id(each) in seen:
             continue
         seen.add(id(each))
-        if isinstance(each, ConnectionRefusedError | socket.gaierror):
-            return True
-        if isinstance(each, OSError) and each.errno == errno.ECONNREFUSED:
-            return True
+        yield each
         todo += [each.__cause__, each.__context__, getattr(each, "os_error", None)]
         todo += getattr(each, "exceptions", ())
-    return False
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Return whether the cause is a refused connection or a host name without an address."""
+    return any(
+        isinstance(each, ConnectionRefusedError | socket.gaierror)
+        or (isinstance(each, OSError) and each.errno == errno.ECONNREFUSED)
+        for each in causes(error)
+    )
+
+
+def is_untrusted(error: BaseException) -> bool:
+    """Return whether the cause is a certificate that was not accepted, which a retry does not change."""
+    return any(isinstance(each, ssl.SSLCertVerificationError) for each in causes(error))
+
+
+def is_cut_off(error: BaseException | None) -> bool:
+    """Return whether the cause is that the other side ended the connection or does not use TLS; not a timeout."""
+    found = list(causes(error))
+    has_timed_out = any(isinstance(each, TimeoutError) for each in found)
+    return not has_timed_out and any(isinstance(each, ConnectionError | ssl.SSLError) for each in found)

@@ -6,7 +6,6 @@ which gets the credentials anyway, and only with a status that keeps method and 
 """
 
 import asyncio
-import ssl
 import time
 from collections.abc import Awaitable
 from functools import lru_cache
@@ -18,7 +17,7 @@ from jackstay.errors import McpError, OutcomeUnknownError, TransportError
 from jackstay.protocol.http import Next, Sent, Verdict, classify_response, error_for, is_same_origin, resolve_url
 from jackstay.transport.http._auth import Credentials
 from jackstay.transport.http._contract import Challenge, Headers, HttpClient, HttpResponse
-from jackstay.transport.http._reading import error_in, quote, read_error_body
+from jackstay.transport.http._reading import error_in, is_cut_off, quote, read_error_body
 
 MAX_REDIRECTS: Final = 5
 # Challenges to one request: other requests may renew the credentials meanwhile, but not as this one needs it.
@@ -107,7 +106,7 @@ class Sender:
                 is_bounded = self._handshake_timeout is not None and sent in _HANDSHAKE
                 response = await (self._with_timeout(sending) if is_bounded else sending)
             except TransportError as error:
-                self.was_cut_off = isinstance(error.__cause__, ConnectionError | ssl.SSLError)
+                self.was_cut_off = is_cut_off(error.__cause__)
                 raise CannotConnect(error) from error
             except OutcomeUnknownError as error:
                 self.was_cut_off = not isinstance(error.__cause__, TimeoutError)

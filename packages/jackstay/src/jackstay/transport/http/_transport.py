@@ -33,6 +33,8 @@ from jackstay.transport.http._streams import GetStream
 
 logger = logging.getLogger("jackstay.client")
 
+_CHECK_PATH = "check the path, many servers use /mcp"
+
 # Liveness checks: sent even while every connection is in use.
 _CHECKS: Final = frozenset(("ping", "server/discover"))
 _GUARD: Final = 1.0  # how long cancelled tasks may take to close their connections
@@ -341,6 +343,10 @@ class HttpTransport:
         """See `Channel.error_for_reply`. A web page in response to `initialize` means that there is no server."""
         if post.kind is Sent.INITIALIZE and reply.verdict.next is Next.UNEXPECTED:
             return self._not_a_server(reply, f"initialize returned {reply.verdict.content_type[:80]!a}")
+        if post.kind is Sent.PROBE and reply.verdict.status == 404 and error_in(reply.error_body) is None:
+            # Reported only if the client supports no revision with `initialize`.
+            message = f"HTTP 404 at {reply.url.partition('?')[0]}; {_CHECK_PATH}"
+            return TransportError(message, details=reply.error().details)
         return reply.error()
 
     def _not_a_server(self, reply: Reply, how: str) -> McpError:
@@ -354,7 +360,7 @@ class HttpTransport:
         if error_object is not None and error_object.message:
             message += f": {quote(error_object.message.encode())}"
         else:
-            message += "; check the path, many servers use /mcp"
+            message += f"; {_CHECK_PATH}"
         absent = TransportError(message, absent=True, details=error.details)
         absent.__cause__ = error
         return absent
