@@ -120,6 +120,6 @@ def test_document_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
         f' "paths": {{"/ping": {{"get": {operation}}}}}}}'
     )
     assert main(["--from-openapi", str(tmp_path / "api.json"), "--check"]) == 0
-    assert "ok       ping\n" in capsys.readouterr().out
+    assert "ping  ok\n" in capsys.readouterr().out
     assert main(["--from-openapi", str(tmp_path / "api.json"), "--extensions-dir", str(tmp_path), "--check"]) == 1
     assert "--from-openapi: prefix" in capsys.readouterr().err

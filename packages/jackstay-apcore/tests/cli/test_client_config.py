@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,18 @@ def test_stdio_config() -> None:
             }
         }
     }  # fmt: skip
+
+
+def test_a_document_is_part_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags = ["--from-openapi", "api.json", "--openapi-prefix", "x", "--openapi-header", "A: b", "--jwt-secret", "s"]
+    args = config("cursor", *flags)["mcpServers"]["apcore-mcp"]["args"]
+    assert args[-6:] == [
+        *("--from-openapi", str(tmp_path / "api.json"), "--openapi-prefix", "x", "--openapi-header", "A: b"),
+    ]
+    assert "s" not in args
+    remote = config("cursor", "--from-openapi", "https://x.test/api.json")["mcpServers"]["apcore-mcp"]["args"]
+    assert remote[-1] == "https://x.test/api.json"
 
 
 HTTP_CONFIGS: list[tuple[str, Any]] = [

@@ -142,7 +142,7 @@ def test_directories_are_watched_only_with_dynamic(
 def test_check_lists_served_and_skipped_modules(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is 1 if a module is skipped."""
     assert main(["--extensions-dir", str(modules), "--check", "--log-level", "ERROR"]) == 0
-    assert capsys.readouterr().out == "ok       math.add\n1 served, 0 skipped\n"
+    assert capsys.readouterr().out == "TOOL      STATUS  DETAILS\nmath.add  ok\n1 served, 0 skipped\n"
     (modules / "broken.py").write_text("def x(:\n")
     (modules / "stream.py").write_text(
         "from apcore import ModuleAnnotations\nfrom pydantic import BaseModel, Field\n"
@@ -155,12 +155,12 @@ def test_check_lists_served_and_skipped_modules(modules: Path, capsys: pytest.Ca
     )
     assert main(["--extensions-dir", str(modules), "--check", "--log-level", "ERROR"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == [
-        "ok       math.add",
-        "ok       stream  (streaming, requires approval, has sensitive fields)",
+    assert lines[1:3] == [
+        "math.add  ok",
+        "stream    ok       streaming, requires approval, has sensitive fields",
     ]
-    assert re.match(r"skipped  broken: .*invalid syntax", lines[2])
-    assert lines[3] == "2 served, 1 skipped"
+    assert re.match(r"broken    skipped  .*invalid syntax", lines[3])
+    assert lines[4] == "2 served, 1 skipped"
 
 
 @pytest.mark.parametrize("shape", ["openai", "openai-responses", "anthropic"])

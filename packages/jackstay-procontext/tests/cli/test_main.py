@@ -442,6 +442,18 @@ def test_setup_adds_the_server_to_a_host_and_removes_it(
     assert (code, "did you mean 'claude-code'?" in err) == (2, True)
 
 
+def test_setup_prints_the_configuration(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code, out, err = run("setup", "cursor", "--print-config")
+    assert code == 0
+    assert json.loads(out)["mcpServers"]["procontext"]["args"] == ["-m", "procontext"]
+    assert err == f"For Cursor, in {tmp_path / '.cursor/mcp.json'}:\n"
+    # A host that only starts programs reaches a URL through our proxy.
+    words = json.loads(run("setup", "claude-desktop", "--print-config", "--url", "http://127.0.0.1:8000/mcp")[1])
+    assert words["mcpServers"]["procontext"]["args"] == ["-m", "jackstay", "proxy", "http://127.0.0.1:8000/mcp"]
+    assert not (tmp_path / ".cursor").exists()
+
+
 def test_setup_downloads_newest_registry(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     results = [True, False]
 

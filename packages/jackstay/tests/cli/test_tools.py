@@ -25,10 +25,15 @@ def test_table(jackstay: Callable) -> None:
     assert lines[4] == "refuse"
 
 
-def test_long_arguments_are_truncated_on_a_terminal(jackstay: Callable, terminal: Callable[[int], None]) -> None:
+def test_long_arguments_are_wrapped_on_a_terminal(
+    jackstay: Callable, terminal: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal(100)
     lines = jackstay("tools").out.splitlines()
-    assert "text:str [count:int] [ratio:float] [fla…  Gives back" in lines[2]
+    assert "text:str [count:int]              Gives back" in lines[2]
+    assert "[ratio:float] [flag:bool]" in lines[3]
+    monkeypatch.setattr("jackstay.cli._tools.MAX_SIGNATURE", 25)
+    assert "text:str [count:int] [ra…  Gives back" in jackstay("tools").out
     assert lines[1].startswith("\x1b[32mgreet")
     assert all(len(line) < 120 for line in lines)
 

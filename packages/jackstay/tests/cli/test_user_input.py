@@ -99,6 +99,18 @@ def test_ctrl_d_cancels_ctrl_c_ends_and_json_is_indented() -> None:
     assert '{\n  \x1b[34m"a"\x1b[0m: \x1b[33m1\x1b[0m\n}' in text
 
 
+def test_the_user_is_prompted_for_the_arguments_of_a_prompt() -> None:
+    weather = str(ROOT / "examples" / "weather.py")
+    with terminal("prompts", "get", "packing", "--", sys.executable, weather) as screen:
+        screen.answer(" (string): ", "Rome\n")
+        code, text = screen.end()
+    assert (code, "Rome" in text.partition("user:")[2]) == (0, True), text
+    with terminal("prompts", "get", "packing", "--", sys.executable, weather) as screen:
+        screen.answer(" (string): ", "\x04")
+        code, text = screen.end()
+    assert (code, "argument 'city' is missing; pass city=VALUE" in text) == (2, True), text
+
+
 def test_choices_are_typed_by_value_or_title() -> None:
     command = ("call", "test_elicitation_sep1330_enums", "--", sys.executable, str(ROOT / "examples" / "everything.py"))
     with terminal(*command) as screen:

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,14 +15,17 @@ import pytest
 from jackstay.errors import UsageError
 from jackstay.shell import (
     HOSTS,
+    Host,
     HostedServer,
     changed_text,
+    config_text,
     deep_link,
     find_host,
     from_entry,
     install_server,
     servers_in,
     to_entry,
+    uninstall_server,
     write_config,
 )
 
@@ -167,3 +171,51 @@ def test_a_file_that_cannot_be_read_or_written_is_named(home: Path, monkeypatch:
         write_config(path, text, "{}")
     assert path.read_text() == text
     assert [file.name for file in home.iterdir()] == ["config.json"]
+
+
+SECRET = 'pw"ß-and-more'
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_difference_has_no_values_of_variables_and_headers(host: Host) -> None:
+    """Neither of the entry itself nor of other lines that are shown."""
+    install_server(host, "one", HostedServer(("/bin/x",), {"KEY": SECRET, "DEBUG": "1", "EMPTY": ""}))
+    site = HostedServer(url="https://x.example/1", headers={"Authorization": f"Bearer {SECRET}"})
+    changes = [
+        install_server(host, "two", site, dry_run=True),
+        install_server(host, "two", site),
+        install_server(host, "three", HostedServer(("/bin/x",), {"KEY": SECRET}), dry_run=True),
+        uninstall_server(host, "two"),
+        uninstall_server(host, "one"),
+    ]
+    for change in changes:
+        text = "\n".join([*change.difference, *change.report])
+        assert "ß" not in text
+        assert "and-more" not in text
+    shown = "\n".join(changes[-1].difference)
+    assert all(name in shown for name in ("KEY", "DEBUG", "EMPTY", "***"))
+    assert not re.search(r"""DEBUG"?\s*[:=]\s*"?1""", shown)
+    assert "https://x.example/1" in "\n".join(changes[0].difference)
+
+
+def test_other_secrets_of_a_file_are_not_shown(home: Path) -> None:
+    path = home / ".gemini/settings.json"
+    path.parent.mkdir()
+    path.write_text('{\n  "apiKey": "k1",\n  "mcpServers": {"a": {"command": "x", "env": {"T": "t1"}}}\n}\n')
+    change = install_server(find_host("gemini"), "b", HostedServer(("y",)), dry_run=True)
+    shown = "\n".join(change.difference)
+    assert '"apiKey": "***"' in shown
+    assert '"T": "***"' in shown
+    codex = home / ".codex/config.toml"
+    codex.parent.mkdir()
+    codex.write_text("mcp_servers = {a = {command = 'x'}}\n")  # a layout that cannot be edited
+    with pytest.raises(UsageError, match="add it by hand") as raised:
+        install_server(find_host("codex"), "b", PROGRAM._replace(environment={"KEY": SECRET}))
+    assert '"KEY": "***"' in str(raised.value)
+
+
+def test_a_file_with_one_entry() -> None:
+    host = find_host("codex")
+    assert config_text(host, "one", to_entry(host, "one", HostedServer(("x",)))) == (
+        '[mcp_servers.one]\ncommand = "x"\nargs = []'
+    )

@@ -6,11 +6,13 @@ import pytest
 
 from jackstay.shell import (
     GREEN,
+    YELLOW,
     Screen,
     display_width,
     escape_controls,
     first_line,
     paint_json,
+    print_error,
     wrap,
 )
 
@@ -71,6 +73,33 @@ def test_a_table_on_a_terminal_wraps_the_last_column(monkeypatch: pytest.MonkeyP
         "x        word word word word word word",
         "         word word word word",
     ]
+
+
+def test_wide_columns_leave_room_for_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    Screen(stream).table(("NAME", "ARGUMENTS", "TEXT"), [("one", "argument " * 5, "a " * 20), ("two", "", "b")])
+    assert stream.getvalue().splitlines() == [
+        "NAME  ARGUMENTS                         TEXT",
+        "one   argument argument argument        a a a a a a a a a a a a a a a",
+        "      argument argument                 a a a a a",
+        "two                                     b",
+    ]
+
+
+def test_cells_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal()
+    Screen(stream).table(("NAME", "STATUS", "TEXT"), [("one", "ok", "text")], {"ok": YELLOW})
+    assert stream.getvalue().splitlines()[1] == "\x1b[32mone \x1b[0m  \x1b[33mok    \x1b[0m  text"
+
+
+def test_an_error_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error("program", "failed\x1b", "do this")
+    assert capsys.readouterr() == ("", "program: failed\\x1b\n  do this\n")
 
 
 def test_a_table_on_a_narrow_terminal_is_a_list(monkeypatch: pytest.MonkeyPatch) -> None:

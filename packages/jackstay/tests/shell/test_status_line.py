@@ -78,6 +78,12 @@ def test_a_wait_is_drawn_and_removed(stream: Terminal) -> None:
     assert stream.getvalue().endswith(f"\r{ERASE}")
 
 
+def test_a_long_wait_has_a_hint(stream: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HINT_SECONDS", 0.0)
+    with StatusLine("starting x", stream, hint="is it slow?"):
+        stream.wait_for(" s is it slow? (starting x)")
+
+
 def test_the_line_fits_the_terminal(stream: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "12")
     with StatusLine("日本語 text", stream):

@@ -4,20 +4,23 @@ The command and the directories are absolute paths, because programs started fro
 working directory than a shell.
 """
 
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from apcore_mcp.cli._flags import FLAGS, Flag
-from jackstay.shell import HostedServer, changed_text, find_host, to_entry
+from apcore_mcp.cli._flags import FLAGS, UNLISTED, Flag
+from jackstay.shell import HostedServer, config_text, find_host, to_entry
 
 # Flags that are not part of the command that starts the server.
 _OMITTED = (
-    *("install", "uninstall", "print-config", "print-completion", "check", "export", "strict", "embed-annotations"),
+    *("install", "uninstall", "dry-run", "print-config", "print-completion"),
+    *("check", "export", "strict", "embed-annotations"),
     *("transport", "host", "port"),
+    # Access over HTTP; the program that starts a server over stdio is its only client.
+    *("jwt-secret", "jwt-key-file", "jwt-algorithm", "jwt-audience", "jwt-issuer", "jwt-require-auth"),
+    *("no-jwt-require-auth", "exempt-paths"),
 )
 
 
@@ -27,8 +30,7 @@ def client_config(client: str, args: Namespace, directories: Sequence[str], bind
     entry = to_entry(host, args.name, hosted_server(args, directories, bindings))
     if args.transport == "sse" and "type" in entry:
         entry["type"] = "sse"
-    text: str = changed_text(host, Path(os.devnull), args.name, entry)[1]
-    return text.rstrip()
+    return config_text(host, args.name, entry)
 
 
 def hosted_server(args: Namespace, directories: Sequence[str], bindings: Sequence[str]) -> HostedServer:
@@ -43,9 +45,12 @@ def hosted_server(args: Namespace, directories: Sequence[str], bindings: Sequenc
 
 def _arguments(args: Namespace, directories: Sequence[str], bindings: Sequence[str]) -> list[str]:
     """Return the command line with absolute paths and without default values."""
-    absolute = {"extensions-dir": directories, "bindings": bindings}
+    document = args.from_openapi
+    if document and "://" not in document:
+        document = str(Path(document).absolute())
+    absolute = {"extensions-dir": directories, "bindings": bindings, "from-openapi": document}
     arguments: list[str] = []
-    for flag in FLAGS:
+    for flag in (*FLAGS, *UNLISTED):
         if flag.name not in _OMITTED:
             arguments += _to_arguments(flag, absolute.get(flag.name, getattr(args, flag.dest)))
     return arguments

@@ -111,6 +111,7 @@ FLAGS: Final = tuple(flag for _, flags in GROUPS for flag in flags)
 
 # Flags that are not in the help, which is one screen: those of apcore-mcp 0.23.3, and limits. docs/apcore.md has them.
 UNLISTED: Final = (
+    Flag("dry-run", "", "with --install and --uninstall: show the change, and write nothing"),
     Flag("max-frame-bytes", "BYTES", "the largest message"),
     Flag("backend", "URL", "share state in this Redis; or a variable with its URL"),
     Flag("otel", "", "spans and durations for OpenTelemetry"),

@@ -20,12 +20,15 @@ from apcore_mcp.cli._checking import BadValueError, check, openapi_of, options_o
 from apcore_mcp.cli._flags import FLAGS, HTTP_ONLY, read
 from apcore_mcp.options import ServeOptions
 from jackstay.errors import McpError, UsageError
-from jackstay.shell import StatusLine, erase_status
+from jackstay.shell import GREEN, YELLOW, Screen, StatusLine, erase_status, first_line, paint_json, print_error
 
 if TYPE_CHECKING:
+    from apcore_mcp.catalogue import Entry
     from apcore_mcp.cli._loading import LoadedModules
 
 logger = logging.getLogger("apcore_mcp.cli")
+
+NAME = "apcore-mcp"
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
@@ -42,7 +45,7 @@ def run(argv: Sequence[str]) -> int:
         if args.install:
             return _install(args, directories, bindings)
     except (BadValueError, UsageError) as error:
-        print(f"apcore-mcp: {error}", file=sys.stderr)
+        print_error(NAME, str(error))
         return 1
     if args.print_config:
         return _print_config(args, directories, bindings)
@@ -50,10 +53,10 @@ def run(argv: Sequence[str]) -> int:
     try:
         return _run(args, directories, bindings)
     except BadValueError as error:
-        print(f"apcore-mcp: {error}", file=sys.stderr)
+        print_error(NAME, str(error))
         return 1
     except UsageError as error:  # an option that only the server validates
-        print(f"apcore-mcp: {with_flag_name(error.message, args)}", file=sys.stderr)
+        print_error(NAME, with_flag_name(error.message, args))
         return 1
     except Exception as error:  # the top of the command: the server did not start
         if isinstance(error, OSError) and (args.check or args.export):
@@ -61,7 +64,7 @@ def run(argv: Sequence[str]) -> int:
         logger.debug("cannot start", exc_info=True)
         hint = "" if args.log_level == "DEBUG" else " (for the traceback: --log-level DEBUG)"
         reason = str(error) if isinstance(error, McpError) else f"{type(error).__name__}: {error}{hint}"
-        print(f"apcore-mcp: cannot start: {reason}", file=sys.stderr)
+        print_error(NAME, f"cannot start: {reason}")
         return 2
 
 
@@ -192,26 +195,27 @@ def _print_check(loaded: "LoadedModules", options: ServeOptions) -> int:
     catalogue = Catalogue(loaded.registry, tags=options.tags, prefix=options.prefix)
     catalogue.set_undiscovered(loaded.unloaded)
     catalogue.refresh()
-    for entry in catalogue.tools():
-        properties = [
-            name
-            for name, is_set in (
-                ("streaming", entry.is_streaming),
-                ("requires approval", entry.needs_approval),
-                ("has sensitive fields", bool(entry.sensitive)),
-            )
-            if is_set
-        ]
-        id = "" if entry.name == entry.id else f"  [{entry.id}]"
-        print(f"ok       {entry.name}{id}" + (f"  ({', '.join(properties)})" if properties else ""))
     skipped = catalogue.skipped()
-    for module_id, reason in sorted(skipped.items()):
-        print(f"skipped  {module_id}: {reason}")
-    print(f"{len(catalogue)} served, {len(skipped)} skipped")
+    rows = [(first_line(entry.name), "ok", first_line(_details(entry))) for entry in catalogue.tools()]
+    rows += [(first_line(id), "skipped", first_line(reason)) for id, reason in sorted(skipped.items())]
+    screen = Screen()
+    if rows:
+        screen.table(("TOOL", "STATUS", "DETAILS"), rows, {"ok": GREEN, "skipped": YELLOW})
+    screen.print_line(f"{len(catalogue)} served, {len(skipped)} skipped")
     known = len(loaded.registry.list())
     if not len(catalogue) and known and (options.tags or options.prefix):
-        print(f"apcore-mcp: none of the {known} modules matches --tags and --prefix", file=sys.stderr)
+        print_error(NAME, f"none of the {known} modules matches --tags and --prefix")
     return 1 if skipped else 0
+
+
+def _details(entry: "Entry") -> str:
+    details = (
+        (f"module {entry.id}", entry.name != entry.id),
+        ("streaming", entry.is_streaming),
+        ("requires approval", entry.needs_approval),
+        ("has sensitive fields", bool(entry.sensitive)),
+    )
+    return ", ".join(detail for detail, is_set in details if is_set)
 
 
 def _print_export(loaded: "LoadedModules", args: Namespace) -> int:
@@ -225,7 +229,8 @@ def _print_export(loaded: "LoadedModules", args: Namespace) -> int:
         args.prefix,
         shape=args.export,
     )
-    print(json.dumps(tools, indent=2, ensure_ascii=False))
+    screen = Screen()
+    screen.print_line(paint_json(screen, json.dumps(tools, indent=2, ensure_ascii=False)))
     return 0
 
 
@@ -234,8 +239,8 @@ def _print_config(args: Namespace, directories: list[Path], bindings: list[Path]
     from jackstay.shell import find_host  # noqa: PLC0415
 
     host = find_host(args.print_config)
-    print(f"For {host.title}, in {host.path()}:", file=sys.stderr)
-    print(client_config(args.print_config, args, [*map(str, directories)], [*map(str, bindings)]))
+    Screen(sys.stderr).print_line(f"For {host.title}, in {host.path()}:")
+    Screen().print_line(client_config(args.print_config, args, [*map(str, directories)], [*map(str, bindings)]))
     return 0
 
 
@@ -244,16 +249,14 @@ def _install(args: Namespace, directories: list[Path], bindings: list[Path]) -> 
     from jackstay.shell import find_host, install_server  # noqa: PLC0415
 
     server = hosted_server(args, [*map(str, directories)], [*map(str, bindings)])
-    change = install_server(find_host(args.install), args.name, server, replace=True)
-    print("\n".join([*change.difference, *change.report]))
+    install_server(find_host(args.install), args.name, server, replace=True, dry_run=bool(args.dry_run)).show()
     return 0
 
 
 def _uninstall(args: Namespace) -> int:
     from jackstay.shell import find_host, uninstall_server  # noqa: PLC0415  # only for this flag
 
-    change = uninstall_server(find_host(args.uninstall), args.name)
-    print("\n".join([*change.difference, *change.report]))
+    uninstall_server(find_host(args.uninstall), args.name, dry_run=bool(args.dry_run)).show()
     return 0
 
 
@@ -264,7 +267,7 @@ def _print_completion(shell: str) -> int:
     for flag in FLAGS:
         value = value_from_metavar(flag.metavar, flag.choices) if flag.metavar else None
         options.append(Option((flag.flag,), flag.help, value, flag.is_many))
-    print(completion_script(Program("apcore-mcp", (), tuple(options), "--print-completion"), shell), end="")
+    print(completion_script(Program(NAME, (), tuple(options), "--print-completion"), shell), end="")
     return 0
 
 

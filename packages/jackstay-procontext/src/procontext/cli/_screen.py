@@ -1,10 +1,9 @@
 """Errors and JSON on a terminal. Colour, tables and status lines are those of `jackstay.shell`."""
 
-import sys
-
 import msgspec
 
-from jackstay.shell import RED, Screen, escape_controls
+from jackstay.shell import Screen
+from jackstay.shell import print_error as print_error_of
 
 
 def print_json(value: object) -> None:
@@ -14,10 +13,7 @@ def print_json(value: object) -> None:
 
 def print_error(message: str, hint: str = "") -> None:
     """Print an error and a hint on standard error."""
-    screen = Screen(sys.stderr)
-    screen.print_line(f"{screen.paint('procontext:', RED)} {escape_controls(message)}")
-    if hint:
-        screen.print_line(f"  {escape_controls(hint)}")
+    print_error_of("procontext", message, hint)
 
 
 __all__ = ["print_error", "print_json"]

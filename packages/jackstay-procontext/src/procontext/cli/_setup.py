@@ -8,16 +8,14 @@ from pathlib import Path
 from jackstay.errors import UsageError
 from jackstay.shell import (
     BOLD,
-    DIM,
-    GREEN,
     HOSTS,
-    RED,
     HostedServer,
     Screen,
     StatusLine,
-    escape_controls,
+    config_text,
     find_host,
     install_server,
+    to_entry,
     uninstall_server,
 )
 from procontext.app import Application
@@ -38,6 +36,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("host", nargs="?", metavar="HOST", help=SUPPRESS)
     parser.add_argument("--undo", action="store_true", help="remove the server from the host")
+    parser.add_argument("--print-config", action="store_true", help="print the configuration for the host instead")
+    parser.add_argument("--url", help="the URL of a running `procontext serve --transport http`")
     parser.add_argument("--project", action="store_true", help="change the host's file of this directory")
     parser.add_argument("--dry-run", action="store_true", help="show the change to the host's file only")
     add_config_option(parser)
@@ -60,16 +60,17 @@ def run(arguments: Namespace) -> int:
             row = {"version": registry.version, "libraries": len(registry), "origin": registry.origin}
             print_json({**row, "updated": is_new})
             return DONE
-        version = Screen().paint(registry.version, BOLD)
-        print(f"registry {version}: {len(registry)} libraries, from {registry.origin}")
+        screen = Screen()
+        version = screen.paint(registry.version, BOLD)
+        screen.print_line(f"registry {version}: {len(registry)} libraries, from {registry.origin}")
         if is_new:
-            print("It was just downloaded and verified.")
+            screen.print_line("It was just downloaded and verified.")
         elif config.path is not None:
-            print("registry.path names this file, so nothing is downloaded.")
+            screen.print_line("registry.path names this file, so nothing is downloaded.")
         elif config.url is None:
-            print("No registry.url is set, so there is nowhere to look for a newer one; this one needs no network.")
+            screen.print_line("No registry.url is set, so there is no newer one; this one needs no network.")
         else:
-            print(f"No newer registry at {config.url}")
+            screen.print_line(f"No newer registry at {config.url}")
         return DONE
 
     return run_with_application(arguments, work)
@@ -78,20 +79,27 @@ def run(arguments: Namespace) -> int:
 def _change_host(arguments: Namespace) -> int:
     try:
         host = find_host(arguments.host)
+        if arguments.print_config:
+            path = host.path(in_project=arguments.project)
+            Screen(sys.stderr).print_line(f"For {host.title}, in {path}:")
+            Screen().print_line(config_text(host, NAME, to_entry(host, NAME, _server(arguments))))
+            return DONE
         places = {"in_project": arguments.project, "dry_run": arguments.dry_run}
         if arguments.undo:
             change = uninstall_server(host, NAME, **places)
         else:
-            # A host that is started from a desktop has another PATH and working directory.
-            settings = ["serve", "--config", str(Path(arguments.config).absolute())] if arguments.config else []
-            server = HostedServer((sys.executable, "-m", "procontext", *settings))
-            change = install_server(host, NAME, server, replace=True, **places)
+            change = install_server(host, NAME, _server(arguments), replace=True, **places)
     except UsageError as error:
         print_error(error.message)
         return USAGE
-    screen = Screen()
-    colours = {"+": GREEN, "-": RED}
-    for line in change.difference:
-        screen.print_line(screen.paint(escape_controls(line), colours.get(line[:1], DIM)))
-    print("\n".join(change.report))
+    change.show()
     return DONE
+
+
+def _server(arguments: Namespace) -> HostedServer:
+    """Return this server as a host starts it, or the URL of one that is running."""
+    if arguments.url is not None:
+        return HostedServer(url=arguments.url)
+    # A host that is started from a desktop has another PATH and working directory.
+    settings = ["serve", "--config", str(Path(arguments.config).absolute())] if arguments.config else []
+    return HostedServer((sys.executable, "-m", "procontext", *settings))

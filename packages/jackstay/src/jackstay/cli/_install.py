@@ -16,18 +16,7 @@ from urllib.parse import urlsplit
 from jackstay.cli._exits import DONE
 from jackstay.cli._target import COLUMNS, expect_no_more, parse_environment, parse_header, pop_word
 from jackstay.errors import UsageError
-from jackstay.shell import (
-    DIM,
-    GREEN,
-    HOSTS,
-    RED,
-    HostChange,
-    HostedServer,
-    Screen,
-    deep_link,
-    find_host,
-    install_server,
-)
+from jackstay.shell import HOSTS, HostedServer, Screen, deep_link, find_host, install_server
 
 _RUNNERS = frozenset(("python", "python3", "uv", "uvx", "npx", "node", "bunx", "deno", "pipx", "run", "exec"))
 
@@ -77,27 +66,15 @@ def run(arguments: Namespace) -> int:
             raise UsageError(f"{host.title} has no links that install a server", path="--link")
         Screen().print_line(link)
         return DONE
-    show_change(
-        install_server(
-            host,
-            name,
-            server,
-            in_project=arguments.project,
-            replace=arguments.replace,
-            dry_run=arguments.dry_run,
-        )
-    )
+    install_server(
+        host,
+        name,
+        server,
+        in_project=arguments.project,
+        replace=arguments.replace,
+        dry_run=arguments.dry_run,
+    ).show()
     return DONE
-
-
-def show_change(change: HostChange) -> None:
-    """Print a change to the file of a host."""
-    screen = Screen()
-    colours = {"+": GREEN, "-": RED}
-    for line in change.difference:
-        screen.print_line(screen.paint(line, colours.get(line[:1], DIM)))
-    for line in change.report:
-        screen.print_line(line)
 
 
 def _server(arguments: Namespace, words: list[str]) -> HostedServer:

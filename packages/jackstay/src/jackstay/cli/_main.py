@@ -18,7 +18,13 @@ from jackstay.shell import StatusLine, did_you_mean
 STDERR_TAIL_LINES = 10
 
 # Appended if a server was not ready in time. The library's message cannot name options of the command.
-TIMEOUT_HINT = "; increase the limit with --timeout SECONDS, or see the server's output with --log-level info"
+# What to do about an error -32021, by the client capability that the server requires.
+CAPABILITY_HINTS = {
+    "elicitation": "; the server requests input: run the command at a terminal, without --json",
+    "roots": "; the server requests roots: pass --roots DIRECTORY",
+    "sampling": "; the server requests sampling, which this command does not have: use jackstay inspect",
+}
+TIMEOUT_HINT = "; is this an MCP server? Try a longer --timeout, or --log-level info to see its output"
 
 # Text in a message of the library -> the same for a user of the command.
 FLAG_WORDING = (
@@ -110,17 +116,21 @@ def _report(error: McpError, *, as_json: bool) -> None:
             fields["data"] = error.data  # set by the server; from a proxy, it contains mayHaveRun
         print(json.dumps({"error": fields}, default=str), file=sys.stderr)
         return
-    from jackstay.shell import escape_controls  # noqa: PLC0415  # only after an error
+    from jackstay.shell import Screen, escape_controls, print_error  # noqa: PLC0415  # only after an error
 
-    message = escape_controls(str(error))
+    message = str(error)
     for library_text, command_text in FLAG_WORDING:
         message = message.replace(library_text, command_text)
     hint = TIMEOUT_HINT if isinstance(error, TimeoutError) and not error.may_have_run else ""
+    if isinstance(error, JsonRpcError) and isinstance(error.data, dict):
+        required = error.data.get("requiredCapabilities")
+        hint = CAPABILITY_HINTS.get(next(iter(required), ""), "") if isinstance(required, dict) else hint
     tail = getattr(error, "stderr_tail", "") or getattr(getattr(error, "reason", None), "stderr_tail", "")
     lines = tail.strip("\n").splitlines()[-STDERR_TAIL_LINES:]
     if len(lines) > 1:  # a single line is part of the message
-        message = message.replace(f" [stderr: {escape_controls(lines[-1])}]", "")
-    print(f"jackstay: {message}{hint}", file=sys.stderr)
+        message = message.replace(f" [stderr: {lines[-1]}]", "")
+    print_error("jackstay", f"{message}{hint}")
     if len(lines) > 1:
-        print("last lines of the server's standard error:", file=sys.stderr)
-        print("\n".join(f"  {escape_controls(line)}" for line in lines), file=sys.stderr)
+        screen = Screen(sys.stderr)
+        screen.print_line("last lines of the server's standard error:")
+        screen.print_line("\n".join(f"  {escape_controls(line)}" for line in lines))

@@ -7,9 +7,10 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json, print_text, text_of
 from jackstay.cli._running import with_client
+from jackstay.cli._user_input import is_interactive, read_argument
 from jackstay.cli._values import pairs
 from jackstay.client import Client
-from jackstay.errors import JsonRpcError, UsageError, did_you_mean
+from jackstay.errors import Json, JsonRpcError, UsageError, did_you_mean
 from jackstay.shell import BOLD, Screen, StatusLine, escape_controls, first_line
 from jackstay.types import Prompt
 
@@ -30,7 +31,7 @@ def run(arguments: Namespace) -> int:
     selected, words = _target.select_server(arguments)
     if words[:1] == ["get"]:
         name = _target.pop_word(words[1:], "NAME")
-        return with_client(arguments, selected, partial(_get, name, pairs(words[2:]), as_json=arguments.json))
+        return with_client(arguments, selected, partial(_get, arguments, name, pairs(words[2:])))
     _target.expect_no_more(words)
 
     async def work(client: Client) -> int:
@@ -52,7 +53,14 @@ def run(arguments: Namespace) -> int:
     return with_client(arguments, selected, work)
 
 
-async def _get(name: str, values: dict[str, str], client: Client, *, as_json: bool) -> int:
+async def _get(arguments: Namespace, name: str, values: dict[str, str], client: Client) -> int:
+    if is_interactive(arguments):
+        with StatusLine("listing prompts"):
+            prompts = await client.prompts.list()
+        for argument in next((prompt.arguments or () for prompt in prompts if prompt.name == name), ()):
+            if argument.required and argument.name not in values:
+                schema: Json = {"type": "string", "description": argument.description or ""}
+                values[argument.name] = str(await read_argument(argument.name, schema))
     with StatusLine(f"getting {name}"):
         try:
             result = await client.prompts.get(name, values)
@@ -61,7 +69,7 @@ async def _get(name: str, values: dict[str, str], client: Client, *, as_json: bo
             if name in names:
                 raise
             raise UsageError(f"unknown prompt {name!r}{did_you_mean(name, names)}") from None
-    if as_json:
+    if arguments.json:
         print_json(result.raw)
         return DONE
     screen = Screen()

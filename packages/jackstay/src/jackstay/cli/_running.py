@@ -103,7 +103,7 @@ async def _run(arguments: Namespace, selected: SelectedServer, client: "Client",
     started_at = time.monotonic()
     if selected.sign_in is not None:
         await selected.sign_in()
-    with StatusLine(f"{action} {selected.display}"):
+    with StatusLine(f"{action} {selected.display}", hint="no MCP message received yet; is this an MCP server?"):
         await client.open()
     try:
         if arguments.verbose:

@@ -14,9 +14,8 @@ from jackstay.errors import UsageError
 from jackstay.shell import BOLD, DIM, GREEN, Screen, StatusLine, escape_controls, first_line
 from jackstay.types import Tool
 
-# The maximum width of the ARGUMENTS column on a terminal: this, or this share of the terminal.
-MAX_SIGNATURE: Final = 32
-MAX_SHARE: Final = 0.4
+# The maximum length of the arguments on a terminal: three lines of their column.
+MAX_SIGNATURE: Final = 96
 
 # Types of JSON Schema, as they are listed.
 SHORT_TYPES: Final = {
@@ -89,16 +88,13 @@ def _show_all(tools: list[Tool]) -> None:
     if not tools:
         screen.print_line("no tools")
         return
-    limit = None if screen.width is None else max(MAX_SIGNATURE, int(screen.width * MAX_SHARE))
-    rows = [
-        (escape_controls(tool.name), _truncate(signature(tool), limit), first_line(tool.description or tool.title))
-        for tool in tools
-    ]
+    rows = []
+    for tool in tools:
+        arguments = signature(tool)
+        if screen.is_terminal and len(arguments) > MAX_SIGNATURE:
+            arguments = f"{arguments[: MAX_SIGNATURE - 1]}…"
+        rows.append((escape_controls(tool.name), arguments, first_line(tool.description or tool.title)))
     screen.table(("NAME", "ARGUMENTS", "DESCRIPTION"), rows)
-
-
-def _truncate(text: str, limit: int | None) -> str:
-    return text if limit is None or len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def signature(tool: Tool) -> str:

@@ -3,7 +3,7 @@
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from jackstay.cli._exits import DONE
-from jackstay.cli._install import host_list, show_change
+from jackstay.cli._install import host_list
 from jackstay.cli._target import expect_no_more, pop_word
 from jackstay.shell import find_host, uninstall_server
 
@@ -23,5 +23,5 @@ def run(arguments: Namespace) -> int:
     host = find_host(pop_word(words, "HOST"))
     name = pop_word(words, "NAME", f"list the servers of {host.title} with jackstay discover")
     expect_no_more(words)
-    show_change(uninstall_server(host, name, in_project=arguments.project, dry_run=arguments.dry_run))
+    uninstall_server(host, name, in_project=arguments.project, dry_run=arguments.dry_run).show()
     return DONE

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jackstay.cli._values import parse_value, schema_types, typed_text
-from jackstay.errors import Json, UsageError
+from jackstay.errors import Json, UsageError, did_you_mean
 from jackstay.shell import BOLD, DIM, Screen, escape_controls, first_line, hidden_status
 from jackstay.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, Tool
 
@@ -115,7 +115,8 @@ def _choose(text: str, choices: Mapping[str, Json]) -> Json:
     for title, value in choices.items():
         if wanted == typed_text(value) or wanted.casefold() == title.casefold():
             return value
-    raise UsageError(f"expected one of {_named(choices)}")
+    names = [name for title, value in choices.items() for name in (title, typed_text(value))]
+    raise UsageError(f"expected one of {_named(choices)}{did_you_mean(wanted, names)}")
 
 
 def _parse(name: str, text: str, schema: Json) -> Json:
@@ -131,13 +132,17 @@ async def read_missing(tool: Tool, values: dict[str, Json]) -> None:
     """
     required, properties = tool.input_schema.get("required"), tool.input_schema.get("properties")
     for name in required if isinstance(required, list) else ():
-        if not isinstance(name, str) or name in values:
-            continue
-        try:
+        if isinstance(name, str) and name not in values:
             schema = properties.get(name) if isinstance(properties, dict) else None
-            values[name] = await read_value(name, schema, is_required=True)
-        except NoAnswerError:
-            raise UsageError(f"argument {name!r} is missing; pass {name}=VALUE", path=name) from None
+            values[name] = await read_argument(name, schema)
+
+
+async def read_argument(name: str, schema: Json) -> Json:
+    """Prompt for an argument that is required. Raises: UsageError if the user ends the input."""
+    try:
+        return await read_value(name, schema, is_required=True)
+    except NoAnswerError:
+        raise UsageError(f"argument {name!r} is missing; pass {name}=VALUE", path=name) from None
 
 
 async def answer_elicitation(params: ElicitRequestParams) -> ElicitResult:

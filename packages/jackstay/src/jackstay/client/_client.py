@@ -182,7 +182,8 @@ class Client:
             raise
         except builtins.TimeoutError:
             cause = connection.core.cause
-            message = f"not ready within {timeout:g} s" + (f": {cause}" if cause is not None else "")
+            reason = str(cause) if cause is not None else connection.core.transport.silence
+            message = f"not ready within {timeout:g} s" + (f": {reason}" if reason else "")
             raise TimeoutError(timeout, sent=False, message=message) from cause
 
     async def stop(self, drain: float | None = None) -> None:

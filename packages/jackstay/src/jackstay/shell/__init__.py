@@ -12,12 +12,13 @@ __all__, __getattr__, __dir__ = attach(
         "._entry_point": "run_command",
         "._grammar": "Command Option Program Value command_from_parser value_from_metavar",
         "._hosts": (
-            "HOSTS Host HostChange HostedServer changed_text deep_link find_host from_entry install_server servers_in "
-            "to_entry uninstall_server write_config"
+            "HOSTS Host HostChange HostedServer changed_text config_text deep_link find_host from_entry "
+            "install_server servers_in to_entry uninstall_server write_config"
         ),
         "._parser": "CommandParser",
         "._screen": (
-            "BLUE BOLD CYAN DIM GREEN RED YELLOW Screen display_width escape_controls first_line paint_json wrap"
+            "BLUE BOLD CYAN DIM GREEN RED YELLOW Screen display_width escape_controls first_line paint_json "
+            "print_error wrap"
         ),
         "._scripts": "SHELLS completion_script",
         "._signals": "cancel_on_signal",

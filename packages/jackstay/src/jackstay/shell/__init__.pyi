@@ -3,11 +3,11 @@
 from jackstay.errors import did_you_mean
 from jackstay.shell._entry_point import run_command
 from jackstay.shell._grammar import Command, Option, Program, Value, command_from_parser, value_from_metavar
-from jackstay.shell._hosts import HOSTS, Host, HostChange, HostedServer, changed_text, deep_link, find_host, from_entry, install_server, servers_in, to_entry, uninstall_server, write_config
+from jackstay.shell._hosts import HOSTS, Host, HostChange, HostedServer, changed_text, config_text, deep_link, find_host, from_entry, install_server, servers_in, to_entry, uninstall_server, write_config
 from jackstay.shell._parser import CommandParser
-from jackstay.shell._screen import BLUE, BOLD, CYAN, DIM, GREEN, RED, YELLOW, Screen, display_width, escape_controls, first_line, paint_json, wrap
+from jackstay.shell._screen import BLUE, BOLD, CYAN, DIM, GREEN, RED, YELLOW, Screen, display_width, escape_controls, first_line, paint_json, print_error, wrap
 from jackstay.shell._scripts import SHELLS, completion_script
 from jackstay.shell._signals import cancel_on_signal
 from jackstay.shell._status_line import StatusLine, erase_before_exit, erase_status, hidden_status, output
 
-__all__ = ["BLUE", "BOLD", "CYAN", "Command", "CommandParser", "DIM", "GREEN", "HOSTS", "Host", "HostChange", "HostedServer", "Option", "Program", "RED", "SHELLS", "Screen", "StatusLine", "Value", "YELLOW", "cancel_on_signal", "changed_text", "command_from_parser", "completion_script", "deep_link", "did_you_mean", "display_width", "erase_before_exit", "erase_status", "escape_controls", "find_host", "first_line", "from_entry", "hidden_status", "install_server", "output", "paint_json", "run_command", "servers_in", "to_entry", "uninstall_server", "value_from_metavar", "wrap", "write_config"]
+__all__ = ["BLUE", "BOLD", "CYAN", "Command", "CommandParser", "DIM", "GREEN", "HOSTS", "Host", "HostChange", "HostedServer", "Option", "Program", "RED", "SHELLS", "Screen", "StatusLine", "Value", "YELLOW", "cancel_on_signal", "changed_text", "command_from_parser", "completion_script", "config_text", "deep_link", "did_you_mean", "display_width", "erase_before_exit", "erase_status", "escape_controls", "find_host", "first_line", "from_entry", "hidden_status", "install_server", "output", "paint_json", "print_error", "run_command", "servers_in", "to_entry", "uninstall_server", "value_from_metavar", "wrap", "write_config"]

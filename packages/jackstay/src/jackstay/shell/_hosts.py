@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,8 +19,17 @@ from urllib.parse import quote
 
 from jackstay.errors import UsageError, did_you_mean
 from jackstay.shell._config_text import Entry, change_entry, read_text
+from jackstay.shell._screen import DIM, GREEN, RED, Screen, escape_controls
 
 BACKUP_SUFFIX = ".jackstay-backup"
+# Members whose values may be secrets and are not shown: variables and headers, and members with such a name.
+SECRET_MEMBERS = frozenset(("env", "envs", "headers", "http_headers"))
+SECRET_NAME = re.compile(r"token|secret|passw|credential|authorization|api[-_]?key", re.IGNORECASE)
+# Options of our own commands whose values are 'NAME: VALUE'.
+HEADER_OPTIONS = ("--header", "--openapi-header")
+HIDDEN = "***"
+# A shorter value is hidden only beside its name; elsewhere in a line it may be part of another word.
+MIN_SECRET = 6
 # Codex and `claude mcp add` refuse other names.
 PLAIN_NAME = "[A-Za-z0-9_-]+"
 
@@ -228,15 +237,29 @@ def changed_text(host: Host, path: Path, name: str, entry: Entry | None) -> tupl
     try:
         return before, change_entry(before, host.form, host.section, name, entry)
     except ValueError as error:
-        what = "" if entry is None else f"; add it by hand: {json.dumps({name: entry}, ensure_ascii=False)}"
+        what = "" if entry is None else f"; add it by hand: {_without_secrets({name: entry})}"
         raise UsageError(f"cannot change {path}: {error}{what}", path=str(path)) from None
 
 
+def config_text(host: Host, name: str, entry: Entry) -> str:
+    """Return the file of a host with this entry only."""
+    return change_entry("", host.form, host.section, name, entry).rstrip()
+
+
 class HostChange(NamedTuple):
-    """A change to the file of a host: the lines of the difference, and what was done."""
+    """A change to the file of a host: the lines of the difference without secrets, and what was done."""
 
     difference: list[str]
     report: list[str]
+
+    def show(self) -> None:
+        """Print the change."""
+        screen = Screen()
+        colours = {"+": GREEN, "-": RED}
+        for line in self.difference:
+            screen.print_line(screen.paint(escape_controls(line), colours.get(line[:1], DIM)))
+        for line in self.report:
+            screen.print_line(line)
 
 
 def install_server(
@@ -293,12 +316,46 @@ def _locked(path: Path) -> Iterator[None]:
 def _apply(host: Host, path: Path, before: str, after: str, done: str, *, dry_run: bool) -> HostChange:
     import difflib  # noqa: PLC0415  # slow to import, and rarely needed
 
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="")
+    secrets = {pair for text in (before, after) for pair in _secrets(read_text(text, host.form))}
+    compared = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="")
+    lines = [_redact(line, secrets) for line in compared]
     if dry_run:
-        return HostChange(list(lines), ["nothing was written (--dry-run)"])
+        return HostChange(lines, ["nothing was written (--dry-run)"])
     backup = write_config(path, before, after)
     kept = [] if backup is None else [f"the previous file: {backup}"]
-    return HostChange(list(lines), [f"{done}: {path}", *kept, f"restart {host.title} to use the change"])
+    return HostChange(lines, [f"{done}: {path}", *kept, f"restart {host.title} to use the change"])
+
+
+def _secrets(value: Any, name: str = "", *, is_secret: bool = False) -> Iterator[tuple[str, str]]:
+    """Iterate over the names and values of a document that are not shown."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from _secrets(member, str(key), is_secret=is_secret or key in SECRET_MEMBERS)
+    elif isinstance(value, list):
+        for before, item in zip(("", *value), value, strict=False):
+            if before in HEADER_OPTIONS and isinstance(item, str):
+                header, _, text = item.partition(":")
+                yield header, text.strip()
+            else:
+                yield from _secrets(item, name, is_secret=is_secret)
+    elif isinstance(value, str) and value and (is_secret or SECRET_NAME.search(name)):
+        yield name, value
+
+
+def _redact(line: str, secrets: Iterable[tuple[str, str]]) -> str:
+    """Return a line of a JSON, TOML or YAML file with `***` for the values of these secrets."""
+    for name, value in sorted(secrets, key=lambda pair: -len(pair[1])):  # a value may be part of a longer one
+        forms = {form for ascii in (True, False) for form in (value, json.dumps(value, ensure_ascii=ascii)[1:-1])}
+        written = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
+        beside = rf"""({re.escape(name)}["']?\s*[:=]\s*)(["']?)(?:{written})(?=\2|$)"""
+        line = re.sub(beside, rf"\g<1>\g<2>{HIDDEN}", line)
+        if len(value) >= MIN_SECRET:
+            line = re.sub(written, HIDDEN, line)
+    return line
+
+
+def _without_secrets(entry: Entry) -> str:
+    return _redact(json.dumps(entry, ensure_ascii=False), set(_secrets(entry)))
 
 
 def write_config(path: Path, before: str, after: str) -> Path | None:
@@ -355,6 +412,7 @@ __all__ = [
     "HostChange",
     "HostedServer",
     "changed_text",
+    "config_text",
     "deep_link",
     "find_host",
     "from_entry",

@@ -4,11 +4,13 @@ Colour and line wrapping are used only on a terminal. Text from a server is not 
 control characters are escaped.
 """
 
+import itertools
 import os
 import re
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, TextIO
 
 from jackstay.shell._status_line import output, terminal_width
@@ -24,6 +26,8 @@ CYAN: Final = "36"
 
 # The narrowest last column of a table. Below it, rows are printed as lists.
 MIN_WIDTH: Final = 24
+# A column between the first and the last is wrapped if it is wider than this, so that the last one has room.
+MAX_MIDDLE_WIDTH: Final = 32
 GAP: Final = "  "
 
 # Control characters and bidirectional overrides, except tab and newline.
@@ -69,6 +73,14 @@ def first_line(text: str | None) -> str:
     return escape_controls(lines[0]).replace("\t", " ") if lines else ""
 
 
+def print_error(program: str, message: str, hint: str = "") -> None:
+    """Print an error of a command to standard error, and what to do about it in a line of its own."""
+    screen = Screen(sys.stderr)
+    screen.print_line(f"{screen.paint(f'{program}:', RED)} {escape_controls(message)}")
+    if hint:
+        screen.print_line(f"  {escape_controls(hint)}")
+
+
 class Screen:
     """An output stream: a terminal, with colour and width, or a file or pipe."""
 
@@ -85,7 +97,7 @@ class Screen:
 
     def paint(self, text: str, colour: str) -> str:
         """Return the text in that colour, if the stream has colour."""
-        return f"\x1b[{colour}m{text}\x1b[0m" if self.has_colour and text else text
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.has_colour and text and colour else text
 
     def print_line(self, line: str = "") -> None:
         """Print one line unchanged, and flush."""
@@ -100,22 +112,30 @@ class Screen:
             lines = [line.strip()] if total is None else wrap(line, total - len(indent))
             self.print_line("\n".join(f"{indent}{part}".rstrip() for part in lines))
 
-    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print columns with headings. On a terminal, the last column is wrapped."""
+    def table(
+        self, heads: Sequence[str], rows: Sequence[Sequence[str]], colours: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Print columns with headings. On a terminal, all but the first are wrapped.
+
+        The first column is green; `colours` has those of other cells, by their text.
+        """
         widths = [max(display_width(row[column]) for row in (heads, *rows)) for column in range(len(heads) - 1)]
-        indent = sum(widths) + len(GAP) * len(widths)
         total = self.width
-        if total is not None and indent + MIN_WIDTH > total:
-            self._list(heads, rows, total)
-            return
+        rest = None
+        if total is not None:
+            widths[1:] = [min(width, MAX_MIDDLE_WIDTH) for width in widths[1:]]
+            rest = total - sum(widths) - len(GAP) * len(widths)
+            if rest < MIN_WIDTH:
+                self._list(heads, rows, total)
+                return
         self.print_line(self.paint(GAP.join([*_padded(heads, widths), heads[-1]]), BOLD))
         for row in rows:
-            last = [row[-1]] if total is None else wrap(row[-1], total - indent)
-            cells = _padded(row, widths)
-            cells[0] = self.paint(cells[0], GREEN)
-            self.print_line(GAP.join([*cells, last[0]]).rstrip())
-            for line in last[1:]:
-                self.print_line(" " * indent + line)
+            for cells in _lines_of(row, None if rest is None else [*widths[1:], rest]):
+                painted = [
+                    self.paint(text, colours.get(text.rstrip(), "") if column else GREEN)
+                    for column, text in enumerate([*_padded(cells, widths), cells[-1]])
+                ]
+                self.print_line(GAP.join(painted).rstrip())
 
     def _list(self, heads: Sequence[str], rows: Sequence[Sequence[str]], total: int) -> None:
         """Print each row as a block, for a terminal that is too narrow for columns."""
@@ -127,6 +147,14 @@ class Screen:
                 if cell:
                     lines = wrap(f"{head.lower()}: {cell}", total - 2 * len(GAP))
                     self.print_line(f"\n{GAP * 2}".join([f"{GAP}{lines[0]}", *lines[1:]]))
+
+
+def _lines_of(row: Sequence[str], widths: Sequence[int] | None) -> Iterator[Sequence[str]]:
+    """Iterate over the lines of a row of a table: the cells after the first are wrapped to these widths."""
+    if widths is None:
+        return iter([row])
+    wrapped = [wrap(cell, width) for cell, width in zip(row[1:], widths, strict=True)]
+    return itertools.zip_longest([row[0]], *wrapped, fillvalue="")
 
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
@@ -163,5 +191,6 @@ __all__ = [
     "escape_controls",
     "first_line",
     "paint_json",
+    "print_error",
     "wrap",
 ]

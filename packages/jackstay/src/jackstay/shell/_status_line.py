@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # A terminal shows something at the latest after this time. The rest of 0.3 seconds is for the start of Python.
 QUIET_SECONDS = 0.15
 TICK_SECONDS = 0.1
+# After this time a wait also shows its hint.
+HINT_SECONDS = 5.0
 BAR_WIDTH = 24
 MIN_BAR_COLUMNS = 60
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -93,14 +95,16 @@ class hidden_status:  # noqa: N801  # used as a function
 class StatusLine:
     """A line on standard error about what is waited for. It is updated in place on a terminal and then removed.
 
-    Used as a context manager around the wait. On a pipe, progress is a line each, and nothing else is shown.
+    Used as a context manager around the wait. On a pipe, progress is a line each, and nothing else is shown. `hint` is
+    shown as well if the wait takes long.
     """
 
-    def __init__(self, what: str = "", stream: "TextIO | None" = None) -> None:
+    def __init__(self, what: str = "", stream: "TextIO | None" = None, *, hint: str = "") -> None:
         self._stream = sys.stderr if stream is None else stream
         self.is_terminal = self._stream is not None and self._stream.isatty()
         self.is_shown = False
         self._text = _printable(what)
+        self._hint = hint
         self._began = 0.0
         self._ticks = 0
         # Acquired while a thread draws. Released, it ends the thread.
@@ -169,7 +173,8 @@ class StatusLine:
     def _tick(self) -> None:
         self._ticks += 1
         seconds = time.monotonic() - self._began
-        self._show(f"{_SPINNER[self._ticks % len(_SPINNER)]} {seconds:.0f} s {self._text}")
+        text = f"{self._hint} ({self._text})" if self._hint and seconds >= HINT_SECONDS else self._text
+        self._show(f"{_SPINNER[self._ticks % len(_SPINNER)]} {seconds:.0f} s {text}")
 
     def _show(self, line: str) -> None:
         if _waits and _waits[-1] is not self:

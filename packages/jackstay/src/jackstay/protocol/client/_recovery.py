@@ -89,7 +89,7 @@ class Recovery(msgspec.Struct):
             case _:
                 if output:
                     return ProtocolError(output)
-                silence = "" if transport.has_received_message else ": nothing was received from the server"
+                silence = f": {transport.silence}" if transport.silence else ""
                 limit = self.calls.settings.start_timeout(self.slow_starts)
                 return TransportError(f"not ready within {limit:g} s{silence}")
 
