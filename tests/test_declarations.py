@@ -6,14 +6,22 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
 from jackstay.protocol import settings_of
 from jackstay.protocol.client import ClientKeywords, FleetKeywords, Settings
 from jackstay.server import Options
-from jackstay.server._keywords import ServerKeywords
+from jackstay.server._keywords import (
+    AddedToolKeywords,
+    PromptKeywords,
+    ResourceKeywords,
+    ServerKeywords,
+    ToolKeywords,
+)
+from jackstay.server._prompts import PromptOptions
+from jackstay.server._resources import ResourceOptions
+from jackstay.server._tools import ToolOptions
 from jackstay.server.http import HttpKeywords, HttpOptions, RunHttpKeywords, RunOptions
 from scripted.places import ROOT, SOURCES
 
@@ -95,6 +103,25 @@ def test_an_option_of_connections_reaches_the_core(edit: Callable[[str, str, str
     assert "    added: int\n" in stub
 
 
+def test_an_option_of_every_entry(edit: Callable[[str, str, str], Path]) -> None:
+    source = edit(
+        "server/_entries.py",
+        "    tags: Iterable[str] = ()\n    enabled: bool = True\n\n\nclass",
+        "    added: int = 7\n",
+    )
+    code = """
+from jackstay import Server
+server = Server("x")
+server.tool(added=3)(len)
+server.prompt(name="x", added=3)(lambda: "")
+server.resource("x://y", added=3)(lambda: "")
+assert server.catalogue.resources["x://y"].options.added == 3
+"""
+    run(source, code)
+    stub = make_stubs.stubs(source.parents[2])[source / "jackstay/server/_keywords.pyi"]
+    assert stub.count("    added: int\n") == 4  # of both kinds of tools, of resources and of prompts
+
+
 def test_an_option_of_a_call(edit: Callable[[str, str, str], Path]) -> None:
     field = '    added: Annotated[int, Setting("Added.", low=1)]\n'
     source = edit("client/_requests.py", "    wait_for_ready: Annotated", field)
@@ -139,5 +166,12 @@ def test_the_keywords_are_the_settings() -> None:
         (HttpKeywords, set(settings_of(HttpOptions))),
         (RunHttpKeywords, set(settings_of(HttpOptions)) | set(settings_of(RunOptions))),
     ]
+    schema_tool = {"name", "structured", "output_schema"}  # parameters of `add_tool()`, or not for it
+    pairs += [
+        (ToolKeywords, set(ToolOptions.__struct_fields__)),
+        (AddedToolKeywords, set(ToolOptions.__struct_fields__) - schema_tool),
+        (ResourceKeywords, set(ResourceOptions.__struct_fields__)),
+        (PromptKeywords, set(PromptOptions.__struct_fields__)),
+    ]
     for keywords, names in pairs:
-        assert get_type_hints(keywords).keys() == names
+        assert keywords.__annotations__.keys() == names

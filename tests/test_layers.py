@@ -11,6 +11,9 @@ from pathlib import Path
 import jackstay
 from scripted.places import ROOT, SOURCES, import_path
 
+sys.path.insert(0, str(ROOT / "tools"))
+import count_source  # a script in tools/, found by its directory
+
 FILES = [path for source in SOURCES.values() for path in sorted(source.rglob("*.py"))]
 # What lazy packages import; tests/test_exports.py compares them with the packages.
 STUBS = [path for source in SOURCES.values() for path in sorted(source.rglob("*.pyi"))]
@@ -422,6 +425,13 @@ def test_every_reason_for_size_is_still_needed() -> None:
         oversized |= {f"{name}:{f}" for f, n in functions(ast.parse(source)) if n > FUNCTION_LINES}
     assert set(LARGE) <= oversized, f"no longer large: {sorted(set(LARGE) - oversized)}"
     assert all(reason.strip() for reason in LARGE.values())
+
+
+def test_the_features_that_are_counted_apart_are_in_the_source() -> None:
+    source = SOURCES["jackstay"] / "jackstay"
+    files = {str(path.relative_to(source)): path.read_text(encoding="utf-8") for path in source.rglob("*.py")}
+    sizes = count_source.measure(files, count_source.later_rows())  # exits for a row that is not in the source
+    assert sum(size["lines"] for size in sizes.values()) == sum(len(text.splitlines()) for text in files.values())
 
 
 def test_every_source_file_has_its_test_file() -> None:

@@ -47,7 +47,7 @@ class Module:
         self.body = ast.parse(stub(name, text) or text).body
         self.homes = {
             alias.asname or alias.name: node.module or ""
-            for node in self.body
+            for node in (*self.body, *(each for node in self.body if isinstance(node, ast.If) for each in node.body))
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }

@@ -6,7 +6,7 @@ An entry is immutable and has its own list item already encoded, in two forms: r
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -26,12 +26,28 @@ _NAME = r"[A-Za-z0-9_.-]{1,128}"
 _SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]+"
 
 
+class EntryOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of every entry. The name and the description default to those of the function.
+
+    `blocking=False` declares that a plain function never blocks, so that it is called on the event loop. `tags` are for
+    the server itself: clients do not see them. An entry that is not `enabled` is neither listed nor found.
+    """
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    icons: Sequence[IconLike] | None = None
+    meta: Mapping[str, Json] | None = None
+    blocking: bool | None = None
+    tags: Iterable[str] = ()
+    enabled: bool = True
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered tool, resource or prompt. `call` is its function, called with the arguments that `bind` returned.
 
     If `is_async`, the function is awaited in a task; if `is_blocking`, it is called in the thread pool; otherwise it is
-    called directly. `takes_context`: the function has a parameter for the `Context`. An entry that is not `enabled` is
-    neither listed nor found.
+    called directly. `takes_context`: the function has a parameter for the `Context`.
     """
 
     key: str
@@ -74,10 +90,15 @@ def encode_listed(body: Body, what: str) -> bytes:
 
 
 class Runnable(Protocol):
-    """The attributes of a function that `runs_blocking` needs."""
+    """The attributes of a function that an entry needs."""
 
+    call: Callable[..., object]
     name: str
     is_async: bool
+
+    @property
+    def takes_context(self) -> bool:
+        """True if it has a parameter for the `Context`."""
 
     @property
     def injected(self) -> "Injected | None":
@@ -96,6 +117,18 @@ def runs_blocking(function: Runnable, blocking: bool | None) -> bool:
     if function.is_async and blocking:
         raise UsageError(f"blocking=True is not possible for {function.name}: it is async", path="blocking")
     return not function.is_async and blocking is not False
+
+
+def run_fields(function: Runnable, options: EntryOptions) -> dict[str, Any]:
+    """Return the fields of an `Entry` that do not depend on its kind. Raises: UsageError for a bad option."""
+    return {
+        "call": function.call,
+        "is_async": function.is_async,
+        "is_blocking": runs_blocking(function, options.blocking),
+        "takes_context": function.takes_context,
+        "tags": check_tags(options.tags),
+        "enabled": check_enabled(options.enabled),
+    }
 
 
 def check_scopes(scopes: Iterable[str]) -> frozenset[str]:

@@ -15,7 +15,7 @@ from jackstay.errors import UsageError
 from jackstay.server._failures import ResourceNotFoundError, ToolError
 
 if TYPE_CHECKING:
-    from jackstay.server._registration import ResourceKeywords
+    from jackstay.server._keywords import ResourceKeywords
 
 # A URI or URI template, the function that reads it, and its options.
 Row: TypeAlias = "tuple[str, Callable[..., object], ResourceKeywords]"

@@ -4,7 +4,7 @@ MCP sends every argument as a string. Parameters may also be numbers, booleans, 
 are converted; lists and objects are rejected at registration.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -12,14 +12,12 @@ from jackstay.errors import Json, UsageError
 from jackstay.server._content import encode_blocks, to_block
 from jackstay.server._entries import (
     Entry,
-    IconLike,
-    check_enabled,
+    EntryOptions,
     check_meta,
     check_name,
-    check_tags,
     encode_listed,
     read_icons,
-    runs_blocking,
+    run_fields,
 )
 from jackstay.server._functions import Call, Function
 from jackstay.server._problems import InvalidArguments
@@ -29,17 +27,8 @@ from jackstay.types import GetPromptResult, Prompt, PromptArgument, PromptMessag
 _TEXTUAL = {"string", "integer", "number", "boolean", "null"}
 
 
-class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a prompt. The name and the description default to those of the function."""
-
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
-    icons: Sequence[IconLike] | None = None
-    meta: Mapping[str, Json] | None = None
-    blocking: bool | None = None
-    tags: Iterable[str] = ()
-    enabled: bool = True
+class PromptOptions(EntryOptions, frozen=True, kw_only=True):
+    """The options of a prompt."""
 
 
 class PromptEntry(Entry, frozen=True, kw_only=True):
@@ -115,14 +104,9 @@ def prompt_from_function(
         key=name,
         listed=listed,
         listed_plain=listed,
-        call=function.call,
-        is_async=function.is_async,
-        is_blocking=runs_blocking(function, options.blocking),
-        takes_context=function.takes_context,
-        tags=check_tags(options.tags),
-        enabled=check_enabled(options.enabled),
         body=body,
         function=function,
+        **run_fields(function, options),
     )
 
 

@@ -10,81 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, Literal, TypedDict, TypeVar
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
 
     import msgspec
 
-    from jackstay.apps import App
     from jackstay.errors import Json
     from jackstay.server._completions import CompletionEntry
-    from jackstay.server._entries import IconLike
+    from jackstay.server._keywords import AddedToolKeywords, PromptKeywords, ResourceKeywords, ToolKeywords
     from jackstay.server._prompts import PromptEntry
     from jackstay.server._resources import ResourceEntry
     from jackstay.server._tools import ToolEntry
-    from jackstay.types import Annotations, PromptReference, ResourceTemplateReference, ToolAnnotations
+    from jackstay.types import PromptReference, ResourceTemplateReference
 
     S = TypeVar("S", bound=msgspec.Struct)
-
-    # Only for type checkers: creating TypedDicts at run time is slow.
-
-    class AddedToolKeywords(TypedDict, total=False):
-        """The options of a tool with a JSON Schema."""
-
-        title: str
-        description: str
-        read_only: bool
-        destructive: bool
-        idempotent: bool
-        open_world: bool
-        icons: Sequence[IconLike]
-        meta: Mapping[str, Json]
-        blocking: bool
-        scopes: Iterable[str]
-        tags: Iterable[str]
-        timeout: float
-        annotations: ToolAnnotations | Mapping[str, Json]
-        enabled: bool
-        task: bool | Literal["optional", "required", "deferred"]
-        app: App
-        app_only: bool
-
-    class ToolKeywords(AddedToolKeywords, total=False):
-        """The options of a tool; see `ToolOptions`."""
-
-        name: str
-        structured: bool
-        output_schema: Mapping[str, Json]
-
-    class ResourceKeywords(TypedDict, total=False):
-        """The options of a resource; see `ResourceOptions`."""
-
-        name: str
-        title: str
-        description: str
-        mime_type: str
-        size: int
-        annotations: Annotations
-        icons: Sequence[IconLike]
-        meta: Mapping[str, Json]
-        ttl_ms: int
-        cache_scope: str
-        blocking: bool
-        allow_traversal: bool
-        tags: Iterable[str]
-        enabled: bool
-
-    class PromptKeywords(TypedDict, total=False):
-        """The options of a prompt; see `PromptOptions`."""
-
-        name: str
-        title: str
-        description: str
-        icons: Sequence[IconLike]
-        meta: Mapping[str, Json]
-        blocking: bool
-        tags: Iterable[str]
-        enabled: bool
 
 
 def _make_options(where: str, cls: type[S], options: Mapping[str, Any]) -> S:

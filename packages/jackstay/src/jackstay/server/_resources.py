@@ -3,24 +3,22 @@
 Strings are returned as text, bytes and media as base64, `ResourceContents` unchanged, and everything else as JSON.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from jackstay.errors import Json, UsageError
+from jackstay.errors import UsageError
 from jackstay.protocol import REVISIONS
 from jackstay.server._content import MEDIA, encode_base64, encode_value
 from jackstay.server._entries import (
     Entry,
-    IconLike,
+    EntryOptions,
     check_cache_hints,
-    check_enabled,
     check_meta,
-    check_tags,
     encode_listed,
     read_icons,
-    runs_blocking,
+    run_fields,
 )
 from jackstay.server._functions import Call, Function
 from jackstay.server._problems import InvalidArguments
@@ -38,26 +36,18 @@ from jackstay.types import (
 )
 
 
-class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a resource. The name and the description default to those of the function.
+class ResourceOptions(EntryOptions, frozen=True, kw_only=True):
+    """The options of a resource.
 
     `ttl_ms` and `cache_scope` are the cache hints of 2026-07-28. `allow_traversal`: see `_uris`.
     """
 
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
     mime_type: str | None = None
     size: int | None = None
     annotations: Annotations | None = None
-    icons: Sequence[IconLike] | None = None
-    meta: Mapping[str, Json] | None = None
     ttl_ms: int = 0
     cache_scope: str = "private"
-    blocking: bool | None = None
     allow_traversal: bool = False
-    tags: Iterable[str] = ()
-    enabled: bool = True
 
     def __post_init__(self) -> None:
         check_cache_hints(self.ttl_ms, self.cache_scope)
@@ -137,16 +127,11 @@ def resource_from_function(
         key=uri,
         listed=listed,
         listed_plain=listed,
-        call=function.call,
-        is_async=function.is_async,
-        is_blocking=runs_blocking(function, options.blocking),
-        takes_context=function.takes_context,
-        tags=check_tags(options.tags),
-        enabled=check_enabled(options.enabled),
         body=body,
         function=function,
         template=template,
         options=options,
+        **run_fields(function, options),
     )
 
 
@@ -170,28 +155,15 @@ def _match_parameters(function: Function, variables: tuple[str, ...], uri: str) 
 def _describe(
     function: Function, uri: str, options: ResourceOptions, *, is_template: bool
 ) -> Resource | ResourceTemplate:
-    name = options.name or function.name
-    description = options.description or function.description or None
-    icons, meta = read_icons(options.icons), check_meta(options.meta)
+    members: dict[str, Any] = {
+        "name": options.name or function.name,
+        "title": options.title,
+        "description": options.description or function.description or None,
+        "mime_type": options.mime_type,
+        "annotations": options.annotations,
+        "icons": read_icons(options.icons),
+        "meta": check_meta(options.meta),
+    }
     if is_template:
-        return ResourceTemplate(
-            uri_template=uri,
-            name=name,
-            title=options.title,
-            description=description,
-            mime_type=options.mime_type,
-            annotations=options.annotations,
-            icons=icons,
-            meta=meta,
-        )
-    return Resource(
-        uri=check_uri(uri, "uri"),
-        name=name,
-        title=options.title,
-        description=description,
-        mime_type=options.mime_type,
-        annotations=options.annotations,
-        size=options.size,
-        icons=icons,
-        meta=meta,
-    )
+        return ResourceTemplate(uri_template=uri, **members)
+    return Resource(uri=check_uri(uri, "uri"), size=options.size, **members)

@@ -49,15 +49,15 @@ if TYPE_CHECKING:
     from jackstay.server._files import ResourceSource
     from jackstay.server._hooks import Hooks
     from jackstay.server._input_required import KeyRing
-    from jackstay.server._keywords import ServerKeywords
-    from jackstay.server._lifespan import Lifespan
-    from jackstay.server._mounts import Mount, Mountable, Mounts
-    from jackstay.server._registration import (
+    from jackstay.server._keywords import (
         AddedToolKeywords,
         PromptKeywords,
         ResourceKeywords,
+        ServerKeywords,
         ToolKeywords,
     )
+    from jackstay.server._lifespan import Lifespan
+    from jackstay.server._mounts import Mount, Mountable, Mounts
     from jackstay.server._tools import ToolEntry
     from jackstay.server._transforms import Transforms
     from jackstay.server._visibility import MountedRule, Rule, Views

@@ -6,7 +6,7 @@ dict, which is validated against the schema unless `validate=False`.
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -15,15 +15,13 @@ from jackstay.errors import Json, ProtocolError, UsageError, did_you_mean
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._entries import (
     Entry,
-    IconLike,
-    check_enabled,
+    EntryOptions,
     check_meta,
     check_name,
     check_scopes,
-    check_tags,
     encode_listed,
     read_icons,
-    runs_blocking,
+    run_fields,
 )
 from jackstay.server._functions import Call, Function, RawArguments
 from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
@@ -31,9 +29,12 @@ from jackstay.server._schema import Schema
 from jackstay.types import DECODE_ERRORS, Tool, ToolAnnotations, encode_json
 
 if TYPE_CHECKING:
+    from jackstay.apps import App
     from jackstay.protocol.http import ParamHeader
     from jackstay.server._json_schema import Validate
     from jackstay.server._problems import InvalidArguments
+else:
+    App = object  # loaded only by programs that have one
 
 Bind: TypeAlias = "Callable[[RawArguments, object], Call | InvalidArguments]"
 
@@ -44,37 +45,27 @@ TaskSupport: TypeAlias = Literal["optional", "required", "deferred"]
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a tool. The name and the description default to those of the function.
+class ToolOptions(EntryOptions, frozen=True, kw_only=True):
+    """The options of a tool.
 
     `read_only`, `destructive`, `idempotent` and `open_world` are the annotations of MCP. `structured`: see `_output`.
-    `annotations` has them too, as an object. `blocking=False` declares that a plain function never blocks, so that it
-    is called on the event loop. `scopes` are required of callers over HTTP; other transports have no scopes. `timeout`
-    is in seconds, from the arrival of the call. `output_schema` replaces the one of the return annotation. `tags` are
-    for the server itself: clients do not see them. A tool that is not `enabled` is neither listed nor called. `task`:
-    see `_tasks`. `app` is the page that shows the results; a tool that is `app_only` is for that page, not for models.
+    `annotations` has them too, as an object. `scopes` are required of callers over HTTP; other transports have no
+    scopes. `timeout` is in seconds, from the arrival of the call. `output_schema` replaces the one of the return
+    annotation. `task`: see `_tasks`. `app` is the page that shows the results; a tool that is `app_only` is for that
+    page, not for models.
     """
 
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
-    icons: Sequence[IconLike] | None = None
-    meta: Mapping[str, Json] | None = None
     structured: bool | None = None
-    blocking: bool | None = None
     scopes: Iterable[str] = ()
-    tags: Iterable[str] = ()
     timeout: float | None = None
     annotations: ToolAnnotations | Mapping[str, Json] | None = None
     output_schema: Mapping[str, Json] | None = None
-    enabled: bool = True
     task: bool | TaskSupport | None = None
-    # An `App`; its class is loaded only by programs that have one.
-    app: Any = None
+    app: App | None = None
     app_only: bool = False
 
 
@@ -223,7 +214,7 @@ def _check_of(validate: "Validate") -> Check:
 def _make(function: Function | _Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions) -> ToolEntry:
     name = check_name(options.name or function.name, "name")
     headers = _read_headers(name, schema)
-    is_blocking = runs_blocking(function, options.blocking)
+    fields = run_fields(function, options)
     body = Tool(
         name=name,
         input_schema=schema,
@@ -240,20 +231,15 @@ def _make(function: Function | _Handler, schema: Schema, output: Output, bind: B
         key=name,
         listed=listed,
         listed_plain=plain,
-        call=function.call,
-        is_async=function.is_async,
-        is_blocking=is_blocking,
-        takes_context=function.takes_context,
         body=body,
         bind=bind,
         encode_result=output.encode_result,
         param_headers=headers,
         scopes=check_scopes(options.scopes),
-        tags=check_tags(options.tags),
-        enabled=check_enabled(options.enabled),
-        timeout=_check_timeout(options.timeout, name, can_wait=function.is_async or is_blocking),
+        timeout=_check_timeout(options.timeout, name, can_wait=function.is_async or fields["is_blocking"]),
         task=_check_task(options.task, name, takes_context=function.takes_context),
         app=options.app,
+        **fields,
     )
 
 

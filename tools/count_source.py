@@ -1,0 +1,312 @@
+"""Compare the size of the runtime with an earlier commit, at equal features.
+
+`LATER` lists the files, and the classes and functions of other files, of features that the earlier commit did not have.
+They are counted apart. Small additions to shared functions (an option, a branch, a row) are counted as if the earlier
+commit had them, so the comparison rather understates a reduction. Stubs (`.pyi`) are generated and counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import subprocess
+import sys
+import tarfile
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = "packages/jackstay/src/jackstay"
+
+# The commit before the package was renamed, and its source.
+BASE, BASE_SOURCE = "7a6ba43", "src/mooring"
+
+# By feature: paths (a directory ends with a slash), and "path: names of classes, functions and methods".
+LATER: dict[str, tuple[str, ...]] = {
+    "agent frameworks": ("agents/",),
+    "inspector": ("inspector/", "cli/_inspect.py"),
+    "OpenAPI": ("openapi/", "server/_openapi.py", "server/_server.py: Server.from_openapi Server.from_fastapi"),
+    "Redis and other shared backends": (
+        "redis/",
+        "server/_backend.py",
+        "server/_changes.py: WorkerBus WorkerListener MemoryChanges.flush MemoryChanges.join MemoryChanges.send"
+        " MemoryChanges.is_gone BusLink.mailboxes",
+        "server/http/_orphans.py",
+        "server/http/_peer_workers.py",
+        "server/http/_session_store.py: SessionChange SessionStore.change MemorySessionStore.change",
+        "server/http/_sessions.py: WorkerGoneError Sessions._notify_workers Sessions.receive_published _confirms",
+        "server/http/_session.py: Session.adopt_change Session.receive_forwarded _no_bus_error",
+        "server/http/_app.py: App.backend _worker_bus",
+        "testing/backend_suite.py",
+        "testing/store_suites.py: SessionStoreSuite.test_a_change_replaces_only_what_it_names"
+        " SessionStoreSuite.test_simultaneous_changes_are_all_stored",
+        "cli/_serve.py: add_backend_argument use_backend",
+    ),
+    "tasks": (
+        "client/_task_log.py",
+        "client/_tasks.py",
+        "server/_task_listeners.py",
+        "server/_task_process.py",
+        "server/_task_sqlite.py",
+        "server/_task_store.py",
+        "server/_task_worker.py",
+        "server/_tasks.py",
+        "server/_tools.py: ToolEntry.is_repeatable _check_task",
+        "server/_context.py: Context.background",
+        "sync/_client.py: TaskHandle Tasks",
+        "testing/task_store_suite.py",
+    ),
+    "extensions, apps and skills": (
+        "apps.py",
+        "client/_apps.py",
+        "client/_skills.py",
+        "extensions.py",
+        "server/_apps.py",
+        "server/_context.py: Context.shows_apps",
+        "server/_dispatch.py: Dispatch.intercept",
+        "server/_extensions.py",
+        "server/_server.py: Server._extend Server._extend_for",
+        "server/_skills.py",
+        "skills.py",
+        "sync/_client.py: Skills Apps",
+    ),
+    "mounted servers, transforms and the gateway": (
+        "cli/_gateway.py",
+        "proxy/_gateway.py",
+        "proxy/_gateway_app.py",
+        "proxy/_gateway_config.py",
+        "proxy/_mirror.py",
+        "proxy/_mount.py",
+        "proxy/_proxy.py: Proxy._make_mount Proxy._mirror_lists Proxy._notify_mounts",
+        "server/_catalogue.py: Entries.reserve Entries.swap Catalogue.reserve Catalogue.swap Catalogue.entries"
+        " Catalogue.is_taken",
+        "server/_dispatch.py: Dispatch.serve_mounted",
+        "server/_mounted_entries.py",
+        "server/_mounted_uris.py",
+        "server/_mounts.py",
+        "server/_server.py: Server.mount Server._make_mount",
+        "server/_transforms.py",
+    ),
+    "visibility, and a search of tools": (
+        "server/_catalogue.py: Catalogue.set_enabled Catalogue.is_disabled",
+        "server/_entries.py: check_tags check_enabled _strings",
+        "server/_search.py",
+        "server/_server.py: Server.enable Server.disable Server.visible Server._add_rules Server.search_tools"
+        " Server._make_views",
+        "server/_visibility.py",
+    ),
+    "middleware with hooks, and metrics of servers": (
+        "server/_hooks.py",
+        "server/_metrics.py",
+        "server/_middleware.py",
+        "server/_tracing.py: _make_histogram _is_registered",
+    ),
+    "dependencies and lifespan": (
+        "server/_context.py: Context._dependencies Context._run_in_thread",
+        "server/_depends.py",
+        "server/_dispatch.py: Dispatch.dependencies",
+        "server/_functions.py: Dependency Function._inject",
+        "server/_lifespan.py",
+        "server/_server.py: Server._add_lifespan Server.override Server._close_dependencies",
+    ),
+    "resources from files, and RFC 6570 templates": (
+        "server/_files.py",
+        "server/_server.py: Server.add_resource",
+        "server/_uris.py: UriTemplate._match_query _split_query",
+        "types/_uri_templates.py",
+    ),
+    "servers as objects: calls and connections in the process": (
+        "server/_in_process.py",
+        "server/_server.py: Server.call_tool Server.list_tools",
+        "client/_connect.py: as_target _target_of_text",
+        "transport/_memory.py: Servable InProcessTarget MemoryTransport.serve_with MemoryTransport._served",
+    ),
+    "more of the server API": (
+        "_signatures.py",
+        "server/_content.py: File",
+        "server/_context.py: HttpRequest ClientDescription Context.request Context.client Context.debug Context.info"
+        " Context.warning",
+        "server/_portable_schema.py",
+        "server/_tools.py: _check_timeout _decode_annotations",
+    ),
+    "typed results": (
+        "types/_data.py",
+        "types/_tools.py: CallToolResult._repr_html_ CallToolResult.with_reader CallToolResult.data_as",
+    ),
+    "own HTTP/1.1 server": (
+        "server/_parked_task.py",
+        "server/http/_asgi.py: AsgiRequest _StartedAwaitable",
+        "server/http/_exchange.py",
+        "server/http/_http1.py",
+        "server/http/_listening.py",
+    ),
+    "own HTTP/1.1 client": (
+        "transport/http/_connecting.py",
+        "transport/http/_http1.py",
+        "transport/http/_pool.py",
+    ),
+    "DPoP and workload identities": (
+        "oauth/_authorizer.py: TokenAuthorizer.note_response TokenAuthorizer.requires_nonce _with_dpop",
+        "oauth/_dpop.py",
+        "oauth/_workload.py",
+        "transport/http/_auth.py: Credentials.note_response Credentials.requires_nonce",
+        "transport/http/_contract.py: Prover",
+    ),
+    "more commands": (
+        "cli/_bundle.py",
+        "cli/_complete.py",
+        "cli/_dev.py",
+        "cli/_discover.py",
+        "cli/_generate.py",
+        "cli/_info.py",
+        "cli/_install.py",
+        "cli/_logout.py",
+        "cli/_pack.py",
+        "cli/_schema_types.py",
+        "cli/_typed_client.py",
+        "cli/_uninstall.py",
+        "cli/_user_input.py",
+        "oauth/_authorizer.py: TokenAuthorizer.sign_out",
+        "shell/_config_text.py",
+        "shell/_hosts.py",
+        "shell/_status_line.py",
+    ),
+}
+
+
+class Size(Counter[str]):
+    """Lines, and lines of code: without blank lines, comments and docstrings."""
+
+
+def code_lines(tree: ast.Module, text: str) -> set[int]:
+    """Return the numbers of the lines of code."""
+    docstrings: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            value = first.value if isinstance(first, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skipped:
+            code.update(range(token.start[0], token.end[0] + 1))
+    return code - docstrings
+
+
+def spans(tree: ast.Module) -> Iterator[tuple[str, range]]:
+    """Yield the classes, functions and methods of a module, each with its lines."""
+    for node in tree.body:
+        inner = node.body if isinstance(node, ast.ClassDef) else []
+        for found, prefix in ((node, ""), *((each, f"{getattr(node, 'name', '')}.") for each in inner)):
+            if isinstance(found, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                begin = min([found.lineno, *(each.lineno for each in found.decorator_list)])
+                yield prefix + found.name, range(begin, (found.end_lineno or begin) + 1)
+
+
+def measure(files: dict[str, str], later: dict[str, str]) -> dict[tuple[str, str], Size]:
+    """Return the sizes by package and group: "equal", the name of a later feature, or "stubs".
+
+    Raises SystemExit for a row of `later` that is not in the source.
+    """
+    sizes: dict[tuple[str, str], Size] = {}
+    unused = set(later)
+    for path, text in files.items():
+        package = path.partition("/")[0] if "/" in path else "(top)"
+        tree = ast.parse(text)
+        code, lines = code_lines(tree, text), set(range(1, len(text.splitlines()) + 1))
+        groups: list[tuple[str, set[int]]] = []
+        for key in (path, f"{path.partition('/')[0]}/"):
+            if key in later:
+                unused.discard(key)
+                groups = [(later[key], lines)]
+        if path.endswith(".pyi"):
+            groups = [("stubs", lines)]
+        if not groups:
+            for name, span in spans(tree):
+                key = f"{path}: {name}"
+                if key in later:
+                    unused.discard(key)
+                    groups.append((later[key], set(span)))
+            groups.append(("equal", lines.difference(*(found for _, found in groups))))
+        for group, found in groups:
+            size = sizes.setdefault((package, group), Size())
+            size.update(files=int(found == lines or group == "equal"), code=len(code & found), lines=len(found))
+    if unused:
+        sys.exit("not in the source: " + ", ".join(sorted(unused)))
+    return sizes
+
+
+def later_rows() -> dict[str, str]:
+    """Return the rows of `LATER` with one path or name each, and their features."""
+    rows: dict[str, str] = {}
+    for feature, found in LATER.items():
+        for row in found:
+            path, _, names = row.partition(": ")
+            rows.update({f"{path}: {name}": feature for name in names.split()} if names else {path: feature})
+    return rows
+
+
+def read_commit(commit: str, source: str) -> dict[str, str]:
+    """Return the Python files of a commit below a directory, by their path there."""
+    packed = subprocess.run(["git", "archive", commit, source], cwd=ROOT, check=True, capture_output=True).stdout
+    files: dict[str, str] = {}
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        for member in archive:
+            found = archive.extractfile(member)
+            if found is not None and member.name.endswith((".py", ".pyi")):
+                files[member.name.removeprefix(f"{source}/")] = found.read().decode()
+    return files
+
+
+def main() -> None:
+    """Print the sizes by package, those of later features, and the totals."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--base", default=BASE, help="the earlier commit (%(default)s)")
+    parser.add_argument("--base-source", default=BASE_SOURCE, help="its source (%(default)s)")
+    arguments = parser.parse_args()
+    here = ROOT / SOURCE
+    now = {
+        str(path.relative_to(here)): path.read_text() for path in sorted(here.rglob("*.py*")) if path.suffix != ".pyc"
+    }
+    sizes = measure({path: text for path, text in now.items() if path.endswith((".py", ".pyi"))}, later_rows())
+    base = measure(read_commit(arguments.base, arguments.base_source), {})
+
+    print(
+        f"{'equal features':<16}{'base: code':>12}{'lines':>8}{'now: code':>12}{'lines':>8}{'change: code':>16}", end=""
+    )
+    print(f"{'lines':>10}")
+    total = Size(), Size()
+    for package in sorted({package for package, group in (*base, *sizes) if group == "equal"}):
+        before, after = base.get((package, "equal"), Size()), sizes.get((package, "equal"), Size())
+        total[0].update(before)
+        total[1].update(after)
+        print(row(package, before, after))
+    print(row("total", *total))
+
+    print(f"\n{'counted apart':<60}{'code':>8}{'lines':>8}")
+    apart: dict[str, Size] = {}
+    for (_, group), size in sizes.items():
+        if group != "equal":
+            apart.setdefault(group, Size()).update(size)
+    for group in (*LATER, "stubs"):
+        print(f"{group:<60}{apart[group]['code']:>8,}{apart[group]['lines']:>8,}")
+
+
+def row(name: str, before: Size, after: Size) -> str:
+    """Return one line of the table of equal features."""
+    change = ["", ""]
+    if before["code"]:
+        change = [f"{after[what] / before[what] - 1:+.1%}" for what in ("code", "lines")]
+    return (
+        f"{name:<16}{before['code']:>12,}{before['lines']:>8,}{after['code']:>12,}{after['lines']:>8,}"
+        f"{change[0]:>16}{change[1]:>10}"
+    )
+
+
+if __name__ == "__main__":
+    main()
