@@ -138,7 +138,7 @@ class Entries(Generic[E]):
                 listing = self._listing = Listing(self.kind, self._options, self.rows)
         return listing
 
-    def added(self, entries: tuple[E, ...], *, replace: bool) -> dict[str, tuple[int, E]]:
+    def added(self, entries: Sequence[E], *, replace: bool) -> dict[str, tuple[int, E]]:
         """Return rows for `add`. A row that replaces another keeps its position.
 
         Raises:
@@ -168,7 +168,7 @@ class Entries(Generic[E]):
         self._next_number = max([self._next_number, *(number + 1 for number, _ in rows.values())])
         self._change()
 
-    def remove(self, keys: tuple[str, ...]) -> None:
+    def remove(self, keys: Iterable[str]) -> None:
         for key in set(keys):
             del (self.rows if key in self.rows else self.disabled)[key]
         self._change()
@@ -230,15 +230,18 @@ class Catalogue:
         # or raises the error for the caller.
         self.listed_name: Callable[[str], str | None] | None = None
         self._lock = threading.Lock()
-        self._tools: Entries[ToolEntry] = Entries(Kind.TOOLS, options, self._lock)
-        self._resources: Entries[ResourceEntry] = Entries(Kind.RESOURCES, options, self._lock)
-        self._templates: Entries[ResourceEntry] = Entries(Kind.TEMPLATES, options, self._lock)
-        self._prompts: Entries[PromptEntry] = Entries(Kind.PROMPTS, options, self._lock)
+        self._use({kind: Entries(kind, options, self._lock) for kind in Kind})
         self._completions: dict[CompletionKey, CompletionEntry] = {}
 
+    def _use(self, lists: dict[Kind, Entries[Any]]) -> None:
+        self._lists = lists
+        self._tools: Entries[ToolEntry] = lists[Kind.TOOLS]
+        self._resources: Entries[ResourceEntry] = lists[Kind.RESOURCES]
+        self._templates: Entries[ResourceEntry] = lists[Kind.TEMPLATES]
+        self._prompts: Entries[PromptEntry] = lists[Kind.PROMPTS]
+
     def __repr__(self) -> str:
-        lists = (self._tools, self._resources, self._templates, self._prompts)
-        return f"<Catalogue {', '.join(f'{len(entries.rows)} {entries.kind}' for entries in lists)}>"
+        return f"<Catalogue {', '.join(f'{len(entries.rows)} {kind}' for kind, entries in self._lists.items())}>"
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -281,9 +284,9 @@ class Catalogue:
         )
 
     @property
-    def versions(self) -> tuple[int, int, int, int]:
+    def versions(self) -> tuple[int, ...]:
         """How often each list has changed."""
-        return self._tools.version, self._resources.version, self._templates.version, self._prompts.version
+        return tuple(entries.version for entries in self._lists.values())
 
     def find_tool(self, name: str) -> ToolEntry | None:
         """Return the tool of this name, or the one that `listed_name` maps it to; None if there is none."""
@@ -296,7 +299,7 @@ class Catalogue:
 
     def version(self, kind: Kind) -> int:
         """Return how often this list has changed."""
-        return self._entries(kind).version
+        return self._lists[kind].version
 
     def page(self, kind: Kind, version: str, cursor: str | None = None) -> bytes:
         """Return the encoded result of a list request in a revision, without `resultType`, which the core adds.
@@ -304,7 +307,7 @@ class Catalogue:
         Raises:
             ProtocolError: (-32602) for an invalid cursor.
         """
-        return self._entries(kind).listing.page(version, cursor)
+        return self._lists[kind].listing.page(version, cursor)
 
     def find_resource(self, uri: str) -> Match | None:
         """Return the static resource of this URI, or the first template that matches it, or None."""
@@ -318,13 +321,6 @@ class Catalogue:
                 return Match(entry, variables)
         return None
 
-    def _entries(self, kind: Kind) -> Entries[ToolEntry] | Entries[ResourceEntry] | Entries[PromptEntry]:
-        if kind is Kind.TOOLS:
-            return self._tools
-        if kind is Kind.PROMPTS:
-            return self._prompts
-        return self._resources if kind is Kind.RESOURCES else self._templates
-
     # --- changing -----------------------------------------------------------------------------------------------------
 
     def add_tools(self, *entries: ToolEntry, replace: bool = False) -> None:
@@ -333,30 +329,25 @@ class Catalogue:
         Raises:
             UsageError: for a duplicate name, unless `replace`.
         """
-        with self._lock:
-            self._tools.add(self._tools.added(entries, replace=replace))
-        self._notify_changed(Kind.TOOLS)
+        self._add({Kind.TOOLS: entries}, replace=replace)
 
     def add_resources(self, *entries: ResourceEntry, replace: bool = False) -> None:
         """Add these resources and templates; as `add_tools`."""
         static = tuple(entry for entry in entries if entry.template is None)
         templates = tuple(entry for entry in entries if entry.template is not None)
-        with self._lock:
-            rows = self._resources.added(static, replace=replace)
-            if templates:
-                self._templates.add(self._templates.added(templates, replace=replace))
-            if static:
-                self._resources.add(rows)
-        if static:
-            self._notify_changed(Kind.RESOURCES)
-        if templates:
-            self._notify_changed(Kind.TEMPLATES)
+        self._add({Kind.RESOURCES: static, Kind.TEMPLATES: templates}, replace=replace)
 
     def add_prompts(self, *entries: PromptEntry, replace: bool = False) -> None:
         """Add these prompts; as `add_tools`."""
+        self._add({Kind.PROMPTS: entries}, replace=replace)
+
+    def _add(self, added: Mapping[Kind, Sequence[Entry]], *, replace: bool) -> None:
         with self._lock:
-            self._prompts.add(self._prompts.added(entries, replace=replace))
-        self._notify_changed(Kind.PROMPTS)
+            # Before the first change: all or none.
+            rows = {kind: self._lists[kind].added(found, replace=replace) for kind, found in added.items() if found}
+            for kind, found in rows.items():
+                self._lists[kind].add(found)
+        self._notify_changed(rows)
 
     def add_completion(self, entry: CompletionEntry, *, replace: bool = False) -> None:
         """Add a completion. Completions are not listed, so nothing is notified.
@@ -376,55 +367,54 @@ class Catalogue:
         Raises:
             UsageError: for an unknown name.
         """
-        with self._lock:
-            _require_known(names, self._tools)
-            self._tools.remove(names)
-        self._notify_changed(Kind.TOOLS)
+        self._remove(names, Kind.TOOLS)
 
     def remove_resources(self, *uris: str) -> None:
         """Remove resources by URI and templates by URI template; as `remove_tools`."""
-        with self._lock:
-            _require_known(uris, self._resources, self._templates)
-            static = tuple(uri for uri in uris if uri in self._resources)
-            templates = tuple(uri for uri in uris if uri not in static)
-            if static:
-                self._resources.remove(static)
-            if templates:
-                self._templates.remove(templates)
-        if static:
-            self._notify_changed(Kind.RESOURCES)
-        if templates:
-            self._notify_changed(Kind.TEMPLATES)
+        self._remove(uris, Kind.RESOURCES, Kind.TEMPLATES)
 
     def remove_prompts(self, *names: str) -> None:
         """Remove these prompts; as `remove_tools`."""
+        self._remove(names, Kind.PROMPTS)
+
+    def _remove(self, keys: tuple[str, ...], *kinds: Kind) -> None:
         with self._lock:
-            _require_known(names, self._prompts)
-            self._prompts.remove(names)
-        self._notify_changed(Kind.PROMPTS)
+            self._require_known(keys, f"entry in {kinds[0]}", *kinds)
+            found = {kind: [key for key in keys if key in self._lists[kind]] for kind in kinds}
+            removed = {kind: keys for kind, keys in found.items() if keys}
+            for kind, keys_of_kind in removed.items():
+                self._lists[kind].remove(keys_of_kind)
+        self._notify_changed(removed)
+
+    def _require_known(self, keys: tuple[str, ...], what: str, *kinds: Kind) -> None:
+        lists = [self._lists[kind] for kind in kinds]
+        for key in keys:
+            if not any(key in entries for entries in lists):
+                known = [name for entries in lists for name in (*entries.rows, *entries.disabled)]
+                raise UsageError(f"no such {what}: {key!r}{did_you_mean(key, known)}", path=key)
 
     # --- blocks of entries: those of a mounted server -----------------------------------------------------------------
 
     def reserve(self, kind: Kind, count: int) -> range:
         """Reserve a block of so many positions in a list, for `swap()`."""
         with self._lock:
-            number = self._entries(kind).reserve(count)
+            number = self._lists[kind].reserve(count)
         return range(number, number + count)
 
     def swap(self, kind: Kind, block: range, entries: Sequence[Any], *, is_final: bool = False) -> None:
         """Replace the entries of a block, with one notification; with none if the list items are the same."""
         with self._lock:
-            is_changed = self._entries(kind).swap(block, entries, is_final=is_final)
+            is_changed = self._lists[kind].swap(block, entries, is_final=is_final)
         if is_changed:
-            self._notify_changed(kind)
+            self._notify_changed((kind,))
 
     def entries(self, kind: Kind) -> Iterable[Entry]:
         """Return the entries of a list, in order."""
-        return self._entries(kind).listing.entries.values()
+        return self._lists[kind].listing.entries.values()
 
     def is_disabled(self, kind: Kind, key: str) -> bool:
         """Return whether the entry of this name or URI is disabled. A URI may be one of a disabled template."""
-        if key in self._entries(kind).disabled:
+        if key in self._lists[kind].disabled:
             return True
         if kind is not Kind.RESOURCES:
             return False
@@ -433,7 +423,7 @@ class Catalogue:
 
     def is_taken(self, kind: Kind, key: str, block: range) -> bool:
         """Return whether an entry outside of a block has this name or URI."""
-        entries = self._entries(kind)
+        entries = self._lists[kind]
         row = entries.rows.get(key) or entries.disabled.get(key)
         return row is not None and row[0] not in block
 
@@ -448,12 +438,8 @@ class Catalogue:
             raise UsageError("enable() and disable() need names, URIs or tags", path="keys")
         changed: list[Kind] = []
         with self._lock:
-            lists: tuple[Entries[Any], ...] = (self._tools, self._resources, self._templates, self._prompts)
-            for key in keys:
-                if not any(key in entries for entries in lists):
-                    known = [name for entries in lists for name in (*entries.rows, *entries.disabled)]
-                    raise UsageError(f"no such tool, resource or prompt: {key!r}{did_you_mean(key, known)}", path=key)
-            for entries in lists:
+            self._require_known(keys, "tool, resource or prompt", *Kind)
+            for kind, entries in self._lists.items():
                 rows = {
                     key: (number, msgspec.structs.replace(entry, enabled=enabled))
                     for key, (number, entry) in (entries.disabled if enabled else entries.rows).items()
@@ -461,18 +447,11 @@ class Catalogue:
                 }
                 if rows:
                     entries.add(rows)
-                    changed.append(entries.kind)
-        for kind in changed:
-            self._notify_changed(kind)
+                    changed.append(kind)
+        self._notify_changed(changed)
 
-    def _notify_changed(self, kind: Kind) -> None:
+    def _notify_changed(self, kinds: Iterable[Kind]) -> None:
         # Outside the lock: the callback may read or change the catalogue.
-        if self.changed is not None:
-            self.changed(kind)
-
-
-def _require_known(keys: tuple[str, ...], *lists: Entries[E]) -> None:
-    for key in keys:
-        if not any(key in entries for entries in lists):
-            known = [name for entries in lists for name in (*entries.rows, *entries.disabled)]
-            raise UsageError(f"no such entry in {lists[0].kind}: {key!r}{did_you_mean(key, known)}", path=key)
+        for kind in kinds:
+            if self.changed is not None:
+                self.changed(kind)

@@ -119,17 +119,15 @@ class View(Catalogue):
         self.changed = None
         self.listed_name = lambda name: None if whole.listed_name is None else whole.listed_name(name)
         self._lock = whole._lock
-        self._tools = _visible(whole._tools, is_visible, old)
-        self._resources = _visible(whole._resources, is_visible, old)
-        self._templates = _visible(whole._templates, is_visible, old)
-        self._prompts = _visible(whole._prompts, is_visible, old)
+        lists = {kind: _visible(entries, is_visible, old) for kind, entries in whole._lists.items()}
         self._whole = whole
-        self._searched = self._tools
+        self._searched: Entries[ToolEntry] = lists[Kind.TOOLS]
         # If set, the list of tools is too long: it has only the tools of the search.
-        self.search = search if search is not None and len(self._tools.rows) > search.above else None
-        self._found_tools: Index | None = None
+        self.search = search if search is not None and len(self._searched.rows) > search.above else None
         if self.search is not None:
-            self._tools = _with_search(self._tools, self.search)
+            lists[Kind.TOOLS] = _with_search(self._searched, self.search)
+        self._use(lists)
+        self._found_tools: Index | None = None
 
     def find_tools(self, query: str, limit: int) -> "list[ToolEntry]":
         """Return the visible tools that match a query best."""
@@ -150,7 +148,7 @@ def _visible(whole: Entries[Any], is_visible: Callable[[Entry], bool], old: View
     """Return the visible entries of a list; those of the old view, if the list has not changed since."""
     version = whole.version  # before the rows: a change meanwhile must not be missed
     if old is not None:
-        found: Entries[Any] = old._searched if whole.kind is Kind.TOOLS else old._entries(whole.kind)
+        found: Entries[Any] = old._searched if whole.kind is Kind.TOOLS else old._lists[whole.kind]
         if found.version == version:
             return found
     options = whole._options
@@ -294,7 +292,7 @@ class Views:
         hiding = [rule for rule, admitted in zip(self.rules, key, strict=True) if not admitted]
         view = View(self._whole, lambda entry: not any(rule.applies_to(entry) for rule in hiding), old, self.search)
         for kind in Kind:
-            self._announced.setdefault((key, kind), view._entries(kind).listing.entries)
+            self._announced.setdefault((key, kind), view._lists[kind].listing.entries)
         return view
 
     def concerned(self, method: str) -> Callable[[Caller], bool]:
@@ -310,7 +308,7 @@ class Views:
             if key not in known:
                 before = [self._announced.get((key, kind)) for kind in kinds]
                 catalogue = self._dispatch_of(key).catalogue
-                after = [catalogue._entries(kind).listing.entries for kind in kinds]
+                after = [catalogue._lists[kind].listing.entries for kind in kinds]
                 known[key] = None in before or before != after
                 self._announced.update({(key, kind): rows for kind, rows in zip(kinds, after, strict=True)})
             return known[key]
