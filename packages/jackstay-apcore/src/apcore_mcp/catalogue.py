@@ -16,10 +16,9 @@ import msgspec
 
 from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.descriptions import describe
-from apcore_mcp.adapters.id_normalizer import MCP_LIMIT, ModuleIDNormalizer
+from apcore_mcp.adapters.id_normalizer import APCORE_META_TOOL_PREFIX, MCP_LIMIT, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import Schema, SchemaConverter
 from apcore_mcp.backends import check_registry
-from apcore_mcp.compat.constants import APCORE_META_TOOL_PREFIX
 from apcore_mcp.definitions import define
 from apcore_mcp.redaction import OUTPUT_KEYS, redact, sensitive_paths
 from apcore_mcp.text import escape_unprintable, to_utf8

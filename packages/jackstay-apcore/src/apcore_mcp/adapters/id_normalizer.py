@@ -13,6 +13,9 @@ from typing import Final
 OPENAI_LIMIT: Final = 64
 MCP_LIMIT: Final = 128
 
+# The names of the tools that are not modules start with it.
+APCORE_META_TOOL_PREFIX: Final = "__apcore_"
+
 # The ids that apcore accepts.
 _MODULE_ID: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
@@ -58,4 +61,4 @@ class ModuleIDNormalizer:
         return name
 
 
-__all__ = ["MCP_LIMIT", "OPENAI_LIMIT", "ModuleIDNormalizer"]
+__all__ = ["APCORE_META_TOOL_PREFIX", "MCP_LIMIT", "OPENAI_LIMIT", "ModuleIDNormalizer"]

@@ -3,8 +3,7 @@
 import re
 from typing import Final
 
-# The names of the tools that are not modules start with it.
-APCORE_META_TOOL_PREFIX: Final = "__apcore_"
+from apcore_mcp.adapters.id_normalizer import APCORE_META_TOOL_PREFIX
 
 # The events of a registry.
 REGISTRY_EVENTS: Final[dict[str, str]] = {"REGISTER": "register", "UNREGISTER": "unregister"}

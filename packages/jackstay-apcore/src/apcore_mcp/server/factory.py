@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.descriptions import describe
-from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
+from apcore_mcp.adapters.id_normalizer import APCORE_META_TOOL_PREFIX, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
 from apcore_mcp.catalogue import (
     Catalogue,
@@ -24,7 +24,6 @@ from apcore_mcp.catalogue import (
     runs_in_background,
 )
 from apcore_mcp.compat.components import FactoryMethods, refuse
-from apcore_mcp.compat.constants import APCORE_META_TOOL_PREFIX
 from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted

@@ -7,6 +7,7 @@ module with the two functions of `Command`.
 import argparse
 import importlib
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol, cast
 
 from jackstay._version import __version__
@@ -115,6 +116,14 @@ def command_parser(row: CommandRow, command: Command) -> CommandParser:
     )
     command.add_arguments(parser)
     return parser
+
+
+def add_help(parser: ArgumentParser, *usages: str, examples: Iterable[str], more: str = "") -> None:
+    """Add usage lines and examples to the help of a command, and `more` to its description."""
+    parser.usage = "\n       ".join(f"{parser.prog} [options] {usage}" for usage in usages)
+    parser.description = f"{parser.description}{more}"
+    lines = "".join(f"  {parser.prog} {example}\n" for example in examples)
+    parser.epilog = f"examples:\n{lines}{parser.epilog}"
 
 
 def main_parser() -> CommandParser:

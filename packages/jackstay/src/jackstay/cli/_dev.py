@@ -7,6 +7,7 @@ import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE
 from jackstay.cli._inspect import add_page_arguments, serve_page
 from jackstay.cli._logs import Logs
@@ -18,20 +19,16 @@ from jackstay.transport import stdio
 if TYPE_CHECKING:
     from jackstay.inspector import Choice, Session
 
-EXAMPLES = (
-    "server.py",
-    "--watch src -- python -m my_server",
-)
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.usage = (
-        "jackstay dev [options] FILE_OR_MODULE[:NAME]\n       jackstay dev [options] -- COMMAND [ARGUMENT ...]"
+    add_help(
+        parser,
+        "FILE_OR_MODULE[:NAME]",
+        "-- COMMAND [ARGUMENT ...]",
+        examples=("server.py", "--watch src -- python -m my_server"),
+        more="\nThe page stays open, with its inputs, and shows tracebacks.",
     )
-    parser.description = f"{parser.description}\nThe page stays open, with its inputs, and shows tracebacks."
-    lines = "".join(f"  jackstay dev {example}\n" for example in EXAMPLES)
-    parser.epilog = f"examples:\n{lines}{parser.epilog}"
     parser.add_argument("words", nargs="*", metavar="FILE_OR_MODULE[:NAME]", help=SUPPRESS)
     parser.add_argument(
         "--watch",

@@ -5,11 +5,10 @@ The HTTP options are those of `jackstay serve`; keys are in the file. See `docs/
 
 from argparse import ArgumentParser, Namespace
 
+from jackstay.cli._commands import add_help
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.cli._serve import add_backend_argument, add_http_arguments, http_options, use_backend
 from jackstay.proxy import Gateway
-
-EXAMPLES = ("gateway.toml --http 8000", "~/.config/mcp.json")
 
 # One process has the upstream servers and all sessions. Keys are in the file, with what each of them may use.
 UNSUPPORTED = ("--workers", "--sessions", "--path", "--auth-key-env", "--health")
@@ -17,9 +16,7 @@ UNSUPPORTED = ("--workers", "--sessions", "--path", "--auth-key-env", "--health"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.usage = "jackstay gateway [options] CONFIG"
-    lines = "".join(f"  jackstay gateway {example}\n" for example in EXAMPLES)
-    parser.epilog = f"examples:\n{lines}{parser.epilog or ''}"
+    add_help(parser, "CONFIG", examples=("gateway.toml --http 8000", "~/.config/mcp.json"))
     parser.add_argument("config", metavar="CONFIG", help="a TOML file, or an mcpServers file")
     add_http_arguments(parser, without=UNSUPPORTED)
     add_backend_argument(parser)

@@ -6,6 +6,7 @@ from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
 from jackstay.cli import _target
+from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.cli._running import run_until_signal
@@ -16,23 +17,17 @@ from jackstay.shell import StatusLine
 if TYPE_CHECKING:
     from jackstay.inspector import Choice, Session
 
-EXAMPLES = (
-    "-- python server.py",
-    "https://example.org/mcp",
-    "mcp.json",
-)
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.usage = (
-        "jackstay inspect [options] URL\n"
-        "       jackstay inspect [options] FILE.json [TARGET]\n"
-        "       jackstay inspect [options] -- COMMAND [ARGUMENT ...]"
+    add_help(
+        parser,
+        "URL",
+        "FILE.json [TARGET]",
+        "-- COMMAND [ARGUMENT ...]",
+        examples=("-- python server.py", "https://example.org/mcp", "mcp.json"),
+        more="\nThe page is on this machine only, with a random key in its URL.",
     )
-    parser.description = f"{parser.description}\nThe page is on this machine only, with a random key in its URL."
-    lines = "".join(f"  jackstay inspect {example}\n" for example in EXAMPLES)
-    parser.epilog = f"examples:\n{lines}{parser.epilog}"
     parser.add_argument("words", nargs="*", metavar="TARGET", help=SUPPRESS)
     parser.set_defaults(config=None, login=False, env=[], pass_env=False)
     parser.add_argument(

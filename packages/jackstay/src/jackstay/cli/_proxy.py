@@ -8,6 +8,7 @@ import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import Any
 
+from jackstay.cli._commands import add_help
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.cli._serve import add_http_arguments, http_options
 from jackstay.cli._target import SelectedServer, add_server_arguments, expect_no_more, select_server
@@ -15,11 +16,6 @@ from jackstay.errors import UsageError
 from jackstay.protocol.client import SETTINGS, Settings
 from jackstay.proxy import KEEPALIVE, Proxy, ProxyOptions
 from jackstay.shell import DIM, Screen, escape_controls
-
-EXAMPLES = (
-    "--http 8000 -- uvx mcp-server-git --repository .",
-    "https://example.org/mcp",
-)
 
 # One process owns the upstream server and all sessions, and sessions are always on.
 UNSUPPORTED = ("--workers", "--sessions")
@@ -41,10 +37,12 @@ HIDDEN = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.usage = "jackstay proxy [options] URL | --config FILE TARGET | -- COMMAND ..."
-    parser.description = f"{parser.description or ''} See also serve --help."
-    lines = "".join(f"  jackstay proxy {example}\n" for example in EXAMPLES)
-    parser.epilog = f"examples:\n{lines}{parser.epilog or ''}"
+    add_help(
+        parser,
+        "URL | --config FILE TARGET | -- COMMAND ...",
+        examples=("--http 8000 -- uvx mcp-server-git --repository .", "https://example.org/mcp"),
+        more=" See also serve --help.",
+    )
     parser.add_argument("words", nargs="*", metavar="TARGET", help=SUPPRESS)
     add_http_arguments(parser, without=UNSUPPORTED, hidden=HIDDEN)
     defaults = ProxyOptions()

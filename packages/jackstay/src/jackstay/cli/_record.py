@@ -8,6 +8,7 @@ import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from jackstay.cli import _target
+from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.cli._running import run_until_signal
@@ -16,23 +17,21 @@ from jackstay.shell import escape_controls
 from jackstay.testing import RecordedTarget, pass_through, recorded
 from jackstay.transport import StdioTarget, own_stdio
 
-EXAMPLES = (
-    "git.jsonl -- uvx mcp-server-git --repository .",
-    "git.jsonl --config mcp.json git --append --redact token",
-    "docs.jsonl https://example.org/mcp",
-)
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.usage = (
-        "jackstay record [options] FILE URL\n"
-        "       jackstay record [options] --config CONFIG FILE TARGET\n"
-        "       jackstay record [options] FILE -- COMMAND [ARGUMENT ...]"
+    add_help(
+        parser,
+        "FILE URL",
+        "--config CONFIG FILE TARGET",
+        "FILE -- COMMAND [ARGUMENT ...]",
+        examples=(
+            "git.jsonl -- uvx mcp-server-git --repository .",
+            "git.jsonl --config mcp.json git --append --redact token",
+            "docs.jsonl https://example.org/mcp",
+        ),
+        more="\nUse it instead of the server's command in a client's configuration.",
     )
-    parser.description = f"{parser.description}\nUse it instead of the server's command in a client's configuration."
-    lines = "".join(f"  jackstay record {example}\n" for example in EXAMPLES)
-    parser.epilog = f"examples:\n{lines}{parser.epilog}"
     parser.add_argument("words", nargs="*", metavar="FILE TARGET", help=SUPPRESS)
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--append", action="store_true", help="append to FILE if it exists")

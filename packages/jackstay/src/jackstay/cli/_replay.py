@@ -6,6 +6,7 @@ A request that was not recorded gets an error, which is also printed to standard
 import sys
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 
+from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.cli._running import run_until_signal
@@ -13,18 +14,12 @@ from jackstay.shell import escape_controls
 from jackstay.testing import serve_recording
 from jackstay.transport import own_stdio
 
-EXAMPLES = (
-    "git.jsonl",
-    "git.jsonl --speed 1",
-)
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.usage = "jackstay replay [options] FILE"
-    parser.description = f"{parser.description}\nFILE was written by `jackstay record`."
-    lines = "".join(f"  jackstay replay {example}\n" for example in EXAMPLES)
-    parser.epilog = f"examples:\n{lines}{parser.epilog}"
+    add_help(
+        parser, "FILE", examples=("git.jsonl", "git.jsonl --speed 1"), more="\nFILE was written by `jackstay record`."
+    )
     parser.add_argument("file", metavar="FILE", help=SUPPRESS)
     parser.add_argument(
         "--speed",

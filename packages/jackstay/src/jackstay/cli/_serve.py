@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from jackstay.cli._commands import add_help
 from jackstay.cli._logs import Logs, add_log_arguments
 from jackstay.errors import UsageError
 from jackstay.server import Server, find_server, run_tasks
@@ -43,8 +44,6 @@ class Flag(NamedTuple):
     is_repeatable: bool = False
 
 
-EXAMPLES = ("weather.py --http 8000 --workers 2 --auth-key-env KEY --health",)
-
 FLAGS = (
     Flag("--path", "PATH", "path of the MCP endpoint (default: /mcp)", "path"),
     Flag("--sessions", "", "keep sessions, for clients before 2026-07-28", "sessions"),
@@ -62,10 +61,13 @@ FLAGS = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.usage = "jackstay serve [options] FILE_OR_MODULE[:NAME]"  # the list of all options would fill the screen
-    parser.description = f"{parser.description or ''} NAME is the variable."
-    lines = "".join(f"  jackstay serve {example}\n" for example in EXAMPLES)
-    parser.epilog = f"examples:\n{lines}{parser.epilog or ''}"
+    # the list of all options would fill the screen
+    add_help(
+        parser,
+        "FILE_OR_MODULE[:NAME]",
+        examples=("weather.py --http 8000 --workers 2 --auth-key-env KEY --health",),
+        more=" NAME is the variable.",
+    )
     parser.add_argument("target", metavar="FILE_OR_MODULE[:NAME]", help=SUPPRESS)
     # For `jackstay dev`, whose page shows it.
     parser.add_argument("--traceback", action="store_true", help=SUPPRESS)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from jackstay.cli._commands import add_help
 from jackstay.cli._logs import add_log_arguments
 from jackstay.client import read_config
 from jackstay.errors import UsageError
@@ -41,17 +42,10 @@ def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str 
     The help must fit 24 lines of 80 columns, so each option has one line.
     """
     after = f" {words}" if words else ""
-    name = parser.prog
-    parser.usage = (
-        f"{name} [options] URL{after}\n"
-        f"       {name} [options] --config FILE TARGET{after}\n"
-        f"       {name} [options]{after} -- COMMAND [ARGUMENT ...]"
-    )
+    usages = (f"URL{after}", f"--config FILE TARGET{after}", f"{words} -- COMMAND [ARGUMENT ...]".lstrip())
     if more:
-        joined = f"{parser.description} {more}"
-        parser.description = joined if len(joined) <= COLUMNS else f"{parser.description}\n{more}"
-    lines = "".join(f"  {name} {example}\n" for example in examples)
-    parser.epilog = f"examples:\n{lines}{parser.epilog}"
+        more = f" {more}" if len(f"{parser.description} {more}") <= COLUMNS else f"\n{more}"
+    add_help(parser, *usages, examples=examples, more=more)
     parser.add_argument("words", nargs="*", metavar=f"TARGET{after}", help=SUPPRESS)
     add_server_arguments(parser)
     parser.add_argument(

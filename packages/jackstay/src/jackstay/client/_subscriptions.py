@@ -23,7 +23,7 @@ from jackstay.errors import (
     TimeoutError,
     TransportError,
 )
-from jackstay.protocol import Era
+from jackstay.protocol import LISTS, Era
 from jackstay.protocol.client import ClientState, backoff_delay
 from jackstay.protocol.client import events as e
 from jackstay.types import (
@@ -45,10 +45,9 @@ EndHandler: TypeAlias = Callable[[McpError | None], None]
 
 # The key of the subscription to list changes, which only the stateless era needs.
 _LISTS = "lists"
+# The capability of each list, and its member of the filter of a subscription.
 _LIST_FLAGS = {
-    "tools.listChanged": "toolsListChanged",
-    "prompts.listChanged": "promptsListChanged",
-    "resources.listChanged": "resourcesListChanged",
+    f"{name}.listChanged": f"{name}ListChanged" for name in dict.fromkeys(row.capability for row in LISTS.values())
 }
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from jackstay.errors import Json
-from jackstay.protocol import Method
+from jackstay.protocol import LISTS, Method
 from jackstay.types import (
     DECODE_ERRORS,
     META_CLIENT_CAPABILITIES,
@@ -116,7 +116,7 @@ def downstream_capabilities(capabilities: bytes, *, is_dedicated: bool) -> tuple
     declared = _object(capabilities)
     if not is_dedicated:
         declared = _without_tasks(declared)
-    for name in ("tools", "resources", "prompts"):
+    for name in {row.capability for row in LISTS.values()}:
         features = declared.get(name)
         if isinstance(features, dict):
             declared[name] = {**features, "listChanged": True}

@@ -15,7 +15,7 @@ from jackstay._signatures import shows
 from jackstay.errors import Json, McpError, UsageError
 from jackstay.proxy._gateway_config import EVERYTHING, RULE, GatewayConfig, Rule, UpstreamConfig, read_gateway
 from jackstay.proxy._proxy import HTTP_CLOSE_STEP, HTTP_SHUTDOWN, STDIO_CLOSE_STEP, Proxy
-from jackstay.server import Mount, Server, mount_servers, share_bus, with_stores
+from jackstay.server import CAPABILITIES, Mount, Server, mount_servers, share_bus, with_stores
 from jackstay.transport import kill_children
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ class Gateway(Server):
         self._environment = environment
         self.config = read_gateway(path, environment=environment)
         # Declared in any case: while a reload replaces all servers, there are none for a moment.
-        declared = ("tools", "resources", "prompts", "completions")
-        super().__init__(self.config.name, shutdown_timeout=HTTP_SHUTDOWN, capabilities=declared)
+        super().__init__(self.config.name, shutdown_timeout=HTTP_SHUTDOWN, capabilities=CAPABILITIES)
         self._file = _fingerprint(self.path)
         self._close_step = HTTP_CLOSE_STEP
         self._verifier: Verifier | None = None

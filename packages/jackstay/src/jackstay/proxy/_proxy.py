@@ -103,7 +103,6 @@ class Proxy(Server):
         self._dedicated: dict[int, Upstream] = {}
         self._owners: dict[Upstream, Driver] = {}
         self._stopping: set[asyncio.Task[None]] = set()
-        self._connections: dict[int, Driver] = {}
         # Connection number -> shared server. It does not change while the client is connected.
         self._shared: dict[int, Upstream] = {}
         self._cached_config: tuple[tuple[ServerFacts, ServerFacts], tuple[ServerConfig, frozenset[str]]] | None = None
@@ -305,15 +304,9 @@ class Proxy(Server):
 
     # --- clients ------------------------------------------------------------------------------------------------------
 
-    def _add_connection(self, connection: Driver) -> None:
-        """Keep a connection that can receive notifications outside a call."""
-        super()._add_connection(connection)
-        self._connections[connection.number] = connection
-
     def _remove_connection(self, connection: Driver) -> None:
         """Remove a closed connection, with its subscriptions and its dedicated server."""
         super()._remove_connection(connection)
-        self._connections.pop(connection.number, None)
         self._client_requests.forget(connection)
         upstream = self._dedicated.pop(connection.number, None)
         if upstream is not None:

@@ -22,7 +22,7 @@ from jackstay.errors import Json, UsageError
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
 from jackstay.server._entries import check_function, refuse_name
 from jackstay.server._lifetime import Lifetime
-from jackstay.server._options import make_options
+from jackstay.server._options import CAPABILITIES, make_options
 from jackstay.server._pool import Pool
 from jackstay.server._registration import (
     make_completion,
@@ -809,10 +809,9 @@ class Server:
         return server_config
 
     def _capabilities(self) -> frozenset[str]:
-        names = ("tools", "resources", "prompts", "completions")
         registered = self.catalogue.registered if self._mounts is None else self._mounts.registered()
         return frozenset(self.options.capabilities).union(
-            name for name, found in zip(names, registered, strict=True) if found
+            name for name, found in zip(CAPABILITIES, registered, strict=True) if found
         )
 
     def _key_ring(self) -> KeyRing:
