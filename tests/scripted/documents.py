@@ -41,7 +41,7 @@ class ScriptedDocuments:
         self.requested.append((library_id, query))
         return self.hits.get(library_id, [])[:limit]
 
-    async def cover(self, library: Library, wait_seconds: float | None = None) -> Coverage:
+    async def cover(self, library: Library, wait_seconds: float | None = None, query: str = "") -> Coverage:
         return Coverage(pages=len(self.pages), total=len(self.pages))
 
     async def prefetch(self, library: Library, progress: Progress | None = None) -> FetchReport:

@@ -52,8 +52,11 @@ class Documents(Protocol):
     async def search(self, library_id: str, query: str, limit: int = 10) -> list[Hit]:
         """Return the stored sections of a library that match a query, best first. Never fetches."""
 
-    async def cover(self, library: Library, wait_seconds: float | None = None) -> Coverage:
-        """Fetch the missing pages of a library in the background, wait a moment, and return what a search covers."""
+    async def cover(self, library: Library, wait_seconds: float | None = None, query: str = "") -> Coverage:
+        """Fetch the missing pages of a library in the background, wait a moment, and return what a search covers.
+
+        Pages that seem to be about `query` are fetched first.
+        """
 
     async def prefetch(self, library: Library, progress: Progress | None = None) -> FetchReport:
         """Fetch and store the index and every page that it links and that is missing or stale.

@@ -43,6 +43,18 @@ def test_question_with_stop_words_and_other_forms(store: Store) -> None:
     assert found(store, "How do I set a timeout?")[0] == "Timeouts"
 
 
+def test_work_of_a_search_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many frequent words, only the rarest are searched for; their number is estimated from the first sections."""
+    monkeypatch.setattr("procontext.cache._search._SAMPLE", 4)
+    put(store, "a", *((f"Part {at}", f"rope sail paint {'mast' if at % 2 else ''} deck hull") for at in range(40)))
+    put(store, "b", ("Knots", "An anchor and a bowline."), ("Boom", "The anchor, a jib."), ("Fog", "A bowline."))
+    query = "rope sail paint mast deck hull anchor bowline jib"
+    assert len(found(store, query)) > 3
+    monkeypatch.setattr("procontext.cache._search._MAX_OCCURRENCES", 10)
+    assert set(found(store, query)) == {"Knots", "Boom", "Fog"}
+    assert len(found(store, "rope sail paint")) > 3  # at least three words are searched for
+
+
 def test_parts_of_names_are_words(store: Store) -> None:
     put(store, "a", *OTHERS, ("getUserById(id)", "Returns it."), ("Retries", "Set `maxRetryCount` to change it."))
     assert found(store, "user by id") == ["getUserById(id)"]

@@ -42,6 +42,39 @@ async def test_background_fetch_has_a_limit(tmp_path: Path) -> None:
         assert (coverage.pages, coverage.total) == (3, 8)
 
 
+def harbour(until: asyncio.Event) -> dict[str, Route]:
+    """A site with 20 pages that respond late, and three pages about subjects."""
+    routes = {path: held(until, route) for path, route in pages(20).items()}
+    links = [f"[P](/p{number}.md)" for number in range(20)]
+    links += ["[Mooring boats](/a.md)", "[Part](/anchors/drop.md)", "[API](/b.md)", "[Sail](/b.md#s)"]
+    routes["/llms.txt"] = text("# Docs\n" + "\n".join(f"- {link}" for link in links))
+    return routes | {path: text(f"# Page {path}\n") for path in ("/a.md", "/anchors/drop.md", "/b.md")}
+
+
+async def test_pages_about_the_query_are_fetched_first(tmp_path: Path) -> None:
+    """The words are those of titles and addresses, in any form. The limit applies to the others."""
+    release = asyncio.Event()
+    async with Site(harbour(release)) as site, opened(tmp_path, site, background_pages=2) as documents:
+        coverage = await documents.cover(library(site), 60.0, "how do I moor a boat with an anchor")
+        assert (coverage.pages, coverage.total, coverage.is_fetching) == (2, 23, False)
+        assert set(site.paths) >= {"/a.md", "/anchors/drop.md"}
+        assert not any(path.startswith("/p") for path in site.paths)
+
+
+async def test_later_query_changes_the_order_of_what_remains(tmp_path: Path) -> None:
+    release = asyncio.Event()
+    async with Site(harbour(release)) as site, opened(tmp_path, site) as documents:
+        while (await documents.cover(library(site), 0.01)).is_fetching and "/p5.md" not in site.paths:
+            pass
+        await documents.cover(library(site), 0.001, "sails")
+        release.set()
+        coverage = await documents.cover(library(site), 60.0)
+        assert (coverage.pages, coverage.is_fetching) == (23, False)
+    fetched = [path for path in site.paths if path.endswith(".md")]
+    assert set(fetched[:6]) == {f"/p{number}.md" for number in range(6)}
+    assert fetched[6] == "/b.md"
+
+
 async def test_nothing_is_fetched_in_the_background_if_it_is_off(tmp_path: Path) -> None:
     async with Site(pages(2)) as site, opened(tmp_path, site, background_pages=0) as documents:
         coverage = await documents.cover(library(site))

@@ -109,6 +109,34 @@ def test_version_of_a_known_library(project: Path, tmp_path: Path) -> None:
     assert installed.version(Library(id="x", name="X")) is None
 
 
+def test_changes_are_seen(project: Path, tmp_path: Path) -> None:
+    """A lock file that is written, edited or removed, and a package that is installed, count at the next call."""
+    installed = Installed(project, tmp_path / "pages")
+    library = Library(id="x", name="X", packages=Packages(pypi=("harbour-kit",), crates=("rope",)))
+    assert installed.version(library) == "2.3"
+    lock = project / "uv.lock"
+    for version in ("2.9", "2.10"):
+        lock.write_text(f'[[package]]\nname = "harbour-kit"\nversion = "{version}"\n')
+        assert not installed.is_listed
+        assert not installed.is_quick("harbour-kit")
+        assert installed.version(library) == version
+        assert installed.is_listed
+    lock.unlink()
+    assert installed.version(library) == "2.3"
+    (project / ".venv" / "lib" / "python3.11" / "site-packages" / "rope-1.0.dist-info").mkdir()
+    assert installed.version(Library(id="y", name="Y", packages=Packages(pypi=("rope",)))) == "1.0"
+
+
+def test_environment_that_is_created_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    installed = Installed(tmp_path, tmp_path / "pages")
+    library = Library(id="x", name="X", packages=Packages(pypi=("rope",)))
+    assert installed.version(library) is None
+    (tmp_path / ".venv" / "lib" / "python3.11" / "site-packages" / "rope-1.0.dist-info").mkdir(parents=True)
+    (tmp_path / ".venv" / "pyvenv.cfg").write_text("")
+    assert installed.version(library) == "1.0"
+
+
 def test_project_without_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     assert site_packages(tmp_path) == []

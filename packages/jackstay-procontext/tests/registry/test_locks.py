@@ -44,6 +44,22 @@ FILES = [
         "github.com/gin-gonic/gin",
         "v1.9.1",
     ),
+    (
+        "Gemfile.lock",
+        "GEM\n  remote: https://rubygems.org/\n  specs:\n    nokogiri (1.16.0-x86_64-linux)\n      racc (~> 1.4)\n",
+        "rubygems",
+        "nokogiri",
+        "1.16.0",
+    ),
+    ("gradle.lockfile", "# made\norg.a:b-c:1.2.3=compileClasspath\nempty=\n", "maven", "org.a:b-c", "1.2.3"),
+    (
+        "packages.lock.json",
+        '{"version": 1, "dependencies": {"net8.0": {"Serilog": {"type": "Direct", "resolved": "3.1.1"},'
+        ' "own": {"type": "Project"}}}}',
+        "nuget",
+        "serilog",
+        "3.1.1",
+    ),
 ]
 
 

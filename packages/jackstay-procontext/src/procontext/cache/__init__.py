@@ -11,5 +11,6 @@ __all__, __getattr__, __dir__ = attach(
         "._cache": "Cache",
         "._rows": "Document Section",
         "._store": "FILE_NAME",
+        "._terms": "heading_counter query_terms",
     },
 )

@@ -3,5 +3,6 @@
 from procontext.cache._cache import Cache
 from procontext.cache._rows import Document, Section
 from procontext.cache._store import FILE_NAME
+from procontext.cache._terms import heading_counter, query_terms
 
-__all__ = ["Cache", "Document", "FILE_NAME", "Section"]
+__all__ = ["Cache", "Document", "FILE_NAME", "Section", "heading_counter", "query_terms"]

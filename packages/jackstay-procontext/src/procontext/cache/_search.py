@@ -7,6 +7,8 @@ that the share of the terms that it has can be taken into account.
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -47,6 +49,12 @@ _WEIGHTS: Final = "10.0, 6.0, 4.0, 1.0, 0.3"
 # How many sections are ranked, and how many hits are compared with each other.
 _CANDIDATES: Final = 300
 _COMPARED: Final = 60
+# The time of a search grows with the occurrences of its terms. Of a query with more than this, only the rarest terms
+# are searched for, but at least three: words that most sections have add next to nothing to BM25.
+_MAX_OCCURRENCES: Final = 150_000
+_MIN_TERMS: Final = 3
+# The occurrences of a term from which their total is estimated.
+_SAMPLE: Final = 1_000
 # The numbers below were chosen with the tuned half of tests/search_quality.
 # How much a synonym counts, compared with the word itself.
 _SYNONYM_FACTOR: Final = 0.6
@@ -175,20 +183,42 @@ class _Ranking:
     ) -> None:
         self._connection = connection
         self._table = table
-        self._terms = terms
+        self._all_terms = terms
         self._is_name = is_name
+        counts = [self._count(match_expression(term)) for term in terms]
+        rarest = sorted(range(len(terms)), key=counts.__getitem__)
+        total = list(accumulate(counts[at] for at in rarest))
+        kept = sorted(at for at, up_to in zip(rarest, total, strict=True) if up_to <= _MAX_OCCURRENCES)
+        kept = kept if len(kept) >= _MIN_TERMS else sorted(rarest[:_MIN_TERMS])
+        self._terms = [terms[at] for at in kept]
         # Words for the phrases of the query raise the score of a section, but none needs to have them.
-        self._weights = [*weights(terms), *(_PHRASE_FACTOR for _ in more)]
-        every = (*terms, *more)
-        self._expressions = [self._expression(term) for term in every]
+        self._weights = [*(weights(terms)[at] for at in kept), *(_PHRASE_FACTOR for _ in more)]
+        counts = [*(counts[at] for at in kept), *(self._count(match_expression(word)) for word in more)]
+        every = (*self._terms, *more)
+        # Words that begin with a term, if no section has it.
+        self._expressions = [
+            match_expression(term, is_prefix=not count) for term, count in zip(every, counts, strict=True)
+        ]
         self._synonyms = ["" if is_name else " OR ".join(f'"{word}"' for word in synonyms(term)) for term in every]
         self._any = " OR ".join(f"({expression})" for expression in (*self._expressions, *self._synonyms) if expression)
 
-    def _expression(self, term: str) -> str:
-        """Return the expression for a term, or for words that begin with it if no section has it."""
-        exact = match_expression(term)
-        sql = f"SELECT 1 FROM {self._table} WHERE {self._table} MATCH ? LIMIT 1"  # noqa: S608
-        return exact if self._connection.execute(sql, (exact,)).fetchone() else match_expression(term, is_prefix=True)
+    def _count(self, expression: str) -> int:
+        """Return how many sections match, or an estimate from the first ones if there are many."""
+        table = self._table
+        found, last = self._connection.execute(
+            f"SELECT count(*), max(rowid) FROM (SELECT rowid FROM {table} WHERE {table} MATCH ? LIMIT {_SAMPLE})",  # noqa: S608
+            (expression,),
+        ).fetchone()
+        if found < _SAMPLE:
+            return int(found)
+        sql = f"SELECT count(*) FROM {table}_docsize WHERE id <= ?"  # noqa: S608
+        (before,) = self._connection.execute(sql, (last,)).fetchone()
+        return int(found / before * self._size)
+
+    @cached_property
+    def _size(self) -> int:
+        (count,) = self._connection.execute(f"SELECT count(*) FROM {self._table}_docsize").fetchone()  # noqa: S608
+        return int(count)
 
     def hits(self, limit: int) -> list[Hit]:
         """Return the best sections, without copies."""
@@ -246,8 +276,9 @@ class _Ranking:
             of_page = best.setdefault(candidate.url, [0.0] * len(scores))
             for at, found in enumerate(scores):
                 of_page[at] = max(of_page[at], found.get(candidate.id, 0.0))
-        is_exact, about_changes = heading_matcher(self._terms), is_about_changes(self._terms)
-        heading_share = heading_counter(self._terms)
+        terms = self._all_terms
+        is_exact, about_changes = heading_matcher(terms), is_about_changes(terms)
+        heading_share = heading_counter(terms)
         for candidate in candidates.values():
             own = [found[candidate.id] for found in scores if candidate.id in found]
             share = max(candidate.terms, _SYNONYM_SHARE) / len(self._terms)
@@ -259,7 +290,7 @@ class _Ranking:
                 score *= 1 + _PARENT_COUNT * min(above, 3) / 3
             if is_exact(candidate.path):
                 score *= _EXACT_FACTOR
-            if self._is_name and names_object(candidate.anchor, self._terms):
+            if self._is_name and names_object(candidate.anchor, terms):
                 # Of objects with the same name, the one nearest to its module: a function before a method.
                 score *= _ANCHOR_FACTOR + 1 / candidate.anchor.count(".")
             if not self._is_name and candidate.path and is_signature(candidate.path[-1]):

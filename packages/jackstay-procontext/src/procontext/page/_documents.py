@@ -420,9 +420,12 @@ class LibraryDocuments:
         """Return the stored sections of a library that match a query, best first. Never fetches."""
         return await self._cache.search(library_id, query, limit)
 
-    async def cover(self, library: Library, wait_seconds: float | None = None) -> Coverage:
-        """Fetch the missing pages of a library in the background, wait a moment, and return what a search covers."""
-        return await self._prefetcher.cover(library, WAIT_SECONDS if wait_seconds is None else wait_seconds)
+    async def cover(self, library: Library, wait_seconds: float | None = None, query: str = "") -> Coverage:
+        """Fetch the missing pages of a library in the background, wait a moment, and return what a search covers.
+
+        Pages that seem to be about `query` are fetched first.
+        """
+        return await self._prefetcher.cover(library, WAIT_SECONDS if wait_seconds is None else wait_seconds, query)
 
     async def prefetch(self, library: Library, progress: Progress | None = None) -> FetchReport:
         """Fetch and store the index and every page that it links and that is missing or stale.

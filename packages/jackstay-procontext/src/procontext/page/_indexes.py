@@ -48,6 +48,7 @@ _ROLES: Final = {
 }
 _LOCATION = re.compile(r"<loc>([^<]{1,3000}|<!\[CDATA\[[^\]]{1,3000}\]\]>)</loc>", re.IGNORECASE)
 _MARKDOWN_LINK = re.compile(r"\]\(\s*<?([^\s()<>]+(?:\([^\s()<>]*\)[^\s()<>]*)*)>?")
+_TITLED_LINK = re.compile(rf"\[([^\[\]\n]+){_MARKDOWN_LINK.pattern}")
 _BARE_LINK = re.compile(r"https?://[^\s<>\"'`\])]+")
 
 
@@ -264,6 +265,20 @@ def links_of(text: str, base: str) -> Iterator[str]:
                 return
 
 
+def titles_of(text: str, base: str) -> dict[str, list[str]]:
+    """Return the titles that a table of contents has for each page that it links, also those of its sections."""
+    found: dict[str, list[str]] = {}
+    urls: dict[str, str | None] = {}
+    for title, address in _TITLED_LINK.findall(text):
+        page = address.partition("#")[0]
+        if page not in urls:
+            urls[page] = joined(base, page)  # each page once: strict parsing is slow
+        url = urls[page]
+        if url is not None:
+            found.setdefault(url, []).append(title)
+    return found
+
+
 __all__ = [
     "MAX_ENTRIES",
     "MAX_INVENTORY_BYTES",
@@ -278,5 +293,6 @@ __all__ = [
     "joined",
     "links_of",
     "read_sitemap",
+    "titles_of",
     "write_index",
 ]

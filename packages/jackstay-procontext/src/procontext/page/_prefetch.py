@@ -1,26 +1,27 @@
 """Fetching all pages of a library: in the background for a search, or in the foreground for `procontext fetch`.
 
 Polite: pages that robots.txt excludes are left out, `Retry-After` is respected, `llms-full.txt` replaces many requests
-by one, and the fetcher limits the connections to a host. A background fetch has a limit on its pages.
+by one, and the fetcher limits the connections to a host. A background fetch has a limit on its pages; those whose
+titles or addresses have the words of the query are fetched first.
 """
 
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 from urllib.parse import urljoin, urlsplit
 from urllib.robotparser import RobotFileParser
 
 import msgspec
 
-from procontext.cache import Cache
+from procontext.cache import Cache, heading_counter, query_terms
 from procontext.errors import ProContextError
 from procontext.fetch import Cancelled, Fetched, FetchError, SingleFlight, decode, is_text, parse_url
 from procontext.interfaces import Progress
 from procontext.models import Coverage, FetchReport, IndexText, Library
 from procontext.page._html import is_html
-from procontext.page._indexes import links_of
+from procontext.page._indexes import links_of, titles_of
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ _UNREADABLE: Final = (
 )
 # The beginning of a page in an llms-full.txt: a title, and the line with its URL.
 _FULL_PAGE = re.compile(r"^# [^\n]+\n+(?:Source|URL): *(https?://\S+)[^\n]*\n", re.MULTILINE)
+_NOT_A_WORD = re.compile(r"[\W_]+")
 
 
 class Pages(Protocol):
@@ -65,12 +67,15 @@ class Pages(Protocol):
 
 
 class _State(msgspec.Struct):
-    """What is known about the pages of a library."""
+    """What is known about the pages of a library: `pending` are those to fetch, the next one first."""
 
     total: int | None = None
     problem: str = ""
     version: str | None = None
     finished_at: float | None = None
+    query: str = ""
+    titles: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    pending: list[str] = msgspec.field(default_factory=list)
 
 
 class Prefetcher:
@@ -111,15 +116,21 @@ class Prefetcher:
 
     # --- for a search -------------------------------------------------------------------------------------------------
 
-    async def cover(self, library: Library, wait_seconds: float = WAIT_SECONDS) -> Coverage:
+    async def cover(self, library: Library, wait_seconds: float = WAIT_SECONDS, query: str = "") -> Coverage:
         """Fetch the missing pages of a library in the background, wait a moment, and return what a search covers.
 
-        A folder is indexed completely, because its files are at hand.
+        Pages that seem to be about the query are fetched first, also if others are being fetched. A folder is indexed
+        completely, because its files are at hand.
         """
         state = self._states.setdefault(library.id, _State())
         if library.path is not None:
             await asyncio.wait([self._running.start(library.id, lambda: self._index_folder(library, state))])
         elif self._background_pages and self._is_due(state):
+            state.query = query or state.query
+            if query and state.pending:
+                order = await asyncio.to_thread(by_relevance, tuple(state.pending), state.titles, query)
+                remaining = set(state.pending)
+                state.pending[:] = [url for url in order if url in remaining]
             task = self._running.start(library.id, lambda: self._run(library, state, self._background_pages))
             if wait_seconds:
                 await asyncio.wait([task], timeout=wait_seconds)
@@ -146,12 +157,16 @@ class Prefetcher:
                 missing = [url for url in urls if url not in known]
                 if missing and index.source == "llms.txt":
                     missing = await self._fetch_full(library, index, missing)
-                report = await self._fetch_all(library, missing[:limit], None)
+                state.titles = await asyncio.to_thread(titles_of, index.text, index.url)
+                order = await asyncio.to_thread(by_relevance, missing, state.titles, state.query)
+                state.pending = order[:limit]
+                report = await self._fetch_all(library, state.pending, None)
                 if report.problem and not report.stored:
                     state.problem = f"Its pages could not be fetched: {report.problem}."
             except ProContextError as error:
                 state.problem = error.message
             finally:
+                state.titles = {}
                 state.finished_at = self._clock()
 
     async def _index_folder(self, library: Library, state: _State) -> None:
@@ -198,41 +213,47 @@ class Prefetcher:
         report = await self._fetch_all(library, urls[:MAX_PAGES], progress)
         return msgspec.structs.replace(report, total=len(urls), beyond_limit=max(0, len(urls) - MAX_PAGES))
 
-    async def _fetch_all(self, library: Library, urls: Sequence[str], progress: Progress | None) -> FetchReport:
-        slots = asyncio.Semaphore(MAX_REQUESTS)
+    async def _fetch_all(self, library: Library, pending: list[str], progress: Progress | None) -> FetchReport:
+        """Fetch pages, the first first, and remove them from the list. Its order may change meanwhile."""
+        total = len(pending)
         done = stored = excluded = 0
         problem = ""
         if progress is not None:
-            progress(0, len(urls), "")
+            progress(0, total, "")
 
         async def fetch(url: str) -> None:
-            nonlocal done, stored, excluded, problem
-            async with slots:
-                try:
-                    if library.path is None and not await self._is_allowed(url):
-                        excluded += 1
-                        problem = "robots.txt excludes it"
-                        _log.info("%s was not fetched: robots.txt excludes it", url)
+            nonlocal stored, excluded, problem
+            try:
+                if library.path is None and not await self._is_allowed(url):
+                    excluded += 1
+                    problem = "robots.txt excludes it"
+                    _log.info("%s was not fetched: robots.txt excludes it", url)
+                else:
+                    await self._fetch_patiently(url, library)
+                    if await self._cache.contains(parse_url(url).url):
+                        stored += 1
                     else:
-                        await self._fetch_patiently(url, library)
-                        if await self._cache.contains(parse_url(url).url):
-                            stored += 1
-                        else:
-                            problem = "the cache could not store it"
-                            _log.warning("%s was fetched, but could not be stored in the cache", url)
-                except FetchError as error:
-                    problem = error.detail
-                    _log.warning("%s was not prefetched: %s", url, error.detail)
-                except Cancelled:
-                    pass
+                        problem = "the cache could not store it"
+                        _log.warning("%s was fetched, but could not be stored in the cache", url)
+            except FetchError as error:
+                problem = error.detail
+                _log.warning("%s was not prefetched: %s", url, error.detail)
+            except Cancelled:
+                pass
+
+        async def work() -> None:
+            nonlocal done
+            while pending:
+                url = pending.pop(0)
+                await fetch(url)
                 done += 1
                 if progress is not None:
-                    progress(done, len(urls), url)
+                    progress(done, total, url)
 
         async with asyncio.TaskGroup() as group:
-            for url in urls:
-                group.create_task(fetch(url))
-        return FetchReport(stored=stored, total=len(urls), excluded=excluded, problem=problem)
+            for _ in range(min(MAX_REQUESTS, total)):
+                group.create_task(work())
+        return FetchReport(stored=stored, total=total, excluded=excluded, problem=problem)
 
     async def _fetch_patiently(self, url: str, library: Library) -> None:
         for attempt in range(MAX_ATTEMPTS):
@@ -284,6 +305,21 @@ def readable_links(index: IndexText) -> list[str]:
     return [url for url in links if not url.partition("?")[0].lower().endswith(_UNREADABLE)]
 
 
+def by_relevance(urls: Sequence[str], titles: Mapping[str, Iterable[str]], query: str) -> list[str]:
+    """Return the pages, those first whose titles or addresses have the most words of the query."""
+    terms = query_terms(query)
+    if not terms:
+        return list(urls)
+    count = heading_counter(terms)
+
+    def key(url: str) -> tuple[float, float]:
+        path = _NOT_A_WORD.sub(" ", urlsplit(url).path)
+        words, share = max(map(count, (path, *titles.get(url, ()))))
+        return -words, -share
+
+    return sorted(urls, key=key)
+
+
 def pages_of_full_text(text: str) -> Iterator[tuple[str, str]]:
     """Return the URL and the Markdown of each page in an llms-full.txt that names its sources."""
     starts = list(_FULL_PAGE.finditer(text))
@@ -297,4 +333,4 @@ def _without_suffix(url: str) -> str:
     return url.partition("#")[0].removesuffix("/").removesuffix(".md").removesuffix(".html").removesuffix("/index")
 
 
-__all__ = ["MAX_PAGES", "WAIT_SECONDS", "Pages", "Prefetcher", "pages_of_full_text", "readable_links"]
+__all__ = ["MAX_PAGES", "WAIT_SECONDS", "Pages", "Prefetcher", "by_relevance", "pages_of_full_text", "readable_links"]

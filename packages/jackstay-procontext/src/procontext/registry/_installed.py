@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from procontext.models import Library, Packages
-from procontext.registry._locks import locked_versions, package_key
+from procontext.registry._locks import lock_files, locked_versions, package_key
 
 MAX_FILE_BYTES: Final = 1_000_000
 # Changes with the pages that are written, so that those of an older release are not used.
@@ -33,6 +33,9 @@ class Installed:
         self._folder = folder
         self._distributions: dict[str, Path] | None = None
         self._locked: dict[tuple[str, str], str] = {}
+        # An agent installs packages and edits lock files while the server runs.
+        self._watched: list[Path] = []
+        self._stamps: list[tuple[int, int]] = []
 
     def find(self, name: str) -> Library | None:
         """Return the installed package with this name, or None. Writes its pages at the first call."""
@@ -43,12 +46,12 @@ class Installed:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the environment was listed; then `version` takes microseconds."""
-        return self._distributions is not None
+        """Whether the environment was listed, and has not changed; then `version` takes microseconds."""
+        return self._distributions is not None and self._stamps == _stamps(self._watched)
 
     def is_quick(self, name: str | None) -> bool:
         """Return whether `version`, and `find` of this name if there is one, take microseconds."""
-        if self._distributions is None or name is None:
+        if self._distributions is None or not self.is_listed or name is None:
             return self.is_listed
         return _canonical(name) not in self._distributions and not (self._project / "node_modules").is_dir()
 
@@ -71,10 +74,17 @@ class Installed:
     # --- Python -------------------------------------------------------------------------------------------------------
 
     def _by_name(self) -> dict[str, Path]:
-        """Return the metadata folder of each package, and read the lock files. The folders' names have the versions."""
-        if self._distributions is None:
+        """Return the metadata folder of each package, and read the lock files. The folders' names have the versions.
+
+        They are read again after a change.
+        """
+        if self._distributions is None or not self.is_listed:
+            folders = site_packages(self._project)
+            environments = [self._project / name / "pyvenv.cfg" for name in (".venv", "venv")]
+            self._watched = [*lock_files(self._project), *environments, *folders]
+            self._stamps = _stamps(self._watched)  # before reading: a change meanwhile is seen next time
             found: dict[str, Path] = {}
-            for folder in site_packages(self._project):
+            for folder in folders:
                 for path in sorted(folder.glob("*.dist-info")):
                     found.setdefault(_canonical(path.name.partition("-")[0]), path)
             self._locked = locked_versions(self._project)
@@ -146,6 +156,19 @@ class Installed:
         """Return the folder to write, or None if it is written."""
         path = self._path(name)
         return None if path.exists() else path
+
+
+def _stamps(files: Sequence[Path]) -> list[tuple[int, int]]:
+    """Return the time of change and the size of each file; zeros if it is missing."""
+    found: list[tuple[int, int]] = []
+    for file in files:
+        try:
+            state = os.stat(file)  # Path.stat takes twice as long
+        except OSError:
+            found.append((0, 0))
+        else:
+            found.append((state.st_mtime_ns, state.st_size))
+    return found
 
 
 def site_packages(project: Path) -> list[Path]:

@@ -18,6 +18,8 @@ _GO_MODULE = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w./~-]+)\s+(v[\w.+-]+)"
 # `/react@18.2.0(peer@1):`, `react@18.2.0:` or, in old files, `/react/18.2.0:`
 _PNPM_PACKAGE = re.compile(r"^  '?/?(@?[^@'\s(]+?)[@/](\d[^'\s(:_]*)[^:]*:", re.MULTILINE)
 _NPM_FOLDER: Final = "node_modules/"
+_GEM = re.compile(r"^    ([\w.-]+) \((\d[\w.]*)[^)]*\)$", re.MULTILINE)
+_GRADLE = re.compile(r"^([\w.-]+:[\w.-]+):([^=\s]+)=", re.MULTILINE)
 
 
 class Locked(NamedTuple):
@@ -34,11 +36,32 @@ def locked_versions(project: Path) -> dict[tuple[str, str], str]:
 
     The files are those of the nearest folder that has any, from the project up to the root of its repository.
     """
-    for folder in (project, *project.parents):
+    for folder in _folders(project):
         found = _read_folder(folder)
-        if found or (folder / ".git").exists():
+        if found:
             return found
     return {}
+
+
+def lock_files(project: Path) -> list[Path]:
+    """Return all lock files that `locked_versions` reads, whether they exist or not."""
+    found: list[Path] = []
+    for folder in _folders(project):
+        files = [folder / name for name in _FILES]
+        found += files
+        if any(file.exists() for file in files):
+            break
+    return found
+
+
+def _folders(project: Path) -> list[Path]:
+    """Return the project and the folders above it, up to the root of its repository."""
+    found: list[Path] = []
+    for folder in (project, *project.parents):
+        found.append(folder)
+        if (folder / ".git").exists():
+            break
+    return found
 
 
 def _read_folder(folder: Path) -> dict[tuple[str, str], str]:
@@ -49,7 +72,7 @@ def _read_folder(folder: Path) -> dict[tuple[str, str], str]:
             if not file.is_file() or file.stat().st_size > MAX_BYTES:
                 continue
             entries = list(read(file.read_text(encoding="utf-8", errors="replace")))
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
             continue  # unreadable or malformed
         for entry in entries:
             key = (entry.ecosystem, package_key(entry.ecosystem, entry.name))
@@ -109,6 +132,23 @@ def _from_go(text: str) -> Iterator[Locked]:
         yield Locked("go", name, version)
 
 
+def _from_gems(text: str) -> Iterator[Locked]:
+    for name, version in _GEM.findall(text):
+        yield Locked("rubygems", name, version)
+
+
+def _from_gradle(text: str) -> Iterator[Locked]:
+    for name, version in _GRADLE.findall(text):
+        yield Locked("maven", name, version)
+
+
+def _from_nuget(text: str) -> Iterator[Locked]:
+    for packages in msgspec.json.decode(text)["dependencies"].values():
+        for name, row in packages.items():
+            if isinstance(row.get("resolved"), str):
+                yield Locked("nuget", name, row["resolved"], is_direct=row.get("type") == "Direct")
+
+
 _FILES: Final[Mapping[str, Callable[[str], Iterator[Locked]]]] = {
     "uv.lock": _from_toml("pypi"),
     "poetry.lock": _from_toml("pypi"),
@@ -117,6 +157,9 @@ _FILES: Final[Mapping[str, Callable[[str], Iterator[Locked]]]] = {
     "pnpm-lock.yaml": _from_pnpm,
     "Cargo.lock": _from_toml("crates"),
     "go.mod": _from_go,
+    "Gemfile.lock": _from_gems,
+    "gradle.lockfile": _from_gradle,
+    "packages.lock.json": _from_nuget,
 }
 
-__all__ = ["locked_versions", "package_key"]
+__all__ = ["lock_files", "locked_versions", "package_key"]

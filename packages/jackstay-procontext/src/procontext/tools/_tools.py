@@ -201,7 +201,7 @@ class Tools:
         library, wanted = await self._library(library_id, version)
         documents = await self._documents()
         library = await documents.select(library, wanted)
-        coverage = await documents.cover(library)
+        coverage = await documents.cover(library, query=query)
         hits = _within_budget(await documents.search(library.id, query, limit), self._budget)
         state = search_state(coverage)
         return Hits(
