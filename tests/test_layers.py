@@ -6,6 +6,7 @@ Every source file is checked. Planted violations at the end show that each rule 
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import jackstay
@@ -157,6 +158,17 @@ LARGE: dict[str, str] = {
     "jackstay/client/_requests.py:Requests.request": "the path of every call: splitting it would cost frames",
 }
 
+# Private attributes of the standard library and of other packages, where there is no public API.
+FOREIGN_PRIVATE = {
+    "_actions": "of argparse, for completion scripts",
+    "_callbacks": "of asyncio's tasks, in `_parked_task`",
+    "_exit": "of os",
+    "_get_running_loop": "of asyncio: without an exception if there is none",
+    "_is_text_encoding": "of codecs",
+    "_module_meta": "of apcore's registries",
+    "_Decompress": "of zlib: the type of its objects",
+}
+
 # Source files that have no test file of their own name, and where they are tested instead.
 TESTED_ELSEWHERE = {
     "jackstay/_version.py": "tests/test_exports.py",
@@ -169,7 +181,8 @@ TESTED_ELSEWHERE = {
     "jackstay/protocol/client/_states.py": "packages/jackstay/tests/protocol/client/test_table.py",
     "jackstay/protocol/server/_states.py": "packages/jackstay/tests/protocol/server/test_table.py",
     "jackstay/protocol/client/events.py": "packages/jackstay/tests/protocol/client/test_connection.py",
-    # The lists of a mounted server: tested with the mount.
+    # A mounted server and its lists: tested with the mounts.
+    "jackstay/server/_mount.py": "packages/jackstay/tests/server/test_mounts.py",
     "jackstay/proxy/_mirror.py": "packages/jackstay/tests/proxy/test_mount.py",
     # The parts of a session, and the refusals of an app.
     "jackstay/server/http/_channel.py": "packages/jackstay/tests/server/http/test_session.py",
@@ -348,15 +361,45 @@ def purity_violations(module: str, tree: ast.AST) -> Iterator[str]:
             yield f"{node.lineno}: async code in a layer without I/O"
 
 
-def privacy_violations(name: str, tree: ast.AST) -> Iterator[str]:
-    """The components of a client's core use only public names of each other."""
-    if not name.startswith("jackstay/protocol/client/"):
-        return
+def declared_names(tree: ast.AST) -> Iterator[str]:
+    """The functions, variables and attributes that a file declares."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
-            owner = ast.unparse(node.value)
-            if owner not in ("self", "cls", "clone"):
-                yield f"{node.lineno}: {owner}.{node.attr} is private to {owner}"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            yield node.attr
+
+
+@cache
+def names_of_layer(layer: str | None) -> frozenset[str]:
+    paths = [path for path in FILES if layer_of(module_of(import_path(path))) == layer]
+    return frozenset(name for path in paths for name in declared_names(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def privacy_violations(name: str, tree: ast.AST) -> Iterator[str]:
+    """A private attribute is used by its own object only in `protocol`, and elsewhere in its own layer only."""
+    layer = layer_of(module_of(Path(name)))
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")):
+            continue
+        owner = ast.unparse(node.value)
+        if owner in ("self", "cls", "clone", "super()") or node.attr in FOREIGN_PRIVATE:
+            continue
+        if layer == "protocol":
+            yield f"{node.lineno}: {owner}.{node.attr} is private to {owner}"
+        elif node.attr not in names_of_layer(layer):
+            yield f"{node.lineno}: {owner}.{node.attr} is private to another layer than {layer}"
+
+
+def spelling_violations(tree: ast.AST) -> Iterator[str]:
+    """No attribute is looked up by a name that is put together: neither an editor nor grep could find its uses."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr", "operator.attrgetter"):
+            name = node.args[1] if len(node.args) > 1 else None
+            if isinstance(name, ast.JoinedStr | ast.BinOp):
+                yield f"{node.lineno}: the name of an attribute is put together: {ast.unparse(name)}"
 
 
 def shape_violations(name: str, source: str, tree: ast.Module) -> Iterator[str]:
@@ -389,7 +432,8 @@ def violations(name: str, source: str) -> list[str]:
     tree = ast.parse(source)
     module = module_of(Path(name))
     found = [*import_violations(module, tree), *purity_violations(module, tree)]
-    return [*found, *privacy_violations(name, tree), *shape_violations(name, source, tree)]
+    found += [*privacy_violations(name, tree), *spelling_violations(tree)]
+    return [*found, *shape_violations(name, source, tree)]
 
 
 # --- the checks -------------------------------------------------------------------------------------------------------
@@ -530,6 +574,10 @@ PLANTED = [
     ("jackstay/errors.py", "from jackstay import cli", "errors may not import cli"),
     ("jackstay/protocol/_x.py", "from . import _lines", "relative import"),
     ("jackstay/client/_x.py", "from ..protocol import draw", "relative import"),
+    ("jackstay/protocol/server/_x.py", "def f(c):\n    return c.outgoing._queue", "is private to c.outgoing"),
+    ("jackstay/proxy/_x.py", "def f(server):\n    server._catalogue_of_nobody()", "is private to another layer"),
+    ("jackstay/client/_x.py", 'def f(c, word):\n    getattr(c, f"_{word}")()', "is put together"),
+    ("jackstay/client/_x.py", 'def f(c, word):\n    getattr(c, "on_" + word)()', "is put together"),
     ("jackstay/protocol/client/_x.py", "def f(c):\n    c.calls._queue = 1", "c.calls._queue is private to c.calls"),
     ("jackstay/protocol/client/_x.py", "def f(self):\n    self.calls._flush()", "is private to self.calls"),
     ("jackstay/client/_utils.py", "", "has no meaning"),

@@ -84,9 +84,11 @@ LATER: dict[str, tuple[str, ...]] = {
         "server/_catalogue.py: Entries.reserve Entries.swap Catalogue.reserve Catalogue.swap Catalogue.entries"
         " Catalogue.is_taken",
         "server/_dispatch.py: Dispatch.serve_mounted",
+        "server/_mount.py",
         "server/_mounted_entries.py",
         "server/_mounted_uris.py",
         "server/_mounts.py",
+        "client/_fleet.py: fleet_parts",
         "server/_server.py: Server.mount Server._make_mount",
         "server/_transforms.py",
     ),

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 import msgspec
 
@@ -302,6 +302,11 @@ class Fleet:
             self._errors[name] = error
         else:
             self._errors.pop(name, None)
+
+
+def fleet_parts(fleet: Fleet) -> tuple[dict[str, Target], dict[str, Any]]:
+    """Return the targets and the settings that a fleet was created with."""
+    return fleet._targets, dict(fleet._settings)
 
 
 def fleet_name(server: str, tool: str, separator: str) -> str:

@@ -15,7 +15,7 @@ from jackstay._signatures import shows
 from jackstay.errors import Json, McpError, UsageError
 from jackstay.proxy._gateway_config import EVERYTHING, RULE, GatewayConfig, Rule, UpstreamConfig, read_gateway
 from jackstay.proxy._proxy import HTTP_CLOSE_STEP, HTTP_SHUTDOWN, STDIO_CLOSE_STEP, Proxy
-from jackstay.server import CAPABILITIES, Mount, Server, mount_servers, share_bus, with_stores
+from jackstay.server import CAPABILITIES, Mount, Server, mount_servers, share_bus, share_numbers, unmount, with_stores
 from jackstay.transport import kill_children
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Gateway(Server):
         found = self._hosts.get((rule, name))
         if found is None:
             found = self._hosts[rule, name] = Server(name or self.name)
-            found._numbers = self._numbers
+            share_numbers(found, self)
             share_bus(found, self)
             mount_servers(found, ())
             for running in self.running.values():
@@ -260,24 +260,21 @@ class Gateway(Server):
 
     def _replace(self, name: str, running: Running) -> None:
         before = self.running.get(name)
-        mounts = () if before is None else before.proxy._mounted_in
         self.running[name] = running
-        if before is not None:
-            self._retire(before)
+        mounts = () if before is None else self._retire(before)
         for (rule, only), host in list(self._hosts.items()):
             replaced = next((mount for mount in mounts if mount.host is host), None)
             self._mount(host, running, rule, only, replaced)
         if before is not None:
             running.adopt(before)
 
-    def _retire(self, running: Running) -> None:
-        """Remove a server from all hosts, and stop it when its calls have ended."""
-        for mount in running.proxy._mounted_in:
-            assert mount.host._mounts is not None  # it has this mount
-            mount.host._mounts.remove(mount)
+    def _retire(self, running: Running) -> tuple[Mount, ...]:
+        """Remove a server from all hosts, and stop it when its calls have ended. Returns its mounts."""
+        mounts = unmount(running.proxy)
         task = asyncio.get_running_loop().create_task(self._stop_when_idle(running))
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
+        return mounts
 
     async def _stop_when_idle(self, running: Running) -> None:
         try:

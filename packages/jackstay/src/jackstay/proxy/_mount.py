@@ -5,14 +5,13 @@ from typing import Any
 
 from msgspec import Raw
 
-from jackstay.client import Fleet, as_target, read_config
+from jackstay.client import Fleet, as_target, fleet_parts, read_config
 from jackstay.errors import McpError, UsageError
 from jackstay.protocol.server import events as e
 from jackstay.proxy._failures import to_client_error
 from jackstay.proxy._notification_router import LEVELS
 from jackstay.proxy._proxy import Proxy
 from jackstay.server import ALL, Driver, Mount, Outcome
-from jackstay.transport import Target
 
 _ROOTS_CHANGED = "notifications/roots/list_changed"
 
@@ -74,8 +73,7 @@ def proxies_for(other: object, prefix: str, separator: str) -> list[tuple[str, s
     if isinstance(other, Fleet):
         if any(state != "new" for state in other.states.values()):
             raise UsageError("mount() expected a Fleet that is not open: the server opens it", path="other")
-        targets: dict[str, Target] = other._targets
-        settings: dict[str, Any] = dict(other._settings)
+        targets, settings = fleet_parts(other)
         inner = other.separator
     elif isinstance(other, str | os.PathLike) and os.fspath(other).endswith((".json", ".toml")):
         config = read_config(other)

@@ -23,7 +23,8 @@ __all__, __getattr__, __dir__ = attach(
             "Timing"
         ),
         "._mounted_entries": "make_entry read_key",
-        "._mounts": "ALL Mount Mounts clients_of mount_servers",
+        "._mount": "ALL Mount",
+        "._mounts": "Mounts clients_of mount_servers share_numbers unmount",
         "._options": "CAPABILITIES Options",
         "._problems": "InvalidArguments Problem",
         "._server": "Server find_server",

@@ -14,8 +14,9 @@ from jackstay.server._files import DirectoryResource, FileResource, HttpResource
 from jackstay.server._hooks import CallNext, Hooks
 from jackstay.server._metrics import Metrics, prometheus
 from jackstay.server._middleware import MemoryMiddlewareStore, MiddlewareStore, RateLimit, ResponseCache, ResponseSizeLimit, Retry, StructuredLogging, Timing
+from jackstay.server._mount import ALL, Mount
 from jackstay.server._mounted_entries import make_entry, read_key
-from jackstay.server._mounts import ALL, Mount, Mounts, clients_of, mount_servers
+from jackstay.server._mounts import Mounts, clients_of, mount_servers, share_numbers, unmount
 from jackstay.server._options import CAPABILITIES, Options
 from jackstay.server._problems import InvalidArguments, Problem
 from jackstay.server._server import Server, find_server
@@ -28,4 +29,4 @@ from jackstay.server._telemetry import EVENTS, Fields, Listener
 from jackstay.server._tracing import trace_requests
 from jackstay.server._transforms import Argument, Transform, Transforms
 
-__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "DirectoryResource", "Driver", "EVENTS", "Elicited", "Fields", "File", "FileResource", "GAP", "Handlers", "Hooks", "HttpRequest", "HttpResource", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "MemoryTaskStore", "Metrics", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "Skills", "SqliteTaskStore", "StructuredLogging", "TaskRecord", "TaskState", "TaskStore", "Tasks", "TextResource", "Timing", "ToolError", "Transform", "Transforms", "WorkerBus", "clients_of", "find_server", "make_entry", "mount_servers", "prometheus", "read_key", "run_tasks", "share_bus", "trace_requests", "use_backend", "with_stores"]
+__all__ = ["ALL", "Argument", "Audio", "Backend", "CAPABILITIES", "CHANGES", "CallNext", "Caller", "Catalogue", "ChangeBus", "ChangeListener", "ClientDescription", "Connection", "Context", "Depends", "DirectoryResource", "Driver", "EVENTS", "Elicited", "Fields", "File", "FileResource", "GAP", "Handlers", "Hooks", "HttpRequest", "HttpResource", "Image", "InsufficientScopeError", "InvalidArguments", "Kind", "Listener", "MemoryBackend", "MemoryChanges", "MemoryMiddlewareStore", "MemoryTaskStore", "Metrics", "Middleware", "MiddlewareStore", "Mount", "Mounts", "Next", "OnInvalidArguments", "Options", "Outcome", "Problem", "RateLimit", "ResourceNotFoundError", "ResponseCache", "ResponseSizeLimit", "Retry", "Server", "Skills", "SqliteTaskStore", "StructuredLogging", "TaskRecord", "TaskState", "TaskStore", "Tasks", "TextResource", "Timing", "ToolError", "Transform", "Transforms", "WorkerBus", "clients_of", "find_server", "make_entry", "mount_servers", "prometheus", "read_key", "run_tasks", "share_bus", "share_numbers", "trace_requests", "unmount", "use_backend", "with_stores"]

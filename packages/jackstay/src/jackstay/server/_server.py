@@ -57,7 +57,8 @@ if TYPE_CHECKING:
         ToolKeywords,
     )
     from jackstay.server._lifespan import Lifespan
-    from jackstay.server._mounts import Mount, Mountable, Mounts
+    from jackstay.server._mount import Mount
+    from jackstay.server._mounts import Mountable, Mounts
     from jackstay.server._tools import ToolEntry
     from jackstay.server._transforms import Transforms
     from jackstay.server._visibility import MountedRule, Rule, Views
@@ -528,7 +529,7 @@ class Server:
 
     def _make_mount(self, host: Server, prefix: str, separator: str) -> Mount:
         """Return the mount of this server in another one. A proxy overrides it."""
-        from jackstay.server._mounts import Mount  # noqa: PLC0415  # few servers need it
+        from jackstay.server._mount import Mount  # noqa: PLC0415  # few servers need it
 
         return Mount(host, self, prefix, separator)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jackstay.protocol.server import events as e
     from jackstay.server._completions import CompletionEntry, CompletionKey
     from jackstay.server._dispatch import Dispatch
-    from jackstay.server._mounts import Mount
+    from jackstay.server._mount import Mount
     from jackstay.server._search import Index, ToolSearch
     from jackstay.server._server import Server
     from jackstay.server._tools import ToolEntry
