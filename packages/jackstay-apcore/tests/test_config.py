@@ -87,6 +87,7 @@ BAD = [
     ("  require_auth: 1", "mcp.require_auth must be true or false, not 1"),
     ("  transport: sse\n  require_auth: true", "mcp.require_auth is true, but there is no authentication"),
     ("  require_auth: true\n  transport: sse", "mcp.require_auth is true, but there is no authentication"),
+    ("  acl: {}", "mcp.acl is empty, which protects nothing: remove it, or set mcp.acl.default_effect"),
     ("  acl: deny", "mcp.acl must be a mapping, not str"),
     ("  acl: {defaults: deny}", "mcp.acl has unexpected keys 'defaults'; its keys are default_effect, rules"),
     ("  acl: {default_effect: maybe}", "mcp.acl.default_effect must be 'allow' or 'deny', not 'maybe'"),

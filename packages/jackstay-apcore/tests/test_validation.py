@@ -138,3 +138,12 @@ def test_schema_is_crawled_once(
     for _ in range(3):
         assert rules.problems({"l": [1] * 300}) == []
     assert len(crawled) == 1
+
+
+def test_dialect_of_the_schema() -> None:
+    """In draft 7, keywords beside a reference have no effect, and `items` may be a list."""
+    definitions = {"count": {"type": "number"}}
+    schema = {"properties": {"count": {"$ref": "#/definitions/count", "maximum": 5}}, "definitions": definitions}
+    draft_7 = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
+    assert ArgumentRules(draft_7).problems({"count": 100}) == []
+    assert len(ArgumentRules(schema).problems({"count": 100})) == 1

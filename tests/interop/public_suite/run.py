@@ -60,7 +60,7 @@ def run_suite(tests: Sequence[str] = ("tests",)) -> Outcomes:
             [
                 PEER.python,
                 *("-m", "pytest", "-q", "--tb=line", "--continue-on-collection-errors", "-p", "no:cacheprovider"),
-                *("-p", "no_serving", "-o", "asyncio_default_fixture_loop_scope=function", f"--junitxml={report}"),
+                *("-p", "plugin", "-o", "asyncio_default_fixture_loop_scope=function", f"--junitxml={report}"),
                 *(f"--ignore={path}" for path in NOT_RUN),
                 *tests,
             ],

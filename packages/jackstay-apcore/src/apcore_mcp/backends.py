@@ -50,6 +50,10 @@ def adapt_executor(given: Any) -> Any:
     return AdaptedExecutor(given)
 
 
+class UnsupportedExecutorError(TypeError, RuntimeError):
+    """An executor without a method that an option needs. A RuntimeError, as in apcore-mcp."""
+
+
 class AdaptedExecutor:
     """An object with `call_async()`, with the other methods of an executor."""
 
@@ -112,7 +116,9 @@ class AdaptedExecutor:
     def _pass_on(self, method: str, value: object) -> None:
         accept: Callable[[object], object] | None = getattr(self._given, method, None)
         if not callable(accept):
-            raise TypeError(f"{type(self._given).__name__} does not support .{method}(); pass an Executor of apcore")
+            raise UnsupportedExecutorError(
+                f"{type(self._given).__name__} does not support .{method}(); pass an Executor of apcore"
+            )
         accept(value)
 
 
@@ -138,4 +144,11 @@ def _accepts_context(method: Any) -> bool:
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-__all__ = ["AdaptedExecutor", "adapt_executor", "check_registry", "is_executor", "is_registry"]
+__all__ = [
+    "AdaptedExecutor",
+    "UnsupportedExecutorError",
+    "adapt_executor",
+    "check_registry",
+    "is_executor",
+    "is_registry",
+]

@@ -268,7 +268,7 @@ class Catalogue:
             sensitive=sensitive_paths(input_schema),
             descriptor=descriptor,
             alias=alias_of(display),
-            model_name=self.ids.normalize(module_id),
+            model_name=self.ids.name_for_models(module_id),
             unlisted_output=None if output_schema else descriptor.output_schema or None,
         )
 

@@ -118,6 +118,8 @@ def _read_acl(value: Any, options: dict[str, Any]) -> None:
     if options.get("acl") is not None:
         logger.info("acl= replaces mcp.acl")
         return
+    if value == {}:
+        raise ValueError("mcp.acl is empty, which protects nothing: remove it, or set mcp.acl.default_effect")
     options["acl"] = build_acl_from_config(value)
 
 
@@ -165,7 +167,7 @@ def build_acl_from_config(acl_config: Any) -> Any:
 
     Raises: ValueError that names the rule.
     """
-    if acl_config is None:
+    if acl_config is None or acl_config == {}:
         return None
     section = _mapping("mcp.acl", acl_config, ("default_effect", "rules"))
     rules = section.get("rules", [])

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from apcore_mcp._version import __version__
 from apcore_mcp.bridge import Bridge, to_executor
 from apcore_mcp.compat.keywords import CompatKeywords, to_options
 from apcore_mcp.config import with_settings
@@ -147,7 +148,13 @@ def open_bridge(
     bridge = Bridge(registry_or_executor, options, owns_loop=owns_loop)
     bridge.catalogue.set_undiscovered(undiscovered or {})
     try:
-        logger.info("%s: %d tools over %s", options.name, len(bridge.catalogue), options.transport)
+        logger.info(
+            "Starting MCP server %r v%s with %d tools via %s",
+            options.name,
+            options.version or __version__,
+            len(bridge.catalogue),
+            options.transport,
+        )
         bridge.start_up()
         try:
             yield bridge
@@ -183,7 +190,9 @@ def to_anthropic_tools(
 
 def _export(given: object, shape: str, options: ExportKeywords) -> list[dict[str, Any]]:
     registry = to_executor(given).registry
-    return OpenAIConverter().convert_registry(registry, **options, shape=shape)
+    tools = OpenAIConverter().convert_registry(registry, **options, shape=shape)
+    logger.debug("Converted %d tools to %s format", len(tools), "OpenAI" if shape == "openai" else shape)
+    return tools
 
 
 def _with_keywords(function: Any) -> None:

@@ -47,14 +47,18 @@ class ArgumentRules:
         from jsonschema.validators import (  # type: ignore[import-untyped]  # noqa: PLC0415
             SPECIFICATIONS,
             Draft202012Validator,
+            validator_for,
         )
-        from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
+        from referencing.jsonschema import specification_with  # noqa: PLC0415
 
-        root = DRAFT202012.create_resource(self._schema)
+        # MCP 2025-11-25, basic, "JSON Schema Usage": `$schema` names the dialect, by default 2020-12.
+        validator = validator_for(self._schema, default=Draft202012Validator)
+        dialect = specification_with(validator.META_SCHEMA.get("$id") or validator.META_SCHEMA["id"])
+        root = dialect.create_resource(self._schema)
         uri = root.id() or ""
         # Searched for `$anchor` and `$id` once instead of for each reference.
         resolver = SPECIFICATIONS.with_resource(uri, root).crawl().resolver(uri)
-        return Draft202012Validator(self._schema, _resolver=resolver)
+        return validator(self._schema, _resolver=resolver)
 
 
 def _to_problems(error: Any) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import apcore
 import pytest
+from apcore import ExecutionCancelledError
 
 from apcore_mcp.adapters import ErrorMapper
 from jackstay.types import TextContent
@@ -56,7 +57,13 @@ MESSAGES = [
         apcore.ModuleError(code="OUT_OF_STOCK", message="empty shelf"),
         "Module error: OUT_OF_STOCK\nMessage: empty shelf",
     ),
-    (apcore.ModuleExecuteError(module_id="a", message="raised OSError: /secret"), "Internal error occurred"),
+    (apcore.ModuleExecuteError(module_id="a", message="Module 'a' raised OSError: /secret"), "Internal error occurred"),
+    (apcore.ModuleExecuteError(message="/secret", cause=OSError("/secret")), "Internal error occurred"),
+    (
+        apcore.ModuleExecuteError(message="The shelf is empty", ai_guidance="Order more", retryable=True),
+        "Module error: MODULE_EXECUTE_ERROR\nMessage: The shelf is empty\nGuidance: Order more",
+    ),
+    (ExecutionCancelledError("by the token of call 7"), "Execution was cancelled"),
     (RuntimeError("/secret/path"), "Internal error occurred"),
 ]
 

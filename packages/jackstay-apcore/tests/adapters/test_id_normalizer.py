@@ -49,3 +49,12 @@ def test_empty_ids_are_rejected() -> None:
     for function in (names.normalize, names.shorten, names.denormalize):
         with pytest.raises(ValueError, match="must not be empty"):
             function("")
+
+
+def test_ids_that_apcore_does_not_accept() -> None:
+    """`normalize` refuses them; a registry that only looks like one of apcore may have them."""
+    names = ModuleIDNormalizer()
+    for module_id in ("Not.Valid", "has-dashes", "1st", ".a", "a."):
+        with pytest.raises(ValueError, match="Invalid module ID"):
+            names.normalize(module_id)
+    assert names.name_for_models("Not.Valid") == "Not-Valid"

@@ -204,7 +204,7 @@ def test_size_limit(descriptor: Make) -> None:
 def test_resolve_ref() -> None:
     """The private method that resolves a reference."""
     definitions = {"A": {"items": {"$ref": "#/$defs/B"}, "not": {"$ref": "#/$defs/C"}}, "B": True, "C": False}
-    assert converter._resolve_ref("#/$defs/A", definitions, set()) == {"items": {}, "not": {"not": {}}}
+    assert converter._resolve_ref("#/$defs/A", definitions, set()) == {"items": True, "not": False}
     with pytest.raises(ValueError, match="Circular"):
         converter._resolve_ref("#/$defs/A", definitions, {"#/$defs/A"})
 

@@ -364,7 +364,7 @@ def test_stdio_ends_with_0(modules: Path, how: str) -> None:
         try:
             assert process.stderr is not None
             seen = ""
-            while "tools over stdio" not in seen:
+            while "tools via stdio" not in seen:
                 line = process.stderr.readline()
                 assert line, seen
                 seen += line
@@ -409,7 +409,7 @@ def test_sigterm_with_sigint_ignored(modules: Path) -> None:
     ) as process:
         try:
             assert process.stderr is not None
-            while "tools over stdio" not in (line := process.stderr.readline()):
+            while "tools via stdio" not in (line := process.stderr.readline()):
                 assert line
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=240)

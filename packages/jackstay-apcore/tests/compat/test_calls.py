@@ -1,14 +1,18 @@
 """Calls with the dict `extra` of apcore-mcp."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from apcore import Executor, Identity, Registry
 
 from apcore_mcp import ExecutionRouter, auth_identity_var, elicit, report_progress
-from apcore_mcp.compat.calls import ExtraCaller
-from jackstay.errors import CapabilityError
+from apcore_mcp.compat.calls import ExtraCaller, to_result
+from apcore_mcp.server import MCPServerFactory
+from apcore_mcp.validation import ArgumentRules
+from jackstay.client import connect
+from jackstay.errors import CapabilityError, McpError
+from jackstay.types import CallToolResult
 
 
 class Session:
@@ -80,3 +84,43 @@ async def test_cancel(kinds: SimpleNamespace, registry: Registry, monkeypatch: p
     monkeypatch.setattr("apcore_mcp.compat.calls.MAX_CANCELLED", 2)
     assert [router.cancel(id) for id in "abc"] == [False] * 3
     assert list(router._extra_calls._cancelled) == ["b", "c"]
+
+
+async def test_router_of_another_kind() -> None:
+    """It returns a tuple; the text of an object is structured content, and has to match the schema."""
+    schema = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+    rows = [
+        ('{"count": 2}', False, False, {"count": 2}),
+        ('{"count": "private"}', False, True, None),
+        ('{"count": 1e400}', False, True, None),
+        ('{"count": NaN}', False, True, None),
+        ('{"count": 0.1234567890123456789012345}', False, True, None),
+        ("[" * 100_000, False, True, None),
+        ("private", False, True, None),
+        ("Access denied", True, True, None),
+    ]
+    for text, is_error, fails, structured in rows:
+        result = to_result(([{"type": "text", "text": text, "_meta": {"a": 1}}], is_error, None), ArgumentRules(schema))
+        assert (bool(result.is_error), result.structured_content) == (fails, structured), text[:50]
+        assert "private" not in str(result.content)
+    assert to_result(([{"type": "text", "text": "{}"}], False, None), None).structured_content == {}
+    assert to_result(([{"type": "text", "text": "x"}], False, None), ArgumentRules(schema), "2025-03-26").text == "x"
+    known = CallToolResult([])
+    assert to_result(known, None) is known
+
+
+async def test_server_with_a_router_of_another_kind(registry: Registry) -> None:
+    class Router:
+        async def handle_call(self, name: str, arguments: Any, extra: Any) -> Any:
+            return [{"type": "text", "text": f'{{"total": 3, "of": "{name}"}}'}], name.startswith("system."), None
+
+    factory = MCPServerFactory()
+    server = factory.create_server()
+    factory.register_handlers(server, factory.build_tools(registry), cast(Any, Router()))
+    registry.register_internal("system.health.summary", registry.get("math.add"))
+    factory.register_resource_handlers(server, registry, cast(Any, Router()))
+    async with connect(server) as client:
+        called = await client.tools.call("math.add", {"a": 1})
+        assert called.structured_content == {"total": 3, "of": "math.add"}
+        with pytest.raises(McpError, match="total"):
+            await client.resources.read("apcore://system.health.summary")

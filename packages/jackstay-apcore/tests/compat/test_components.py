@@ -39,8 +39,16 @@ async def test_init_options() -> None:
     assert factory.build_init_options(server, "x", "1.2.3").server_version == "1.2.3"
     with pytest.raises(ValueError, match=r"version='2' to create_server\(\)"):
         factory.build_init_options(server, "x", "2")
-    with pytest.raises(ValueError, match="management_extensions"):
-        factory.build_init_options(server, "x", "1.2.3", management_surfaces={"health": True})
+    surfaces = {"control": True, "health": True, "usage": False}
+    capabilities = factory.build_init_options(server, "x", "1.2.3", management_surfaces=surfaces).capabilities
+    assert capabilities.tools.listChanged is True
+    assert capabilities.prompts is None
+    other = factory.create_server("x", "1")
+    assert capabilities == factory.build_init_options(other, "x", "1", management_surfaces=surfaces).capabilities
+    async with connect(server) as client:
+        declared = client.server_capabilities
+    assert declared.extensions == capabilities.model_dump()["extensions"]
+    assert declared.extensions["com.aiperceivable/management"]["surfaces"] == ["health", "control"]
 
 
 async def test_app_with_middleware_and_tasks(registry: Registry) -> None:

@@ -1,9 +1,12 @@
 """Results that are objects, and the dicts and tuples of apcore-mcp."""
 
-import pytest
-from apcore import ModuleAnnotations, ModuleNotFoundError
+from types import SimpleNamespace
+from typing import Any
 
-from apcore_mcp import AnnotationMapper, ErrorMapper
+import pytest
+from apcore import Executor, ModuleAnnotations, ModuleError, ModuleNotFoundError, Registry
+
+from apcore_mcp import AnnotationMapper, ErrorMapper, ExecutionRouter
 from apcore_mcp.compat.results import DirectResult, FactoryTool
 from jackstay.types import CallToolResult, TextContent, ToolAnnotations
 
@@ -45,3 +48,32 @@ def test_hints_are_a_dict() -> None:
 def test_tool_has_the_names_of_the_sdk() -> None:
     tool = FactoryTool(name="a", input_schema={"type": "object"})
     assert (tool.inputSchema, tool.outputSchema) == ({"type": "object"}, None)
+
+
+async def test_errors_of_direct_calls_have_the_texts_of_apcore_mcp(registry: Registry, kinds: SimpleNamespace) -> None:
+    """Over MCP, and in the attributes, they have ours. Sensitive arguments are hidden in both."""
+
+    def fail(inputs: Any, _: Any) -> Any:
+        raise ModuleError(code="NO_STOCK", message=f"none for {inputs['password']}", suggestion="Order", retryable=True)
+
+    schema = {"type": "object", "properties": {"password": {"type": "string", "x-sensitive": True}}}
+    registry.register("x.stock", kinds.Plain(fail, input_schema=schema))
+    router = ExecutionRouter(Executor(registry))
+    result = await router.handle_call("x.stock", {"password": "hunter22"})
+    ((part,), is_error, trace_id) = result
+    assert part["text"] == 'none for ***REDACTED***\n\n{"retryable": true, "suggestion": "Order"}'
+    assert part["_meta"]["traceparent"].split("-")[1] == trace_id
+    assert is_error
+    assert result.error_text == "Module error: NO_STOCK\nMessage: none for ***REDACTED***\nSuggestion: Order"
+    validating = ExecutionRouter(Executor(registry), validate_inputs=True)
+    ((part,), _, _) = await validating.handle_call("math.add", {})
+    assert part["text"].startswith("Validation failed:\n- a: ")
+
+
+async def test_own_texts_of_errors_are_kept(registry: Registry) -> None:
+    class Mapper(ErrorMapper):
+        def describe(self, error: BaseException) -> str:
+            return "Oops"
+
+    ((part,), _, _) = await ExecutionRouter(Executor(registry), error_mapper=Mapper()).handle_call("no.such", {})
+    assert part["text"] == "Oops"

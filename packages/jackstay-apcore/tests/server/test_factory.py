@@ -117,8 +117,8 @@ async def test_documentation_is_a_resource(registry: Registry, kinds: SimpleName
         (resource,) = await client.resources.list()
         assert (resource.uri, resource.name, resource.mime_type) == (
             "docs://math.add",
-            "math.add",
-            "text/markdown",
+            "math.add documentation",
+            "text/plain",
         )
         (contents,) = (await client.resources.read("docs://math.add")).contents
         assert contents.text == "# Add\n\nAdds `a` and `b`."

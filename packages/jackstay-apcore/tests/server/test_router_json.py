@@ -55,7 +55,7 @@ class Named(msgspec.Struct, rename="camel"):
 JSON_VALUES: list[tuple[Any, Any]] = [
     (Tone.COLD, "cold"),
     (Level.LOW, 1),
-    (datetime(2026, 1, 2, 3, 4), "2026-01-02T03:04:00"),
+    (datetime(2026, 1, 2, 3, 4), "2026-01-02 03:04:00"),
     (date(2026, 1, 2), "2026-01-02"),
     (time(3, 4), "03:04:00"),
     (timedelta(seconds=5), "PT5S"),

@@ -46,10 +46,13 @@ async def test_read_only_modules_are_resources(governed: Executor) -> None:
                 (part,) = (await client.resources.read(uri)).contents
                 assert part.mime_type == "application/json"
                 assert "math.add" in part.text
+            for query in ("", "?period=7d"):
+                (part,) = (await client.resources.read(f"apcore://system.usage.summary{query}")).contents
+                assert json.loads(part.text)["period"] == (query.partition("=")[2] or "24h")
             for query in ("", "?period=1h"):
                 (part,) = (await client.resources.read(f"apcore://system.usage.module/math.add{query}")).contents
                 assert json.loads(part.text)["module_id"] == "math.add"
-            with pytest.raises(McpError):
+            with pytest.raises(McpError, match=r"no\.such"):
                 await client.resources.read("apcore://system.health.module/no.such")
             governed.registry.unregister("system.health.summary")
             with pytest.raises(McpError):

@@ -1,8 +1,8 @@
 """Errors of apcore as MCP tool results with messages that a client may read.
 
 The messages contain only what the caller can correct. Everything else (callers, ACL rules, exceptions of modules) is
-logged. apcore wraps an exception of a module in `ModuleExecuteError` with the original message, so that class becomes
-an internal error, like any other exception.
+logged. apcore wraps an exception of a module in `ModuleExecuteError` with the original message, so such an error is an
+internal one, like any other exception.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,18 +17,21 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     ErrorCodes,
     InvalidInputError,
     ModuleError,
-    ModuleExecuteError,
     ModuleNotFoundError,
     ModuleTimeoutError,
     SchemaValidationError,
 )
+from apcore.cancel import ExecutionCancelledError  # type: ignore[import-untyped]  # apcore ships no types
 
 from apcore_mcp.compat.errors import (
+    CANCELLED,
     CIRCUIT_BREAKER_RECOVERY_GUIDANCE,
     INTERNAL,
     MCPErrorFormatter,
+    describe_with_guidance,
     internal_error_response,
     is_module_error,
+    is_wrapped_exception,
 )
 from apcore_mcp.compat.results import ErrorResult
 from apcore_mcp.secrets import hide
@@ -79,6 +82,8 @@ class ErrorMapper:
         made = self._make_error_result(text, "\n".join(lines), meta)
         result = ErrorResult(made.content, is_error=True, meta=made.meta)
         result.__dict__["error"] = error
+        if type(self).describe is ErrorMapper.describe and text != INTERNAL:
+            result.__dict__["direct_text"] = hide(describe_with_guidance(error))
         return result
 
     def format(self, error: BaseException, context: object = None) -> dict[str, Any]:
@@ -102,7 +107,10 @@ class ErrorMapper:
 
     def _sanitize_message(self, error: BaseException) -> str:
         code = _code_of(error)
-        if code is not None and not isinstance(error, ModuleExecuteError):
+        if isinstance(error, ExecutionCancelledError):
+            _logger.info("%s", error.message)
+            return CANCELLED
+        if code is not None and not is_wrapped_exception(error):
             _logger.warning("module error %s", code, exc_info=error)
             return f"Module error: {code}"
         cause = error.cause if isinstance(error, ModuleError) and error.cause is not None else error
@@ -124,12 +132,12 @@ class ErrorMapper:
 
 
 def _facts_of(error: BaseException) -> dict[str, Any]:
-    """Return what the author of a module wrote in an error: only errors with a code that apcore does not have."""
+    """Return what the author of a module wrote in an error, not what apcore wrote for one of its own codes."""
     if isinstance(error, ApprovalPendingError) and error.approval_id is not None:
         advice = "after it was approved, call again with approvalId in _meta"
         return {"code": error.code, "approvalId": str(error.approval_id), "suggestion": advice}
     code = _code_of(error)
-    if code is None or code in _APCORE_CODES:
+    if code is None or (code in _APCORE_CODES and code != ErrorCodes.MODULE_EXECUTE_ERROR):
         return {}
     fields = ("ai_guidance", "suggestion", "retryable", "user_fixable")
     values = dict(zip(_GUIDANCE, (getattr(error, field, None) for field in fields), strict=True))

@@ -32,8 +32,14 @@ class ModuleIDNormalizer:
     def normalize(self, module_id: str, limit: int = OPENAI_LIMIT) -> str:
         """Return the name for OpenAI: with hyphens instead of dots, and at most `limit` characters.
 
-        Raises: ValueError for an empty id.
+        Raises: ValueError for an id that apcore does not accept.
         """
+        if module_id and not _MODULE_ID.fullmatch(module_id):
+            raise ValueError(f"Invalid module ID: {module_id!r}; it must match {_MODULE_ID.pattern}")
+        return self.name_for_models(module_id, limit)
+
+    def name_for_models(self, module_id: str, limit: int = OPENAI_LIMIT) -> str:
+        """As `normalize`, for any id that is not empty: a registry may only look like one of apcore."""
         return self._name(module_id, module_id.replace(".", "-"), limit)
 
     def shorten(self, module_id: str, limit: int = MCP_LIMIT) -> str:

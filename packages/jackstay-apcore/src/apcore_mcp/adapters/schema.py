@@ -22,6 +22,10 @@ MAX_NODES = 20_000
 _DEFINITIONS = ("$defs", "definitions")
 
 
+class UnsupportedReferenceError(ValueError, KeyError):
+    """A reference to another document, which is not fetched. A ValueError, as in apcore-mcp."""
+
+
 class Described(Protocol):
     """The part of an apcore `ModuleDescriptor` that is read here."""
 
@@ -115,6 +119,8 @@ class _Inliner:
             raise ValueError(f"Circular $ref detected: {' -> '.join((*chain, reference))}")
         if depth >= MAX_DEPTH:
             raise ValueError(f"$ref nested deeper than {MAX_DEPTH}: {reference}")
+        if not reference.startswith("#"):
+            raise UnsupportedReferenceError(f"Unsupported $ref format: {reference} is outside this schema")
         return self._walk(resolve_reference(self._root, reference), (*chain, reference), depth + 1)
 
     def _walk(self, node: Json, chain: tuple[str, ...], depth: int) -> Json:
@@ -129,6 +135,8 @@ class _Inliner:
             # Keywords beside a reference take precedence over the definition.
             found = self.resolve(reference, chain, depth)
             if not isinstance(found, dict):
+                if not made:
+                    return found
                 found = {} if found else {"not": {}}  # true accepts everything, false nothing
             made = {**found, **made}
         mapping = made.get("discriminator")
@@ -181,4 +189,5 @@ __all__ = [
     "Json",
     "Schema",
     "SchemaConverter",
+    "UnsupportedReferenceError",
 ]

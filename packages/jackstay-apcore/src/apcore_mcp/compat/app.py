@@ -39,7 +39,7 @@ class APCoreMCP:
         if document:
             from apcore_mcp.compat.openapi import add_operations_once  # noqa: PLC0415  # only with it
 
-            add_operations_once(document, self._executor.registry)
+            add_operations_once(document, self._executor.registry, is_shared=extensions_dir_or_backend is not None)
 
     @classmethod
     def from_openapi(cls, spec: Any, **options: Any) -> "APCoreMCP":

@@ -1,13 +1,18 @@
-"""Calls of `ExecutionRouter.handle_call` with the dict `extra` of apcore-mcp."""
+"""Calls of `ExecutionRouter.handle_call` with the dict `extra` of apcore-mcp, and results of other routers."""
 
 import asyncio
+import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, Final
 
 from apcore_mcp.compat.authentication import auth_identity_var
+from apcore_mcp.validation import ArgumentRules
 from jackstay.errors import CapabilityError
+from jackstay.types import CallToolResult, TextContent
 
 # How many ids of calls that have not begun can be cancelled.
 MAX_CANCELLED: Final = 1000
@@ -100,4 +105,39 @@ class ExtraCalls:
         return False
 
 
-__all__ = ["MAX_CANCELLED", "ExtraCaller", "ExtraCalls"]
+def to_result(returned: Any, rules: ArgumentRules | None, version: str = "") -> CallToolResult:
+    """Return what a router returned as a result; a tuple of apcore-mcp has its structured content as text.
+
+    `rules` are those of the output schema. An output that violates them is an error, which does not quote it.
+    Revisions before 2025-06-18 have neither output schemas nor structured content.
+    """
+    if isinstance(returned, CallToolResult):
+        return returned
+    parts, is_error, _ = returned
+    content = [TextContent(text=part["text"], meta=part.get("_meta") or None) for part in parts]
+    if version and version < "2025-06-18":
+        return CallToolResult(content, is_error=bool(is_error))
+    structured = None if is_error or not content else _read_object(content[0].text)
+    if not is_error and rules is not None and (structured is None or rules.problems(structured)):
+        text = "Output does not match the advertised output schema after redaction"
+        return CallToolResult([TextContent(text=text)], is_error=True)
+    return CallToolResult(content, structured, bool(is_error))
+
+
+def _read_object(text: str) -> dict[str, Any] | None:
+    """Return the object of a JSON text. Return None for others, and for numbers that a float cannot represent."""
+    try:
+        found = json.loads(text, parse_float=_exact_float, parse_constant=_exact_float)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _exact_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number) or Decimal(repr(number)) != Decimal(text):
+        raise ValueError(f"not a finite number that a float represents: {text}")
+    return number
+
+
+__all__ = ["MAX_CANCELLED", "ExtraCaller", "ExtraCalls", "to_result"]

@@ -17,11 +17,32 @@ def refuse(keyword: str, value: Any, instead: str) -> None:
         raise TypeError(f"{keyword} is not supported: {instead}")
 
 
+class Capabilities:
+    """Capabilities that can be read as in the official SDK: `capabilities.tools.listChanged`, `model_dump()`."""
+
+    def __init__(self, declared: Mapping[str, Any]) -> None:
+        self._declared = declared
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._declared.get(name)
+        return Capabilities(value) if isinstance(value, Mapping) else value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Capabilities) and self._declared == other._declared
+
+    __hash__ = None  # type: ignore[assignment]  # it contains a dict
+
+    def model_dump(self, **_: object) -> dict[str, Any]:
+        """Return them as a dict."""
+        return dict(self._declared)
+
+
 class InitOptions(NamedTuple):
     """The result of `build_init_options`, for the `run_...` methods. The server has the same values itself."""
 
     server_name: str
     server_version: str
+    capabilities: Capabilities
 
 
 class FactoryMethods:
@@ -49,15 +70,20 @@ class FactoryMethods:
     def build_init_options(
         self, server: "Server", name: str, version: str, *, management_surfaces: Mapping[str, bool] | None = None
     ) -> InitOptions:
-        """Return what the `run_...` methods accept. Raises: ValueError for what `create_server()` has to get."""
+        """Return what the `run_...` methods accept, and declare the surfaces that are true.
+
+        Raises: ValueError for a name or version that `create_server()` has to get.
+        """
+        from apcore_mcp.server.management import declare_surfaces  # noqa: PLC0415  # a circular import
+
         if (name, version) != (server.options.name, server.options.version):
             raise ValueError(f"pass name={name!r} and version={version!r} to create_server()")
-        if any((management_surfaces or {}).values()):
-            raise ValueError(
-                "management_surfaces: use serve(), or create_server(extensions=management_extensions(registry))"
-                " with the function of apcore_mcp.server.management"
-            )
-        return InitOptions(name, version)
+        declared: dict[str, Any] = {kind: {"listChanged": True} for kind in server.options.capabilities}
+        extensions = declare_surfaces(management_surfaces or {})
+        if extensions:
+            server.add_extensions(extensions)
+            declared["extensions"] = {extension.identifier: dict(extension.settings) for extension in extensions}
+        return InitOptions(name, version, Capabilities(declared))
 
 
 class TransportMethods:
@@ -101,4 +127,4 @@ class TransportMethods:
             server.on_shutdown(self._tasks.shutdown)
 
 
-__all__ = ["FactoryMethods", "InitOptions", "TransportMethods", "refuse"]
+__all__ = ["Capabilities", "FactoryMethods", "InitOptions", "TransportMethods", "refuse"]

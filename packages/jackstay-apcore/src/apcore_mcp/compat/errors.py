@@ -1,6 +1,8 @@
 """Errors as dicts with `errorType`, for apcore's registry of error formatters and for programs that read them."""
 
+import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -8,6 +10,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
     ErrorFormatterDuplicateError,
     ErrorFormatterRegistry,
     ModuleError,
+    ModuleExecuteError,
 )
 from apcore.cancel import ExecutionCancelledError  # type: ignore[import-untyped]  # apcore ships no types
 
@@ -15,6 +18,8 @@ from apcore_mcp.compat.constants import ERROR_CODES
 
 # The message of an internal error.
 INTERNAL: Final = "Internal error occurred"
+# The message of a call whose cancel token was set.
+CANCELLED: Final = "Execution was cancelled"
 
 logger = logging.getLogger("apcore_mcp.adapters.errors")
 
@@ -34,7 +39,6 @@ _HIDDEN: Final = {
             "CALL_DEPTH_EXCEEDED",
             "CIRCULAR_CALL",
             "CALL_FREQUENCY_EXCEEDED",
-            "MODULE_EXECUTE_ERROR",
             "GENERAL_INTERNAL_ERROR",
         ),
         INTERNAL,
@@ -61,18 +65,22 @@ CIRCUIT_BREAKER_RECOVERY_GUIDANCE: Final = (
 )
 
 
+# The message of apcore for an exception of a module, which contains that of the exception.
+_WRAPPED: Final = re.compile(r"Module '.*' raised \w+")
+
+
 class MCPErrorFormatter:
     """Formats errors of apcore as dicts with `isError`, `errorType`, `message`, `details` and guidance."""
 
     def format(self, error: Any, context: object = None) -> dict[str, Any]:  # noqa: ARG002  # apcore's
         """Return the dict of an error; see `internal_error_response` for an exception that is not of apcore."""
         if isinstance(error, ExecutionCancelledError):
-            return {**_response(ERROR_CODES["EXECUTION_CANCELLED"], "Execution was cancelled"), "retryable": True}
+            return {**_response(ERROR_CODES["EXECUTION_CANCELLED"], CANCELLED), "retryable": True}
         if not is_module_error(error):
             return internal_error_response()
         code = str(error.code)
-        if code in _HIDDEN:
-            return _response(code, _HIDDEN[code])
+        if code in _HIDDEN or is_wrapped_exception(error):
+            return _response(code, _HIDDEN.get(code, INTERNAL))
         details = error.details if isinstance(error.details, dict) else None
         known = "PIPELINE_ABORT" if type(error).__name__ == "PipelineAbortError" else code
         message = str(error.message)
@@ -92,6 +100,20 @@ class MCPErrorFormatter:
 def is_module_error(error: object) -> bool:
     """Return whether an object is an error of apcore, or has its `code`, `message` and `details`."""
     return isinstance(error, ModuleError) or all(hasattr(error, name) for name in ("code", "message", "details"))
+
+
+def is_wrapped_exception(error: object) -> bool:
+    """Return whether apcore made this error of another exception, whose message it contains."""
+    if not isinstance(error, ModuleExecuteError):
+        return False
+    return error.cause is not None or _WRAPPED.match(str(error.message)) is not None
+
+
+def describe_with_guidance(error: Any) -> str:
+    """Return the message of an error and its guidance as JSON, as apcore-mcp writes them in a result."""
+    found = MCPErrorFormatter().format(error)
+    guidance = {name: found[name] for name in _GUIDANCE.values() if name in found}
+    return f"{found['message']}\n\n{json.dumps(guidance)}" if guidance else str(found["message"])
 
 
 # The name by PEP 8.
@@ -138,11 +160,14 @@ def _describe_fields(rows: object) -> str:
 
 
 __all__ = [
+    "CANCELLED",
     "CIRCUIT_BREAKER_RECOVERY_GUIDANCE",
     "INTERNAL",
     "MCPErrorFormatter",
     "McpErrorFormatter",
+    "describe_with_guidance",
     "internal_error_response",
     "is_module_error",
+    "is_wrapped_exception",
     "register_mcp_formatter",
 ]

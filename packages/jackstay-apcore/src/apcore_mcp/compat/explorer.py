@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from starlette.routing import Mount, Route
 
 _PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>TITLE</title>
-<style>body{font:1rem/1.5 system-ui;margin:2rem;max-width:60rem}textarea{width:100%;height:8rem}</style>
+<style>body{font:1rem/1.5 system-ui;margin:2rem;max-width:60rem}textarea{width:100%;height:8rem}
+.curl-block,.resp-pane{overflow-x:auto;padding:.5rem;border:1px solid}.curl-section{margin-top:1rem}
+.copy-btn{float:right}.resp-header{font-weight:bold}.resp-tab[aria-pressed=true]{text-decoration:underline}</style>
 <h1>TITLE</h1><p class="auth-bar"><label>Authorization: Bearer <input id="auth-token" type="password"></label></p>
 <p><label>Tool <select id="tool"></select></label></p><p id="description"></p>
 <textarea id="arguments" aria-label="Arguments as JSON">{}</textarea>
-<p><button data-action="validate">Validate</button> <button data-action="call">Call</button></p><pre id="result"></pre>
+<p><button data-action="validate">Validate</button> <button data-action="call">Call</button></p>
+<div class="curl-section"><button class="copy-btn">Copy</button><pre class="curl-block" id="curl"></pre></div>
+<p class="resp-header"><span id="status"></span> <button class="resp-tab" data-pane="result" aria-pressed="true">Body
+</button> <button class="resp-tab" data-pane="headers" aria-pressed="false">Headers</button></p>
+<pre class="resp-pane" id="result"></pre><pre class="resp-pane" id="headers" hidden></pre>
 <script>
 const at = (id) => document.getElementById(id);
 const base = location.pathname.replace(/\\/$/, "");
@@ -32,12 +38,25 @@ fetch(base + "/tools").then((response) => response.json()).then((rows) => {
   at("tool").dispatchEvent(new Event("change"));
 });
 at("tool").onchange = () => { at("description").textContent = tools.get(at("tool").value)?.description ?? ""; };
-for (const button of document.querySelectorAll("button")) button.onclick = async () => {
+const quoted = (text) => "'" + text.replaceAll("'", "'\\\\''") + "'";
+for (const button of document.querySelectorAll("[data-action]")) button.onclick = async () => {
   const headers = {"Content-Type": "application/json"};
   if (at("auth-token").value) headers.Authorization = "Bearer " + at("auth-token").value;
   const url = `${base}/tools/${encodeURIComponent(at("tool").value)}/${button.dataset.action}`;
+  at("curl").textContent = ["curl -X POST", quoted(location.origin + url),
+    ...Object.entries(headers).map(([name, value]) => "-H " + quoted(`${name}: ${value}`)),
+    "-d", quoted(at("arguments").value)].join(" ");
   const response = await fetch(url, {method: "POST", headers, body: at("arguments").value});
-  at("result").textContent = response.status + "\\n" + JSON.stringify(await response.json(), null, 2);
+  at("status").textContent = response.status;
+  at("headers").textContent = [...response.headers].map((row) => row.join(": ")).join("\\n");
+  at("result").textContent = JSON.stringify(await response.json(), null, 2);
+};
+document.querySelector(".copy-btn").onclick = () => navigator.clipboard.writeText(at("curl").textContent);
+for (const tab of document.querySelectorAll(".resp-tab")) tab.onclick = () => {
+  for (const other of document.querySelectorAll(".resp-tab")) {
+    other.setAttribute("aria-pressed", other === tab);
+    at(other.dataset.pane).hidden = other !== tab;
+  }
 };
 </script></html>
 """

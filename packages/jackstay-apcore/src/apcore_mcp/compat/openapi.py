@@ -183,12 +183,15 @@ def add_operations(openapi_config: Any) -> "Callable[[Bridge], None]":
     return add
 
 
-def add_operations_once(openapi_config: Any, registry: Registry) -> None:
-    """Add the operations of `mcp.openapi` to a registry, unless they were added before. Raises: ValueError."""
+def add_operations_once(openapi_config: Any, registry: Registry, *, is_shared: bool = False) -> None:
+    """Add the operations of `mcp.openapi` to a registry, unless they were added before. Raises: ValueError.
+
+    `is_shared`: the program may add modules to the registry later.
+    """
     known = _ADDED.setdefault(registry, [])
     if openapi_config not in known:
         build_openapi_backend_from_config(
-            openapi_config, registry=registry, has_other_backend_source=bool(registry.list())
+            openapi_config, registry=registry, has_other_backend_source=is_shared or bool(registry.list())
         )
         known.append(openapi_config)
 

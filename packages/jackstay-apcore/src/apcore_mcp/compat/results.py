@@ -18,7 +18,17 @@ _HINTS: Final = {
 
 
 class DirectResult(CallToolResult, frozen=True):
-    """The result of `ExecutionRouter.handle_call`, which can be unpacked: `content, is_error, trace_id = result`."""
+    """The result of `ExecutionRouter.handle_call`, which can be unpacked: `content, is_error, trace_id = result`.
+
+    The tuple has the texts of apcore-mcp for errors.
+    """
+
+    @classmethod
+    def of(cls, result: CallToolResult) -> "DirectResult":
+        """Return a result in this form."""
+        made = cls(result.content, result.structured_content, result.is_error, meta=result.meta)
+        made.__dict__["direct_text"] = result.__dict__.get("direct_text")
+        return made
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.as_tuple())
@@ -35,6 +45,10 @@ class DirectResult(CallToolResult, frozen=True):
         content: list[dict[str, Any]] = [
             {"type": "text", "text": block.text} for block in self.content if isinstance(block, TextContent)
         ]
+        if self.is_error and content and content[0]["text"].startswith("Input validation failed:"):
+            content[0] = {"type": "text", "text": content[0]["text"].replace("Input v", "V", 1)}
+        if self.__dict__.get("direct_text"):
+            content = [{"type": "text", "text": self.__dict__["direct_text"]}]
         if content and parent is not None:
             content[0] = {**content[0], "_meta": {"traceparent": parent}}
         return content, bool(self.is_error), None if parent is None else str(parent).split("-")[1]

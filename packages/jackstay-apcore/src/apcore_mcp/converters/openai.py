@@ -86,7 +86,7 @@ class OpenAIConverter:
 
         Raises: ValueError for an empty id or an unknown shape.
         """
-        name = self._id_normalizer.normalize(descriptor.module_id)
+        name = self._id_normalizer.name_for_models(descriptor.module_id)
         parameters = self._schema_converter.convert_input_schema(descriptor, keeps_cycles=True)
         if strict:
             parameters = self._apply_strict_mode(parameters, descriptor.module_id)

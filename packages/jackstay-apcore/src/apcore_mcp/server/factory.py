@@ -13,6 +13,7 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import APCORE_META_TOOL_PREFIX, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
+from apcore_mcp.backends import is_registry
 from apcore_mcp.catalogue import (
     Catalogue,
     Change,
@@ -23,11 +24,13 @@ from apcore_mcp.catalogue import (
     listed_output_schema,
     runs_in_background,
 )
+from apcore_mcp.compat.calls import to_result
 from apcore_mcp.compat.components import FactoryMethods, refuse
 from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
 from apcore_mcp.server.system import add_system_resource, is_readonly_system_module
+from apcore_mcp.validation import ArgumentRules
 from jackstay.errors import Json, JsonRpcError, UsageError
 from jackstay.server import Context, Server
 from jackstay.types import CallToolResult, Tool
@@ -87,8 +90,7 @@ class MCPServerFactory(FactoryMethods):
 
         Raises: ValueError for an empty id, or one with the prefix of the tools that the server adds.
         """
-        if descriptor.module_id.startswith(APCORE_META_TOOL_PREFIX):
-            raise ValueError(f"module_id {descriptor.module_id!r} has the reserved prefix {APCORE_META_TOOL_PREFIX!r}")
+        _check_prefix(descriptor.module_id)
         display = display_of(descriptor)
         name = alias_of(display) or ModuleIDNormalizer().shorten(descriptor.module_id)
         declared = descriptor.annotations
@@ -113,7 +115,12 @@ class MCPServerFactory(FactoryMethods):
         *,
         strict: bool | None = None,  # noqa: ARG002  # of apcore-mcp, where it has no effect either
     ) -> list[Tool]:
-        """Return the MCP tools of the modules that match the filters. Modules without a description are skipped."""
+        """Return the MCP tools of the modules that match the filters. Modules without a description are skipped.
+
+        Raises: ValueError for an id with the prefix of the tools that the server adds; apcore does not accept it.
+        """
+        for module_id in registry.list(tags=tags, prefix=prefix) if is_registry(registry) else ():
+            _check_prefix(module_id)
         catalogue = self.build_catalogue(registry, tags, prefix)
         if not len(catalogue):
             logger.warning("No modules registered")
@@ -147,7 +154,7 @@ class MCPServerFactory(FactoryMethods):
         """Add these tools to the server, all handled by the router. Raises: TypeError for the bridges."""
         refuse("async_bridge", async_bridge, "use serve(async_tasks=True)")
         refuse("approval_bridge", approval_bridge, "use serve(approval_store=...)")
-        added = [_make(server, tool, _by_name(router, tool.name)) for tool in tools]
+        added = [_make(server, tool, _by_name(router, tool)) for tool in tools]
         server.catalogue.add_tools(*added, replace=True)
 
     def register_catalogue(self, server: Server, catalogue: Catalogue, router: "ExecutionRouter") -> "CatalogueSync":
@@ -166,7 +173,7 @@ class CatalogueSync:
         self._listed: set[str] = set()
         self._documents: set[str] = set()
         # The URIs of modules that are resources, by id.
-        self._system: dict[str, str] = {}
+        self._system: dict[str, tuple[str, ...]] = {}
         server.catalogue.listed_name = self._listed_name
         self.stop: Callable[[], None] = catalogue.subscribe(self._follow)
         self._follow(Change(added=catalogue.tools()))
@@ -184,7 +191,7 @@ class CatalogueSync:
             for entry in change.removed:
                 self._undocument(entry)
                 if entry.id in self._system:
-                    self._server.remove_resource(self._system.pop(entry.id))
+                    self._server.remove_resource(*self._system.pop(entry.id))
             removed = {entry.name for entry in change.removed} - {entry.name for entry in change.added}
             removed &= self._listed
             if removed:
@@ -234,6 +241,11 @@ class CatalogueSync:
             self._documents.discard(uri)
 
 
+def _check_prefix(module_id: str) -> None:
+    if module_id.startswith(APCORE_META_TOOL_PREFIX):
+        raise ValueError(f"module_id {module_id!r} has the reserved prefix {APCORE_META_TOOL_PREFIX!r}")
+
+
 def add_documentation(server: Server, entry: Entry) -> str | None:
     """Add the documentation of a module as a resource. Return its URI, or None without documentation."""
     text = entry.documentation
@@ -241,7 +253,8 @@ def add_documentation(server: Server, entry: Entry) -> str | None:
         return None
     uri = DOCUMENTATION.format(entry.id)
     description = f"Documentation of {entry.id}"
-    decorator = server.resource(uri, name=entry.id, description=description, mime_type="text/markdown", blocking=False)
+    name = f"{entry.id} documentation"
+    decorator = server.resource(uri, name=name, description=description, mime_type="text/plain", blocking=False)
     decorator(lambda: text)
     return uri
 
@@ -273,9 +286,11 @@ def _by_entry(router: "ExecutionRouter", entry: Entry) -> Callable[..., object]:
     return handle
 
 
-def _by_name(router: "ExecutionRouter", name: str) -> Callable[..., object]:
+def _by_name(router: "ExecutionRouter", tool: Tool) -> Callable[..., object]:
+    rules = None if tool.output_schema is None else ArgumentRules(dict(tool.output_schema))
+
     async def handle(arguments: dict[str, Any], context: Context) -> CallToolResult:
-        return await router.handle_call(name, arguments, context)
+        return to_result(await router.handle_call(tool.name, arguments, context), rules, context.version)
 
     return handle
 

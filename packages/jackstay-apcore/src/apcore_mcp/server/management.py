@@ -4,6 +4,7 @@ A server with such modules declares the extension `com.aiperceivable/management`
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Any, Final
 
 from jackstay.errors import Json
@@ -24,8 +25,13 @@ def management_surfaces(registry: Any) -> dict[str, bool]:
 
 
 def management_extensions(registry: Any) -> tuple[Extension, ...]:
-    """Return the extension that declares the surfaces, or nothing without any."""
-    surfaces: list[Json] = [surface for surface, is_there in management_surfaces(registry).items() if is_there]
+    """Return the extension that declares the surfaces of a registry, or nothing without any."""
+    return declare_surfaces(management_surfaces(registry))
+
+
+def declare_surfaces(which: Mapping[str, bool]) -> tuple[Extension, ...]:
+    """Return the extension that declares the surfaces that are true, or nothing without any."""
+    surfaces: list[Json] = [surface for surface in SURFACES if which.get(surface)]
     if not surfaces:
         return ()
     return (Extension(MANAGEMENT, settings={"surfaces": surfaces, "protocolVersion": SPECIFICATION}),)
@@ -70,6 +76,7 @@ __all__ = [
     "MANAGEMENT",
     "SPECIFICATION",
     "SURFACES",
+    "declare_surfaces",
     "management_extensions",
     "management_surfaces",
     "warn_of_open_control",

@@ -39,7 +39,7 @@ from apcore_mcp.catalogue import Catalogue, Entry, bare_entry
 from apcore_mcp.compat.authentication import auth_identity_var
 from apcore_mcp.compat.calls import ExtraCaller, ExtraCalls
 from apcore_mcp.compat.components import refuse
-from apcore_mcp.compat.results import DirectResult
+from apcore_mcp.compat.results import DirectResult, ErrorResult
 from apcore_mcp.containment import contained
 from apcore_mcp.formats import make_formatter
 from apcore_mcp.helpers import MCP_ELICIT_KEY, MCP_PROGRESS_KEY, ElicitResult
@@ -50,7 +50,8 @@ from apcore_mcp.tracing import TRACE_ID, describe_trace, read_parent, traced
 from apcore_mcp.validation import ArgumentRules
 from jackstay.types import CallToolResult, TextContent
 
-_logger = traced("apcore_mcp.server.router")
+# The log of calls, with the trace id of each.
+logger = traced("apcore_mcp.server.router")
 
 # How a call ended.
 Outcome: TypeAlias = Literal["ok", "error", "cancelled"]
@@ -204,7 +205,7 @@ class ExecutionRouter:
 
     def cancel(self, call_id: str, reason: str | None = None) -> bool:
         """Set the cancel token of a `handle_call()` whose `extra` has this `call_id`. Return whether it runs."""
-        _logger.debug("call %s is cancelled: %s", call_id, reason)
+        logger.debug("call %s is cancelled: %s", call_id, reason)
         return self._extra_calls.cancel(call_id)
 
     async def handle_call(
@@ -236,7 +237,7 @@ class ExecutionRouter:
             await known.flush()
         else:
             result = await self.call(entry, arguments, known)
-        return DirectResult(result.content, result.structured_content, result.is_error, meta=result.meta)
+        return DirectResult.of(result)
 
     async def call(
         self, entry: Entry, arguments: dict[str, Any] | None, caller: Caller | None = None
@@ -274,7 +275,7 @@ class ExecutionRouter:
             running.discard(token)
             seconds = time.perf_counter() - started
             if outcome is not None:
-                _logger.info("tool call %s: %s in %.1f ms", entry.id, outcome, seconds * 1000)
+                logger.info("tool call %s: %s in %.1f ms", entry.id, outcome, seconds * 1000)
                 self._notify_listeners(entry, seconds, outcome)
             CLIENT_CALL.reset(call_reset)
             SECRETS.reset(secrets_reset)
@@ -284,14 +285,18 @@ class ExecutionRouter:
         entry, rules = call.entry, self._rules_of(call.entry)
         if self._fills:
             call = msgspec.structs.replace(call, arguments=rules.fill(call.arguments))
-        _logger.debug("arguments of %s: %s", entry.id, _RedactedArguments(entry, call.arguments))
+        logger.debug("Executing tool call: %s with %s", entry.id, _RedactedArguments(entry, call.arguments))
         if self._validates:
             problems = rules.problems(call.arguments)
             validate = getattr(self._executor, "validate", None)
             if not problems and isinstance(self._executor, AdaptedExecutor) and callable(validate):
                 # It may know more than the catalogue does.
-                checked = await asyncio.to_thread(validate, entry.id, call.arguments, call.context)
-                problems = read_field_errors(checked)
+                try:
+                    checked = await asyncio.to_thread(validate, entry.id, call.arguments, call.context)
+                    problems = read_field_errors(checked)
+                except Exception:
+                    logger.warning("validate_inputs crashed for %s", entry.id)
+                    raise
             if problems:
                 return self._errors._make_error_result(format_field_errors(problems))
         try:
@@ -373,7 +378,7 @@ class ExecutionRouter:
             # A client would reject structured content that does not match the schema, so it gets an error with the
             # text.
             paths = ", ".join(invalid)
-            _logger.error("the output of %s cannot be encoded as JSON at %s", entry.id, paths)
+            logger.error("the output of %s cannot be encoded as JSON at %s", entry.id, paths)
             message = f"The module ran, but its output cannot be encoded as JSON at {paths} (replaced by null):\n{text}"
             return self._errors._make_error_result(message)
         if len(text) > self._max_text_copy and shown is text:
@@ -394,7 +399,7 @@ class ExecutionRouter:
         """Describe invalid input by its fields. Other validation failures are errors of the module."""
         step = getattr(error.__context__, "step_name", "input_validation")
         if step != "input_validation":
-            _logger.error("schema validation failed in step %s", step, exc_info=error)
+            logger.error("schema validation failed in step %s", step, exc_info=error)
             return f"Module error: {error.code}"
         # apcore does not report the name of a missing field; `ArgumentRules` does.
         problems = rules.problems(arguments)
@@ -428,7 +433,7 @@ class ExecutionRouter:
             try:
                 listener(entry, seconds, outcome)
             except Exception:
-                _logger.exception("a call listener failed")
+                logger.exception("a call listener failed")
 
 
 def _version_of(caller: Caller | None, entry: Entry) -> dict[str, str]:
@@ -446,11 +451,16 @@ def _version_of(caller: Caller | None, entry: Entry) -> dict[str, str]:
 def _with_trace(result: CallToolResult, context: "Context[Any]") -> CallToolResult:
     """Add `traceparent` to `_meta`: its trace id is in the log lines of the call (W3C Trace Context)."""
     parent = TraceContext.inject(context).get("traceparent")
-    return (
-        result
-        if parent is None
-        else msgspec.structs.replace(result, meta={**(result.meta or {}), "traceparent": parent})
-    )
+    if parent is None:
+        return result
+    content = list(result.content)
+    if content:
+        # apcore-mcp has it there.
+        content[0] = msgspec.structs.replace(content[0], meta={"traceparent": parent})
+    traced = msgspec.structs.replace(result, content=content, meta={**(result.meta or {}), "traceparent": parent})
+    if isinstance(result, ErrorResult):
+        traced.__dict__.update(result.__dict__)
+    return traced
 
 
 class _ApprovalRefused(Exception):
@@ -483,7 +493,7 @@ class _CallHelpers:
         except asyncio.CancelledError:
             raise
         except Exception:  # the module continues without an answer
-            _logger.warning("a module could not elicit an answer", exc_info=True)
+            logger.warning("a module could not elicit an answer", exc_info=True)
             return None
         except BaseException as error:
             self.end = error
@@ -533,4 +543,5 @@ __all__ = [
     "Caller",
     "ExecutionRouter",
     "Outcome",
+    "logger",
 ]

@@ -5,7 +5,7 @@ import json
 import math
 from collections import deque
 from collections.abc import Mapping, Set
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from datetime import time as clock_time
 from decimal import Decimal
 from enum import Enum
@@ -45,6 +45,8 @@ def json_value(value: Any) -> Any:
     """
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, datetime):
+        return str(value)
     if isinstance(value, _SCALARS):
         return msgspec.to_builtins(value)
     if isinstance(value, Mapping):

@@ -18,7 +18,7 @@ def enable_app(server: "Server", app: App) -> None:
         if "_dispatch" in server.__dict__:
             message = "the server is running without apps: create it with Server(extensions=[Apps()])"
             raise UsageError(message, path="app")
-        server._extend((Apps(),))
+        server.add_extensions((Apps(),))
     known = server.catalogue.find_resource(app.uri)
     if known is not None and getattr(known.entry.call, "app", None) == app:
         return

@@ -138,7 +138,7 @@ class Server:
 
             self._bus = link_bus(name, backend, changes, self._notify, self._lifetime)
         if extensions:
-            self._extend(extensions)
+            self.add_extensions(extensions)
 
     @classmethod
     @shows("jackstay.openapi._api:ApiSettings")
@@ -365,8 +365,8 @@ class Server:
             enable_app(self, entry.app)
         return entry
 
-    def _extend(self, extensions: Sequence[Extension]) -> None:
-        """Add extensions. The server must not serve yet."""
+    def add_extensions(self, extensions: Sequence[Extension]) -> None:
+        """Add extensions, as `extensions=` of the constructor. The server must not serve yet. Raises: UsageError."""
         from jackstay.server._extensions import Extensions  # noqa: PLC0415  # few servers need it
 
         if self._extensions is None:

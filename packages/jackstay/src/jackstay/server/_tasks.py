@@ -394,7 +394,7 @@ def enable_tasks(server: "Server") -> None:
     if "_dispatch" in server.__dict__:
         message = "the server is running without tasks: create it with Server(extensions=[Tasks()])"
         raise UsageError(message, path="task")
-    server._extend((Tasks(),))
+    server.add_extensions((Tasks(),))
 
 
 def _iso(seconds: float) -> str:
