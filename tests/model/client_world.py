@@ -315,6 +315,7 @@ OMITTED = {
     "is_strict": "never changes",
     "settings": "never changes",
     "default_deadlines": "never changes",
+    "default_waits": "never changes",
     "has_warned": "only logged",
     "cause": "text, and an error class that `_check_error` has checked",
     "last_line": "text",

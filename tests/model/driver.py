@@ -223,9 +223,14 @@ class World:
 
     def __init__(self, loop: Any, call_timeout: float = 5.0) -> None:
         self.loop = loop
-        self.call_timeout = call_timeout
         settings = Settings(
-            versions=HANDSHAKE, wait_for_ready=True, max_attempts=2, session_attempts=2, hang_timeout=None, name="model"
+            versions=HANDSHAKE,
+            wait_for_ready=True,
+            max_attempts=2,
+            session_attempts=2,
+            hang_timeout=None,
+            request_timeout=call_timeout,
+            name="model",
         )
         self.connection = Connection(self, settings, Telemetry("model"), random.Random(1))
         self.connection.on_notice = self._on_notice
@@ -321,7 +326,7 @@ class World:
     def do_call(self) -> None:
         params = msgspec.json.encode({"number": len(self.calls)})
         interrupts, self.interrupts = self.interrupts, 0  # otherwise the caller gets KeyboardInterrupt and no call
-        self.calls.append(self.connection.submit("tools/call", params, bytes, timeout=self.call_timeout))
+        self.calls.append(self.connection.submit("tools/call", params, bytes))
         self.interrupts = interrupts
 
     def do_cancel(self) -> None:

@@ -96,7 +96,7 @@ async def test_an_effect_that_raises_loses_none_of_the_others(defects: set[int])
 async def test_a_frame_whose_handling_raises_does_not_block_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ScriptedPeer() as peer, connect(peer.target) as client:
         connection = client._requests.connection
-        deliver = Connection._deliver
+        deliver = driver._PERFORM[e.Deliver]
         reported: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
 

@@ -28,6 +28,8 @@ class Call(msgspec.Struct, Generic[R], eq=False):
     future: "asyncio.Future[R]"
     method: str
     _read: Callable[[msgspec.Raw], R]
+    # When it was submitted, as the time of the event loop.
+    made_at: float
     on_progress: Callable[[ProgressNotificationParams], object] | None = None
     id: int = 0
     # After a cancellation: False if the request was certainly not written.
@@ -64,15 +66,16 @@ class Call(msgspec.Struct, Generic[R], eq=False):
 
     def complete(self, result: msgspec.Raw) -> None:
         """Decode the result now, while its frame is valid, and resolve the future."""
-        if self.future.done():
+        future, read = self.future, self._read
+        if future.done():
             return  # cancelled while the response was on its way
         try:
-            value = self._read(result)
+            value = read(result)
         except McpError as error:
             error.may_have_run = True  # the server responded, but the result is invalid
-            self.future.set_exception(error.about(self.method, self.id))
+            future.set_exception(error.about(self.method, self.id))
         else:
-            self.future.set_result(value)
+            future.set_result(value)
 
     def fail(self, error: McpError) -> None:
         """Fail the call with `error`, unless it has ended."""

@@ -126,14 +126,19 @@ class Connection:
         if loop is None or get_ident() != self._thread or not loop.is_running():
             self._running()
             raise UsageError(_OTHER_LOOP)
-        call: Call[R] = Call(asyncio.Future(loop=loop), method, read, on_progress)
+        now = loop.time()
+        call: Call[R] = Call(asyncio.Future(loop=loop), method, read, now, on_progress)
         if fields or self._is_stepping or self.telemetry.listeners:
             self.step(e.Called(caller=call, method=method, params=params, **fields))
-        elif (send := self.core.call(call, method, params, loop.time())) is None:
+        elif (send := self.core.call(call, method, params, now)) is None:
             self.step(e.Called(caller=call, method=method, params=params))
         else:
             call.id = send.id or 0
-            self._perform((send,))
+            self._is_stepping = True  # as in `_perform()`
+            try:
+                self._send(send)
+            finally:
+                self._is_stepping = False
             if self._pending_events:
                 self._process_pending()
             elif self._timers.earliest < self._wake_at:
@@ -164,7 +169,13 @@ class Connection:
         if self._is_stepping:  # called by a listener: the frames of the current step go first
             self._pending_events.append(event)
             return
-        for effect in self._query(event):
+        effects = self.core.step(event, self._running().time())
+        for effect in effects:
+            if isinstance(effect, e.Send):
+                self._send(effect)
+        if self._pending_events:
+            self._process_pending()
+        for effect in effects:
             if isinstance(effect, e.Fail):
                 raise effect.error
 
@@ -253,14 +264,23 @@ class Connection:
         if self._is_stepping:  # the transport called back from inside `send()`
             loop.call_soon(self.pull, transport, epoch)
             return
-        core, now = self.core, loop.time()
+        core, calls, telemetry, now = self.core, self.core.calls, self.telemetry, loop.time()
+        accept, next_frame = core.accept, transport.next_frame
         try:
-            while self._transport is transport and (frame := transport.next_frame()) is not None:
+            while self._transport is transport and (frame := next_frame()) is not None:
                 if isinstance(frame, McpError):
                     is_large = isinstance(frame, FrameTooLargeError)
                     self.step(e.OversizeReceived(epoch, frame) if is_large else e.WentDown(epoch, frame))
                     continue
-                self._perform(core.receive(frame, epoch, now, self._rng.random()))
+                message = accept(frame, epoch)
+                if isinstance(message, e.Complete):
+                    call = message.caller
+                    if not calls.queue and not telemetry.listeners and isinstance(call, Call):
+                        call.complete(message.result)  # as `_complete()`
+                        continue
+                    self._perform((message, *core.flush(now, self._rng.random())))
+                else:
+                    self._perform(core.process(message, len(frame), epoch, now, self._rng.random()))
                 if self._pending_events:
                     self._process_pending()
         except BaseException:
@@ -286,16 +306,6 @@ class Connection:
         if self._loop is None:
             raise StateError("new", message=_NOT_OPEN)
         return self._loop
-
-    def _query(self, event: e.Event) -> e.Effects:
-        """Pass an event whose effects are its answer: send the frames among them and return all effects."""
-        effects = self.core.step(event, self._running().time())
-        for effect in effects:
-            if isinstance(effect, e.Send):
-                self._send(effect)
-        if self._pending_events and not self._is_stepping:
-            self._process_pending()
-        return effects
 
     def _perform(self, effects: Iterable[e.Effect]) -> None:
         """Perform the effects. If one raises, the others are still performed."""
@@ -419,9 +429,6 @@ class Connection:
         else:
             logger.info("%s: the transport is busy; a cancellation was not sent", self.telemetry.client)
 
-    def _resume(self, _: e.Resume) -> None:
-        self._pending_events.append(e.Resumed())
-
     def _withdraw(self, effect: e.Withdraw) -> None:
         if self._transport is not None:
             self._transport.withdraw(effect.number)
@@ -439,8 +446,7 @@ class Connection:
         call = effect.caller
         assert isinstance(call, Call)  # callers come from `submit()`
         call.complete(effect.result)
-        if self.telemetry.listeners:
-            call.emit_end(self.telemetry, "jackstay.request.stop")
+        call.emit_end(self.telemetry, "jackstay.request.stop")
 
     def _fail(self, effect: e.Fail) -> None:
         call, error = effect.caller, effect.error
@@ -466,15 +472,9 @@ class Connection:
     def _release(self, effect: e.Release) -> None:
         waiter = effect.caller
         if isinstance(waiter, asyncio.Future) and not waiter.done():
-            if effect.error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(effect.error)
+            waiter.set_result(None) if effect.error is None else waiter.set_exception(effect.error)
 
     # --- effects: messages from the server ----------------------------------------------------------------------------
-
-    def _deliver(self, effect: e.Deliver) -> None:
-        self._arrived(effect.method, effect.params)
 
     def _report(self, effect: e.ReportProgress) -> None:
         call = effect.caller
@@ -493,8 +493,7 @@ class Connection:
         self._wake_consumer()
 
     def _wake_consumer(self) -> None:
-        if self._consumer is None:
-            self._consumer = self._task(self._consume())
+        self._consumer = self._consumer or self._task(self._consume())
 
     async def _consume(self) -> None:
         """Deliver notifications one at a time.
@@ -580,14 +579,14 @@ _PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {
     e.Spawn: Connection._spawn,
     e.Close: Connection._close,
     e.Send: Connection._send,
-    e.Resume: Connection._resume,
+    e.Resume: lambda self, _: self._pending_events.append(e.Resumed()),
     e.Withdraw: Connection._withdraw,
     e.CloseResponse: Connection._close_response,
     e.Complete: Connection._complete,
     e.Fail: Connection._fail,
     e.Accept: Connection._accept,
     e.Release: Connection._release,
-    e.Deliver: Connection._deliver,
+    e.Deliver: lambda self, effect: self._arrived(effect.method, effect.params),
     e.ReportProgress: Connection._report,
     e.Serve: Connection._serve,
     e.StopServing: Connection._stop_serving,

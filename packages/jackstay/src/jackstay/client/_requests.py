@@ -43,6 +43,7 @@ from jackstay.types import (
     decode_result,
     encode_json,
     from_json,
+    result_reader,
 )
 
 logger = logging.getLogger("jackstay.client")
@@ -94,10 +95,8 @@ Answer: TypeAlias = R | InputRequiredResult | CreateTaskResult
 Reader: TypeAlias = Callable[[msgspec.Raw], Any]
 
 
-@cache
-def _reader(result: type[R]) -> Callable[[msgspec.Raw], Answer[R]]:
-    """Return the decoder for results of this type; cached, because creating a partial per call is expensive."""
-    return partial(decode_result, result)
+_reader = cache(result_reader)
+_read_tool_result = _reader(CallToolResult)
 
 
 class Requests:
@@ -229,12 +228,14 @@ class Requests:
         deadline: Deadline | None = None,
         read: Reader | None = None,
         has_alternatives: bool = False,
+        call: Call[Any] | None = None,
     ) -> R:
         """Send a request and wait for its complete result, providing the input that the server requires in between.
 
         `is_safe`: whether it may be replayed after a reconnect; default: by `METHODS`. `subject`: its name in
         traces. `deadline`: of the call that this request is part of. `read`: replaces the default decoder.
-        `has_alternatives`: return any other result than an input request, too.
+        `has_alternatives`: return any other result than an input request, too. `call`: the first round of this
+        request, as `call_plain()` returned it.
 
         Raises: any error of `docs/errors.md`.
         """
@@ -252,11 +253,8 @@ class Requests:
         for round_number in range(MAX_ROUNDS + 1):
             if deadline is not None:
                 fields["began_at"], fields["moved_at"] = deadline.began_at, deadline.moved_at
-            encoded = encode_json(params)
-            if self.trace is None:
-                call = connection.submit(method, encoded, read, **fields)
-            else:
-                call = self._begin_traced(self.trace(method, subject), method, encoded, read, fields)
+            if round_number or call is None:
+                call = self._begin(method, subject, encode_json(params), read, fields)
             if began_at is None:
                 began_at = connection.core.calls.now  # when it was submitted, just now
             try:
@@ -276,7 +274,7 @@ class Requests:
                 if has_alternatives:
                     if deadline is not None:
                         deadline.note(call)
-                    return answer  # type: ignore[return-value]  # see the docstring
+                    return answer  # type: ignore[no-any-return]  # see the docstring
                 if isinstance(answer, CreateTaskResult) and self.has_tasks and self.on_task is not None:
                     return await self.on_task(subject, answer, deadline or self.deadline(options))  # type: ignore[return-value]  # of a tool
                 message = "the server returned a task, but this client did not declare the tasks capability"
@@ -291,6 +289,24 @@ class Requests:
                 fields["may_replay"] = False  # the server may have acted on an earlier round
         message = f"the server required input more than {MAX_ROUNDS} times"
         raise ProtocolError(message, sent=True).about(method, None)
+
+    def call_plain(self, params: dict[str, Any]) -> Call[Any] | None:
+        """Send a `tools/call` in the common case, which needs less than `request()`; otherwise return None.
+
+        Await its future, and call `cancel_call()` of the connection if that is cancelled. If the result is not a
+        `CallToolResult`, pass the call to `request()`.
+        """
+        connection = self._connection
+        if (
+            connection is None
+            or not self.is_plain
+            or self.trace is not None
+            or self.progress_handlers
+            or connection.core.server is not self._known
+            or not self._capability_cache.get("tools")
+        ):
+            return None
+        return connection.submit("tools/call", encode_json(params), _read_tool_result)
 
     async def _next_params(self, params: dict[str, Any], required: InputRequiredResult) -> dict[str, Any]:
         """Return the params of the next round: the same, with the input responses and the unchanged request state."""
@@ -313,18 +329,15 @@ class Requests:
         if row is not None and row.capability and (server is None or server.version <= row.until):
             self.require_capability(row.capability)
         fields = self._call_fields(method, options, None)
-        encoded = encode_json(dict(params))
-        if self.trace is None:
-            call: Call[Any] = connection.submit(method, encoded, _read_json, **fields)
-        else:
-            call = self._begin_traced(self.trace(method, ""), method, encoded, _read_json, fields)
+        call = self._begin(method, "", encode_json(dict(params)), _read_json, fields)
         call.future.add_done_callback(partial(_on_done, connection, call))
         return call
 
-    def _begin_traced(
-        self, span: Span, method: str, params: bytes, read: "Reader", fields: dict[str, Any]
-    ) -> Call[Any]:
-        """Submit a request with the trace context of `span` in `_meta`; the span ends with the call."""
+    def _begin(self, method: str, subject: str, params: bytes, read: "Reader", fields: dict[str, Any]) -> Call[Any]:
+        """Submit a request. If it is traced, `_meta` has the context of its span, which ends with the call."""
+        if self.trace is None:
+            return self.connection.submit(method, params, read, **fields)
+        span = self.trace(method, subject)
         caller_meta = fields.get("meta", b"")
         # Members that the caller passed as `meta` take precedence.
         existing = msgspec.json.decode(b"{%b}" % caller_meta) if caller_meta else {}

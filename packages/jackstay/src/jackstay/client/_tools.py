@@ -103,9 +103,24 @@ class Tools:
         the call may have run, JsonRpcError if the server returned an error, others if the call did not run.
         `docs/errors.md` lists what each one guarantees.
         """
+        requests = self._requests
+        params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
         must_raise = pop_raise_on_error(options) if options else True
-        began_at = self._requests.connection.time()
-        result = await self._call(name, arguments, options, None)
+        tool = self._known.get(name)
+        has_schema = tool is not None and tool.output_schema is not None
+        call = None if options or has_schema else requests.call_plain(params)
+        if call is None:
+            began_at = requests.connection.time()
+            result = await self._call_params(name, params, options, None)
+        else:
+            began_at = call.made_at
+            try:
+                result = await call.future
+            except asyncio.CancelledError:
+                requests.connection.cancel_call(call)
+                raise
+            if type(result) is not CallToolResult:  # the server requires input first, or created a task
+                result = await requests.request("tools/call", params, CallToolResult, options, subject=name, call=call)
         if result.structured_content is not None and not result.is_error:
             return await self._described(name, result, options, began_at)
         if result.is_error and must_raise:
@@ -142,6 +157,11 @@ class Tools:
     ) -> Coroutine[Any, Any, CallToolResult]:
         """Return a tool call as part of a larger call with this deadline; without one, as `call()`."""
         params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
+        return self._call_params(name, params, options, deadline)
+
+    def _call_params(
+        self, name: str, params: dict[str, Any], options: ToolOptions, deadline: Deadline | None
+    ) -> Coroutine[Any, Any, CallToolResult]:
         requests = self._requests
         if options or not requests.is_plain or self._schema(name) is not None:
             return self._call_with_list(name, params, options, deadline)

@@ -52,12 +52,13 @@ class Timers(Generic[Name]):
 
     def arm(self, name: Name, at: float) -> None:
         """Set `name` to expire at `at`, replacing an earlier time."""
-        self._count += 1
-        entry = self._armed[name] = (at, self._count, name)
-        heappush(self._heap, entry)
+        armed, heap = self._armed, self._heap
+        count = self._count = self._count + 1
+        entry = armed[name] = (at, count, name)
+        heappush(heap, entry)
         if at < self.earliest:  # noqa: PLR1730  # `min()` takes longer, and this runs for every call
             self.earliest = at
-        if len(self._heap) > _MIN_STALE + 2 * len(self._armed):
+        if len(heap) > _MIN_STALE + 2 * len(armed):
             self._drop_stale()
 
     def disarm(self, name: Name) -> None:

@@ -6,7 +6,7 @@ An entry is immutable and has its own list item already encoded, in two forms: r
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -14,7 +14,25 @@ from jackstay.errors import Json, UsageError
 from jackstay.types import Body, Icon, encode_json
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from jackstay.server._depends import Injected
+
+    class Runnable(Protocol):
+        """The attributes of a function that an entry needs."""
+
+        call: Callable[..., object]
+        name: str
+        is_async: bool
+
+        @property
+        def takes_context(self) -> bool:
+            """True if it has a parameter for the `Context`."""
+
+        @property
+        def injected(self) -> Injected | None:
+            """The call that resolves dependencies, if the function has any."""
+
 
 # An icon, or only its URI.
 IconLike: TypeAlias = Icon | str
@@ -89,23 +107,7 @@ def encode_listed(body: Body, what: str) -> bytes:
         raise UsageError(f"{what} cannot be encoded: {error.message}", path=error.path) from error
 
 
-class Runnable(Protocol):
-    """The attributes of a function that an entry needs."""
-
-    call: Callable[..., object]
-    name: str
-    is_async: bool
-
-    @property
-    def takes_context(self) -> bool:
-        """True if it has a parameter for the `Context`."""
-
-    @property
-    def injected(self) -> "Injected | None":
-        """The call that resolves dependencies, if the function has any."""
-
-
-def runs_blocking(function: Runnable, blocking: bool | None) -> bool:
+def runs_blocking(function: "Runnable", blocking: bool | None) -> bool:
     """Return whether to call a function in the thread pool. Plain functions are, unless `blocking=False`.
 
     Raises:
@@ -119,7 +121,7 @@ def runs_blocking(function: Runnable, blocking: bool | None) -> bool:
     return not function.is_async and blocking is not False
 
 
-def run_fields(function: Runnable, options: EntryOptions) -> dict[str, Any]:
+def run_fields(function: "Runnable", options: EntryOptions) -> dict[str, Any]:
     """Return the fields of an `Entry` that do not depend on its kind. Raises: UsageError for a bad option."""
     return {
         "call": function.call,

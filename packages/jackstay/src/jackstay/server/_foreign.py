@@ -8,7 +8,7 @@ translated; there msgspec reads only `msgspec.Meta`.
 import sys
 import types
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias, TypeGuard, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeGuard, Union, get_args, get_origin
 
 import msgspec
 
@@ -16,6 +16,25 @@ from jackstay.errors import Json
 
 if TYPE_CHECKING:
     from pathlib import PurePath
+    from typing import Protocol
+
+    class PydanticModel(Protocol):
+        """The part of a pydantic model class that is used here."""
+
+        @classmethod
+        def model_json_schema(cls, *, ref_template: str, mode: str) -> dict[str, Json]: ...
+        @classmethod
+        def model_validate_json(cls, data: bytes) -> "PydanticModel": ...
+        def model_dump_json(self, *, by_alias: bool) -> str: ...
+
+    class PydanticField(Protocol):
+        """The part of pydantic's `Field(...)` that is used here, for one that is the default of a parameter."""
+
+        default: object
+        default_factory: Callable[[], object] | None
+
+        def is_required(self) -> bool: ...
+
 
 # A type hint: a class, or one of the special forms of `typing`.
 Hint: TypeAlias = object
@@ -25,17 +44,7 @@ _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "p
 _DESCRIPTIONS = ("title", "description", "examples")
 
 
-class PydanticModel(Protocol):
-    """The part of a pydantic model class that is used here."""
-
-    @classmethod
-    def model_json_schema(cls, *, ref_template: str, mode: str) -> dict[str, Json]: ...
-    @classmethod
-    def model_validate_json(cls, data: bytes) -> "PydanticModel": ...
-    def model_dump_json(self, *, by_alias: bool) -> str: ...
-
-
-def is_pydantic(hint: Hint) -> TypeGuard[type[PydanticModel]]:
+def is_pydantic(hint: Hint) -> "TypeGuard[type[PydanticModel]]":
     """Return whether the hint is a pydantic model class."""
     base = getattr(sys.modules.get("pydantic"), "BaseModel", None)
     return isinstance(base, type) and isinstance(hint, type) and issubclass(hint, base)
@@ -47,16 +56,7 @@ def is_path(hint: Hint) -> "TypeGuard[type[PurePath]]":
     return isinstance(base, type) and isinstance(hint, type) and issubclass(hint, base)
 
 
-class PydanticField(Protocol):
-    """The part of pydantic's `Field(...)` that is used here, for one that is the default of a parameter."""
-
-    default: object
-    default_factory: Callable[[], object] | None
-
-    def is_required(self) -> bool: ...
-
-
-def is_field(default: object) -> TypeGuard[PydanticField]:
+def is_field(default: object) -> "TypeGuard[PydanticField]":
     """Return whether a default is a pydantic `Field(...)`, which may have constraints as well."""
     kind = getattr(sys.modules.get("pydantic.fields"), "FieldInfo", None)
     return isinstance(kind, type) and isinstance(default, kind)

@@ -9,13 +9,28 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from jackstay.errors import FrameTooLargeError
 from jackstay.protocol import Cell, Machine
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from jackstay.transport._contract import TransportHandler
+
+    class Sink(Protocol):
+        """A destination of bytes."""
+
+        def write(self, data: bytes | memoryview) -> int:
+            """Write as much as possible without waiting, and return the number of bytes. Raises: OSError."""
+
+        def watch(self, is_writable: Callable[[], None]) -> None:
+            """Call `is_writable` once when more may be written."""
+
+        def unwatch(self) -> None:
+            """Cancel `watch()`."""
+
 
 # The limits of the queue of a transport; beyond them it is busy.
 MAX_QUEUED_FRAMES: Final = 1024
@@ -26,19 +41,6 @@ JOINED_BYTES: Final = 65_536
 
 # How much is written in one iteration of the event loop to a peer that reads as fast, so that other tasks can run.
 ITERATION_BYTES: Final = 1_048_576
-
-
-class Sink(Protocol):
-    """A destination of bytes."""
-
-    def write(self, data: bytes | memoryview) -> int:
-        """Write as much as possible without waiting, and return the number of bytes. Raises: OSError."""
-
-    def watch(self, is_writable: Callable[[], None]) -> None:
-        """Call `is_writable` once when more may be written."""
-
-    def unwatch(self) -> None:
-        """Cancel `watch()`."""
 
 
 class FrameQueue:
@@ -181,7 +183,7 @@ class WriteQueue(FrameQueue):
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        sink: Sink,
+        sink: "Sink",
         handler: "TransportHandler",
         join: Callable[[Sequence[bytes]], bytes],
         failed: Callable[[OSError], None],

@@ -47,7 +47,7 @@ __all__, __getattr__, __dir__ = attach(
         "._resources": "ListResourcesResult ListResourceTemplatesResult ReadResourceResult Resource"
         " ResourceRequestParams ResourceTemplate ResourceUpdatedNotificationParams SubscribeRequestParams"
         " UnsubscribeRequestParams is_part_of",
-        "._results": "decode_result",
+        "._results": "decode_result result_reader",
         "._sampling": "CreateMessageRequestParams CreateMessageResult ListRootsResult ModelHint ModelPreferences Root"
         " SamplingMessage ToolChoice",
         "._tasks": "TASKS_EXTENSION CancelTaskRequestParams CancelTaskResult CreateTaskResult"

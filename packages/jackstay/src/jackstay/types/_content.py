@@ -181,6 +181,4 @@ else:
 
 def joined_text(blocks: Sequence[Body]) -> str:
     """Return the text of all text blocks, joined by newlines."""
-    if len(blocks) == 1 and type(blocks[0]) is TextContent:
-        return blocks[0].text  # almost every result
     return "\n".join(block.text for block in blocks if isinstance(block, TextContent))

@@ -66,6 +66,11 @@ def decode(cls: type[B], data: bytes | msgspec.Raw) -> B:
         return from_json(cls, parse_members(cls, data))
 
 
+def strict_reader(cls: type[B]) -> Callable[[bytes | msgspec.Raw], B]:
+    """Return the fast path of `decode()`. It raises one of `DECODE_ERRORS` where the slow path may succeed."""
+    return _STRICT.get(cls) or _prepare(cls)  # type: ignore[return-value]  # as above
+
+
 def from_json(cls: type[B], value: Json) -> B:
     """Convert a decoded object to a body: a member of `_meta`, the `data` of an error, a literal in a test.
 

@@ -6,13 +6,15 @@ makes the response invalid (2026-07-28, basic/index).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
 
 from jackstay.errors import ProtocolError
-from jackstay.types._decode import INVALID_PARAMS, decode, from_json, parse_members
+from jackstay.types._decode import INVALID_PARAMS, decode, from_json, parse_members, strict_reader
 from jackstay.types._input_required import InputRequiredResult
+from jackstay.types._json import DECODE_ERRORS
 from jackstay.types._messages import Result
 from jackstay.types._prompts import GetPromptResult
 from jackstay.types._resources import ReadResourceResult
@@ -27,6 +29,19 @@ ALTERNATIVES: dict[type[Result], dict[str, type[InputRequiredResult] | type[Crea
     GetPromptResult: {"input_required": InputRequiredResult},
     ReadResourceResult: {"input_required": InputRequiredResult},
 }
+
+
+def result_reader(cls: type[R]) -> Callable[[msgspec.Raw], R | InputRequiredResult | CreateTaskResult]:
+    """Return `decode_result` for one class, as a function that is faster in the common case."""
+    strict = strict_reader(cls)
+
+    def read(data: msgspec.Raw) -> R | InputRequiredResult | CreateTaskResult:
+        try:
+            return strict(data)
+        except DECODE_ERRORS:
+            return decode_result(cls, data)
+
+    return read
 
 
 def decode_result(cls: type[R], data: bytes | msgspec.Raw) -> R | InputRequiredResult | CreateTaskResult:

@@ -9,7 +9,7 @@ import msgspec
 
 from jackstay.errors import ProtocolError, ToolCallError
 from jackstay.types._body import Body, BodyWithMeta, JsonObject, Maybe, MaybeJson
-from jackstay.types._content import Block, joined_text
+from jackstay.types._content import Block, TextContent, joined_text
 from jackstay.types._display import Icon
 from jackstay.types._messages import PaginatedResult, Result
 
@@ -94,7 +94,10 @@ class CallToolResult(Result, frozen=True, dict=True):
         """The text of all text blocks, joined by newlines. Raises: ToolCallError if the tool failed."""
         if self.is_error:
             raise ToolCallError.of("", self)
-        return joined_text(self.content)
+        content = self.content
+        if len(content) == 1 and type(content[0]) is TextContent:
+            return content[0].text  # almost every result
+        return joined_text(content)
 
     @property
     def error_text(self) -> str:

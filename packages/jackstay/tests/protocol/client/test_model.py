@@ -383,8 +383,8 @@ def a_retry_outlives_its_call(patch: Patch) -> None:
 
 
 def a_response_leaves_the_call_open(patch: Patch) -> None:
-    def complete(self: Calls, exchange: _exchange.Exchange, result: msgspec.Raw) -> None:
-        self.out.append(e.Complete(exchange.caller, exchange.id, result))
+    def complete(self: Calls, exchange: _exchange.Exchange, result: msgspec.Raw) -> e.Complete:
+        return e.Complete(exchange.caller, exchange.id, result)
 
     patch.setattr(Calls, "complete", complete)
 
@@ -466,7 +466,7 @@ def a_response_to_a_keepalive_ends_the_second_open_call(patch: Patch) -> None:
         pending = self.calls.pending
         calls = [exchange for exchange in pending.values() if exchange.role is Role.CALL]
         if pending[event.id].role is Role.KEEPALIVE and len(calls) > 1 and event.result is not None:
-            self.calls.complete(calls[1], event.result)
+            self.emit(self.calls.complete(calls[1], event.result))
         original(self, event)
 
     replace_function(patch, a.complete, complete)

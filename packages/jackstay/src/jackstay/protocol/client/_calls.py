@@ -56,7 +56,7 @@ from jackstay.protocol.wire._jsonrpc import encode_request
 _UNSET = msgspec.UNSET
 
 # Used for every call. In Python 3.11 the lookup of a member in its enum takes as long as a function call.
-_SENT_EVENT = ExchangeEvent.SENT
+_SENT_EVENT, _CALL = ExchangeEvent.SENT, Role.CALL
 _SENT, _ABANDONED, _DONE = ExchangeState.SENT, ExchangeState.ABANDONED, ExchangeState.DONE
 
 # How many queued calls are sent before the transport reports whether it accepted them. A frame that is refused was
@@ -76,6 +76,7 @@ class Calls:
         "check",
         "closes_response_to_cancel",
         "default_deadlines",
+        "default_waits",
         "drain_at",
         "internal",
         "is_full",
@@ -107,6 +108,7 @@ class Calls:
         self.is_http = is_http
         self.is_strict = is_strict
         self.default_deadlines = settings.deadlines()
+        self.default_waits = settings.wait_for_ready, settings.busy == "wait"
         self.pending: dict[int, Exchange] = {}
         # Ids that wait for the connection or for the transport, in order; any of them may be removed. A plain dict
         # finds its first key by skipping all deleted ones, which is slow for ten thousand.
@@ -239,17 +241,17 @@ class Calls:
             method,
             params,
             caller,
-            state=_SENT,
-            order=id,
-            number=number,
-            timeout=timeout,
-            max_timeout=limit,
-            soft_at=soft_at,
-            hard_at=hard_at,
-            made_at=now,
-            attempts=1,
-            waits_for_ready=settings.wait_for_ready,
-            waits_if_busy=settings.busy == "wait",
+            _CALL,
+            _SENT,
+            id,  # order
+            number,
+            1,  # attempts
+            timeout,
+            limit,
+            soft_at,
+            hard_at,
+            now,
+            *self.default_waits,
         )
         return Send(frame, number, id)
 
@@ -374,14 +376,15 @@ class Calls:
         """Return True if it was sent and nothing at all was received since."""
         return exchange.state is ExchangeState.SENT and not exchange.is_unsent and exchange.number > self.received_after
 
-    def complete(self, exchange: Exchange, result: msgspec.Raw) -> None:
-        """Complete a call with its result. This is the hot path: it bypasses the table."""
+    def complete(self, exchange: Exchange, result: msgspec.Raw) -> Complete:
+        """Remove a call that has its result, and return the effect. This is the hot path: it bypasses the table.
+
+        There is room in the transport now: call `flush()` if calls are queued.
+        """
         id = exchange.id
         del self.pending[id]
         self.timers.disarm(id)
-        self.out.append(Complete(exchange.caller, id, result))
-        if self.queue:
-            self.flush()
+        return Complete(exchange.caller, id, result)
 
     def advance(self, exchange: Exchange, what: ExchangeEvent, outcome: Outcome = None) -> None:
         """Run the table for `what`. `outcome` is for the caller, in cells that complete or fail the call."""

@@ -23,7 +23,7 @@ from jackstay.protocol.client._states import TIMERS, ClientState
 from jackstay.protocol.client._subscriptions import Subscriptions
 from jackstay.protocol.client._table import CELLS, ENTRIES, STALE
 from jackstay.protocol.client._transport import TransportLink
-from jackstay.protocol.wire._jsonrpc import Batch, ErrorCode, Malformed, Result, Single, decode
+from jackstay.protocol.wire._jsonrpc import Batch, ErrorCode, Malformed, Message, Result, Single, decode
 
 # Used for every call; see `_calls`.
 _READY, _CALL, _SENT = ClientState.READY, Role.CALL, ExchangeState.SENT
@@ -151,29 +151,44 @@ class ClientConnection:
         return self.calls.make_plain(caller, method, params, now) if self.state is _READY else None
 
     def receive(self, frame: bytes, epoch: int, now: float, jitter: float = 0.5) -> e.Effects:
-        """Process a frame from the transport of `epoch` and return the effects, in order.
+        """Process a frame from the transport of `epoch` and return the effects, in order."""
+        message = self.accept(frame, epoch)
+        if isinstance(message, e.Complete):
+            return [message, *self.flush(now, jitter)]
+        return self.process(message, len(frame), epoch, now, jitter)
 
-        The result of an open call while ready bypasses the table; any other frame becomes an event.
+    def accept(self, frame: bytes, epoch: int) -> e.Complete | Message:
+        """Decode a frame. The result of an open call while ready bypasses the table: its effect is returned.
+
+        Then call `flush()` if calls are queued. Any other message is returned and nothing is done: pass it to
+        `process()`.
         """
-        calls = self.calls
-        calls.now, calls.jitter = now, jitter  # as in `step()`
-        out: e.Effects = []
-        calls.out = out
-        if epoch != self.epoch:
-            self.fire(e.StaleEventReceived(epoch))
-            return out
         message = decode(frame)
-        if type(message) is Result and self.state is _READY:
+        if type(message) is Result and self.state is _READY and epoch == self.epoch:
+            calls = self.calls
             exchange = calls.pending.get(message.id)  # type: ignore[arg-type]  # a string id matches nothing
             if exchange is not None and exchange.role is _CALL and exchange.state is _SENT:
                 calls.received_after = calls.number
                 self.recovery.failures = self.transport.invalid_frames = 0
-                calls.complete(exchange, message.result)
-                return out
-        if isinstance(message, Batch):
-            self._receive_batch(message, len(frame))
+                return calls.complete(exchange, message.result)
+        return message
+
+    def flush(self, now: float, jitter: float = 0.5) -> e.Effects:
+        """Send queued calls after `accept()` has completed one."""
+        out = self.calls.begin(now, jitter)
+        if self.calls.queue:
+            self.calls.flush()
+        return out
+
+    def process(self, message: Message, size: int, epoch: int, now: float, jitter: float = 0.5) -> e.Effects:
+        """Process a message that `accept()` returned, in a frame of `size` bytes; the second half of `receive()`."""
+        out = self.calls.begin(now, jitter)
+        if epoch != self.epoch:
+            self.fire(e.StaleEventReceived(epoch))
+        elif isinstance(message, Batch):
+            self._receive_batch(message, size)
         else:
-            self._receive_message(message, len(frame))
+            self._receive_message(message, size)
         return out
 
     def wrote(self, epoch: int, through: int) -> None:

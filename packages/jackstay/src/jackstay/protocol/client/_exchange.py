@@ -71,21 +71,22 @@ class Exchange(msgspec.Struct):
     state: ExchangeState = ExchangeState.WAITING
     # The id it was created with: queued calls keep this order when they get new ids.
     order: int = 0
-    meta: bytes = b""
-    on_behalf_of: bytes = b""
+    # The number of its frame among all frames sent with this transport; 0: none yet.
+    number: int = 0
+    attempts: int = 0
     timeout: float | None = None
     max_timeout: float | None = None
     soft_at: float | None = None
     hard_at: float | None = None
     made_at: float = 0.0
-    # The deadline, while the timer is armed for an early health check; None: the timer is armed for the deadline.
-    due_at: float | None = None
-    # The number of its frame among all frames sent with this transport; 0: none yet.
-    number: int = 0
-    attempts: int = 0
-    wants_progress: bool = False
     waits_for_ready: bool = False
     waits_if_busy: bool = False
+    # A plain call has the fields above, which `Calls.make_plain` passes by position.
+    meta: bytes = b""
+    on_behalf_of: bytes = b""
+    # The deadline, while the timer is armed for an early health check; None: the timer is armed for the deadline.
+    due_at: float | None = None
+    wants_progress: bool = False
     may_replay: bool = False
     # Written under an earlier id: it may have run, whatever happens now.
     was_sent: bool = False
