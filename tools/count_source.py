@@ -68,7 +68,7 @@ LATER: dict[str, tuple[str, ...]] = {
         "server/_context.py: Context.shows_apps",
         "server/_dispatch.py: Dispatch.intercept",
         "server/_extensions.py",
-        "server/_server.py: Server._extend Server._extend_for",
+        "server/_server.py: Server.add_extensions Server._extend_for",
         "server/_skills.py",
         "skills.py",
         "sync/_client.py: Skills Apps",
