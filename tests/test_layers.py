@@ -176,7 +176,6 @@ TESTED_ELSEWHERE = {
     "procontext/_version.py": "tests/test_exports.py",
     "jackstay/cli/_commands.py": "packages/jackstay/tests/cli/test_main.py",
     "jackstay/cli/_logout.py": "packages/jackstay/tests/cli/test_login.py",
-    "jackstay/testing/_pair.py": "packages/jackstay/tests/testing/test_transport_suite.py",
     # The states and timers: tested with the table.
     "jackstay/protocol/client/_states.py": "packages/jackstay/tests/protocol/client/test_table.py",
     "jackstay/protocol/server/_states.py": "packages/jackstay/tests/protocol/server/test_table.py",

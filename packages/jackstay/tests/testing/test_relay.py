@@ -11,7 +11,7 @@ from jackstay.errors import OutcomeUnknownError, TransportError, UsageError
 from jackstay.testing import RelayResult, memory_pair, on_fake_clock, pass_through
 from jackstay.testing._id_map import FIRST
 from jackstay.testing._recording import MAX_RECORDED_FRAME
-from jackstay.testing._relay import DRAIN_TIMEOUT, FLUSH
+from jackstay.testing._relay import DRAIN_TIMEOUT, FLUSH, finishes_within
 from jackstay.transport import MemoryTransport
 from scripted.cassettes import Caller, error, notification, request, result
 
@@ -300,3 +300,12 @@ async def test_header_params_are_read_from_the_forwarded_tool_list() -> None:
         (row,) = relay.web.handler.header_params("t")
         assert row.header == "Mcp-Param-Region"
         assert list(relay.web.handler.header_params("unknown")) == []
+
+
+@on_fake_clock
+async def test_a_wait_ends_with_the_work_or_the_limit() -> None:
+    loop = asyncio.get_running_loop()
+    assert await finishes_within(1, asyncio.sleep(0.5))
+    assert loop.time() == 0.5
+    assert not await finishes_within(1, asyncio.Event().wait())
+    assert loop.time() == 1.5

@@ -15,7 +15,7 @@ __all__, __getattr__, __dir__ = attach(
         "._config": "Config read_config",
         "._connect": "Connectable as_target connect",
         "._features": "Completions Elicitation Logging Prompts Roots Sampling",
-        "._fleet": "Fleet fleet_parts",
+        "._fleet": "MAX_NAME Fleet fleet_parts with_hash",
         "._lists": "Cache",
         "._otel": "opentelemetry",
         "._prometheus": "prometheus",

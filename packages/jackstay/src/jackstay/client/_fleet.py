@@ -312,10 +312,13 @@ def fleet_parts(fleet: Fleet) -> tuple[dict[str, Target], dict[str, Any]]:
 def fleet_name(server: str, tool: str, separator: str) -> str:
     """Return the name of a tool in a fleet: the full name, or its beginning and a hash if it is too long."""
     full_name = f"{server}{separator}{tool}"
-    if len(full_name) <= MAX_NAME:
-        return full_name
-    digits = hashlib.sha256(full_name.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
-    return f"{full_name[: MAX_NAME - HASH_DIGITS - 1]}_{digits}"
+    return full_name if len(full_name) <= MAX_NAME else with_hash(full_name, full_name)
+
+
+def with_hash(name: str, identity: str) -> str:
+    """Return the beginning of a name and a hash of `identity`: `MAX_NAME` characters, or fewer."""
+    digits = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
+    return f"{name[: MAX_NAME - HASH_DIGITS - 1]}_{digits}"
 
 
 def _build_table(

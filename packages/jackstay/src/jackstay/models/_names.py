@@ -4,23 +4,17 @@ A valid name is kept. Any other gets its invalid characters replaced and ends in
 always has the same name: a server that adds `a_b` later does not receive calls that were meant for `a.b`.
 """
 
-import hashlib
 import re
 from typing import Final
 
+from jackstay.client import MAX_NAME, with_hash
+
 # OpenAI: "a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum length of 64"; Anthropic accepts these as
 # well.
-MAX_NAME: Final = 64
 _VALID_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 _INVALID_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9_-]")
-
-# The length of the hash: 64 bits, because a server can find a collision of 32 bits in a moment.
-_DIGITS: Final = 16
 
 
 def model_name(tool: str) -> str:
     """Return the name of a tool for model APIs; always the same. It is mapped back by a table."""
-    if _VALID_NAME.fullmatch(tool):
-        return tool
-    digits = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-    return f"{_INVALID_CHARACTER.sub('_', tool)[: MAX_NAME - _DIGITS - 1]}_{digits}"
+    return tool if _VALID_NAME.fullmatch(tool) else with_hash(_INVALID_CHARACTER.sub("_", tool), tool)

@@ -10,12 +10,12 @@ __all__, __getattr__, __dir__ = attach(
     {
         "._clock": "ClockLoop DeadlockError on_fake_clock run_on_fake_clock",
         "._faulty": "Faults FaultyTarget FaultyTransport",
-        "._pair": "memory_pair",
         "._recorder": "RecordedTarget RecordingSink recorded",
         "._recording": "Side event_line frame_line header_line",
         "._relay": "RelayResult pass_through",
         "._replayer": "ReplayedTarget replayed serve_recording",
         "._scripted": "ReceivedMessage ScriptedError ScriptedPeer",
         ".transport_suite": "Peer RecordingHandler TransportSuite",
+        "jackstay.transport": "memory_pair",
     },
 )

@@ -2,12 +2,12 @@
 
 from jackstay.testing._clock import ClockLoop, DeadlockError, on_fake_clock, run_on_fake_clock
 from jackstay.testing._faulty import Faults, FaultyTarget, FaultyTransport
-from jackstay.testing._pair import memory_pair
 from jackstay.testing._recorder import RecordedTarget, RecordingSink, recorded
 from jackstay.testing._recording import Side, event_line, frame_line, header_line
 from jackstay.testing._relay import RelayResult, pass_through
 from jackstay.testing._replayer import ReplayedTarget, replayed, serve_recording
 from jackstay.testing._scripted import ReceivedMessage, ScriptedError, ScriptedPeer
 from jackstay.testing.transport_suite import Peer, RecordingHandler, TransportSuite
+from jackstay.transport import memory_pair
 
 __all__ = ["ClockLoop", "DeadlockError", "Faults", "FaultyTarget", "FaultyTransport", "Peer", "ReceivedMessage", "RecordedTarget", "RecordingHandler", "RecordingSink", "RelayResult", "ReplayedTarget", "ScriptedError", "ScriptedPeer", "Side", "TransportSuite", "event_line", "frame_line", "header_line", "memory_pair", "on_fake_clock", "pass_through", "recorded", "replayed", "run_on_fake_clock", "serve_recording"]

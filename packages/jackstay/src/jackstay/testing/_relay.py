@@ -7,7 +7,7 @@ disconnects, its open requests get a moment to finish; when the server ends, its
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,7 +26,6 @@ from jackstay.protocol.wire import (
 from jackstay.testing._id_map import IdMap
 from jackstay.testing._interactions import meta_of, read_params
 from jackstay.testing._recording import MAX_RECORDED_FRAME
-from jackstay.testing._timeout import finishes_within
 from jackstay.transport import ExchangeTransport, Target, Transport
 from jackstay.types import META_PROTOCOL_VERSION
 
@@ -270,3 +269,13 @@ async def pass_through(downstream: Target, upstream: Target) -> RelayResult:
             end.transport = None
         for transport in opened:
             await transport.close()
+
+
+async def finishes_within(seconds: float, work: Awaitable[object]) -> bool:
+    """Wait for `work` for at most `seconds`. False: it was not finished in time, and was cancelled."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        return False
+    return True

@@ -45,7 +45,7 @@ from jackstay.testing._interactions import (
     read_params,
 )
 from jackstay.testing._recording import MAX_LINE, read_recording
-from jackstay.testing._timeout import finishes_within
+from jackstay.testing._relay import finishes_within
 from jackstay.transport import Target, Transport, TransportHandler, memory_pair
 from jackstay.types import META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID, encode_json
 

@@ -13,23 +13,15 @@ from collections.abc import AsyncIterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse
-from jackstay.protocol.wire import ErrorCode
+from jackstay.protocol.http import ErrorResponse
 from jackstay.server.http._asgi import Receive, Send
+from jackstay.server.http._refusals import NOT_STARTED
 
 if TYPE_CHECKING:
     from jackstay.server._server import Server
     from jackstay.server.http._app import App
 
 logger = logging.getLogger("jackstay.server.http")
-
-NOT_STARTED = ErrorResponse(
-    503,
-    ErrorCode.INTERNAL_ERROR,
-    "the server failed to start",
-    {"retryable": True, "mayHaveRun": False},
-    RETRY_HEADERS,
-)
 
 
 class Lifecycle:
