@@ -41,7 +41,7 @@ class ScriptedModel(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yield the next turn."""
         self.received[:] = llm_request.contents
-        self.tools[:] = [each for tool in llm_request.config.tools for each in tool.function_declarations]
+        self.tools[:] = [each for tool in llm_request.config.tools or () for each in tool.function_declarations]
         turn = self.turns[sum(content.role == "model" for content in llm_request.contents)]
         part = (
             types.Part(text=turn)

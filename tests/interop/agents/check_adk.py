@@ -28,6 +28,7 @@ def received(response: Any) -> Received:
 
 class TestContract(AsyncContract):
     has_events = False
+    runs_without_server = True
 
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model = adk_agent.ScriptedModel(turns=list(turns))

@@ -98,6 +98,7 @@ class Contract:
     has_structured = True
     has_events = True
     logs_progress = False  # where the framework has no callback for it
+    runs_without_server = False  # where the framework itself catches the error of a toolset
 
     def run(self, source: Any, *turns: Turn, **options: Any) -> Run:
         raise NotImplementedError
@@ -162,6 +163,15 @@ class Contract:
         assert "5" in sum_
         assert run.answer == "Done."
         assert ledger.read_text() == "ran\n"
+
+    def test_a_server_that_does_not_start(self) -> None:
+        source = stdio(sys.executable, "-c", "raise SystemExit('no such database')")
+        if self.runs_without_server:
+            run = self.run(source, "Done.")
+            assert (run.answer, run.tools) == ("Done.", [])
+        else:
+            with pytest.raises(Exception, match="no such database"):
+                self.run(source, "Done.")
 
 
 class AsyncContract(Contract):

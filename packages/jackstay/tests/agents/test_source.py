@@ -199,6 +199,20 @@ async def test_a_server_that_cannot_be_started_leaves_nothing_running() -> None:
     assert not any(thread.name == "jackstay-sync" for thread in threading.enumerate())
 
 
+def test_it_can_be_closed_twice() -> None:
+    """Frameworks close a source whose `open()` failed; the event loop of the portal has ended meanwhile."""
+    source = ToolSource(stdio("/nonexistent/program"))
+    with pytest.raises(TransportError):
+        source.wait_open()
+    source.wait_close()
+    source = ToolSource(make_server())
+    source.wait_open()
+    source.wait_close()
+    source.wait_close()
+    with pytest.raises(StateError):
+        source.wait_open()
+
+
 async def test_the_last_list_is_used_while_the_server_cannot_be_reached(caplog: pytest.LogCaptureFixture) -> None:
     async with connect(make_server(), request_timeout=GUARD) as client:
         source = ToolSource(client)

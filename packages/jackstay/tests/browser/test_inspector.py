@@ -62,6 +62,28 @@ def guarded_server() -> Iterator[str]:
         loop.close()
 
 
+# A server whose tool returns a link to a resource that is not listed.
+LINKS = """
+from jackstay import Server
+from jackstay.types import ResourceLink
+
+server = Server("links")
+
+
+@server.tool
+def find() -> list[ResourceLink]:
+    return [ResourceLink(uri="note://7", name="seven")]
+
+
+@server.resource("note://{number}")
+def note(number: str) -> str:
+    return f"text of note://{number}"
+
+
+server.run()
+"""
+
+
 def expect_outcome(page: Page, outcome: str) -> None:
     expect(page.locator(".result [role=status] .badge")).to_have_text(outcome)
 
@@ -302,9 +324,10 @@ def test_messages_with_their_responses(page: Page, url: str) -> None:
     call(page)
     expect_outcome(page, "done")
     page.locator("#sections button", has_text="Messages").click()
-    page.locator("#wire-search").fill("tools/call")
+    page.locator("#wire-search").fill("tools/call greet")
     row = page.locator(".wire.request:visible").last
     expect(row).to_contain_text("done")
+    expect(row.locator(".subject")).to_have_text("greet")
     row.locator("summary").click()
     expect(row.locator("pre").first).to_contain_text("Ann Example")
     expect(row.locator("h3").nth(1)).to_have_text("Response")
@@ -346,6 +369,24 @@ def test_an_injected_fault(page: Page, url: str) -> None:
     page.locator("#sections button", has_text="Messages").click()
     expect(page.locator(".wire.mark", has_text="injected fault")).to_be_attached()
     expect(page.locator(".wire.garbage")).to_be_attached()
+
+
+def test_only_the_form_scrolls(page: Page, url: str) -> None:
+    """Labels for screen readers are not visible, and must not extend the page either."""
+    page.set_viewport_size({"width": 1360, "height": 300})
+    open_page(page, url, row="json_schema_2020_12_tool")
+    assert page.evaluate("document.querySelector('main').scrollHeight") > 300
+    assert page.evaluate("document.documentElement.scrollHeight") == 300
+
+
+def test_a_link_to_a_resource_leads_to_it(page: Page, start_inspector: Any, tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(LINKS)
+    open_page(page, start_inspector("inspect", "--no-browser", "--", sys.executable, str(program)), row="find")
+    call(page)
+    page.get_by_role("link", name="Show the resource").click()
+    page.locator("#tool .main").click()
+    expect(page.locator(".result pre").first).to_contain_text("text of note://7")  # it is in no list
 
 
 def test_a_narrow_screen_shows_the_current_state(page: Page, url: str) -> None:

@@ -95,6 +95,8 @@ async def test_tools(inspected: Inspected) -> None:
     assert details["raw"]["name"] == "add"
     response = await inspected.request("GET", "/api/tools/none")
     assert (response.status, response.json) == (404, {"error": "the server has no tool 'none'"})
+    await inspected.session.client.stop()
+    assert await inspected.get("tools/add") == details, "a tool of the list is shown while the server is not connected"
 
 
 @with_inspected

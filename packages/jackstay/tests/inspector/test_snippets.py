@@ -53,8 +53,10 @@ def test_shell() -> None:
     assert json.loads(words[4]) == REQUESTS[0][1]["arguments"]
     assert words[5:] == ["--", COMMAND.command, *COMMAND.arguments]
     assert shlex.split(snippet("shell", URL, 1)) == ["jackstay", "read", "https://example.org/mcp", "note://today"]
-    with pytest.raises(UsageError, match="there is no jackstay command for 'prompts/get'"):
-        snippet("shell", request=2)
+    words = shlex.split(snippet("shell", URL, 2))
+    assert words == ["jackstay", "prompts", "https://example.org/mcp", "get", "greet", "name=Ann"]
+    with pytest.raises(UsageError, match="there is no jackstay command for 'tools/list'"):
+        make_snippet("shell", Snippet(COMMAND, "tools/list", {}, "2026-07-28"))
 
 
 def test_curl() -> None:
@@ -64,6 +66,12 @@ def test_curl() -> None:
     body = json.loads(words[-1])
     assert body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     assert "Mcp-Method" not in snippet("curl", URL, version="2025-11-25")
+    assert "initialize" not in snippet("curl", URL)
+    words = shlex.split(snippet("curl", URL, version="2025-11-25").replace("\\\n", " "))
+    bodies = [words[at + 1] for at, word in enumerate(words) if word == "-d" and words[at + 1][0] == "{"]
+    sent = [json.loads(body)["method"] for body in bodies]
+    assert sent == ["initialize", "notifications/initialized", "tools/call"]
+    assert words.count("Mcp-Session-Id: $session") == 2
     with pytest.raises(UsageError, match="curl needs a server at a URL; this one is a command"):
         snippet("curl")
 

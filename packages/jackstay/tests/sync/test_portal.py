@@ -461,6 +461,25 @@ def test_open_clients_are_closed_at_interpreter_exit() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("ended\n", "", 0)
 
 
+def test_use_after_interpreter_exit_is_refused() -> None:
+    """In `__del__`, where a new thread would never run."""
+    done = run_fresh(
+        "import builtins\n"
+        "from jackstay.sync._portal import portal\n"
+        "async def end(): print('ended', flush=True)\n"
+        "class Late:\n"
+        "    def __init__(self): self.portal, self.end, self.print = portal(), end, print\n"
+        "    def __del__(self):\n"
+        "        self.portal.unregister('one')\n"
+        "        try: self.portal.wait(self.end)\n"
+        "        except Exception as error: self.print(error, flush=True)\n"
+        "portal().register('one', end)\n"
+        "builtins.late = Late()\n"
+    )
+    late = "the interpreter is exiting, and all clients are closed"
+    assert (done.stdout, done.stderr, done.returncode) == (f"ended\n{late}\n", "", 0)
+
+
 def test_close_all_closes_and_unregisters_all_owners() -> None:
     ended: list[str] = []
 

@@ -7,6 +7,7 @@ stays on the event loop of the program. A call from elsewhere is passed on to th
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar, Unpack
@@ -190,6 +191,8 @@ class ToolSource:
 
     def wait_close(self) -> None:
         """As `close()`, for code without an event loop."""
+        if self._is_owner and sys.is_finalizing():
+            return  # a framework closes it in `__del__`; the portal has closed it at interpreter exit
         self._wait(self._close)
         self._unregister()
 
@@ -243,9 +246,11 @@ class ToolSource:
         await asyncio.shield(self._opening)
 
     async def _close(self) -> None:
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.gather(self._opening, return_exceptions=True)
+        # Once: the next call may run on another event loop, because that of the portal ends when it is idle.
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
             await self._target.stop()
 
     async def _list(self) -> list[AgentTool]:

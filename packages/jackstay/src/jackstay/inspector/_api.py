@@ -43,7 +43,9 @@ class InspectorApi:
         self._token = token
         self._access = Access.allow()
         self._calls: dict[str, ToolCall] = {}
-        self._listed: tuple[Client, dict[str, Tool]] | None = None
+        # The last list, and whether its server has tasks.
+        self._listed: dict[str, Tool] = {}
+        self._has_tasks = False
         self._documents = AppDocuments()
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
@@ -181,32 +183,30 @@ class InspectorApi:
             server = describe_server(client)
             has_tools = "tools" in server["capabilities"]
             tools = await self._fetch_tools(client) if has_tools else {}
-            rows = [_row(tool) for tool in tools.values()]
+            rows = [_row(tool, self._has_tasks) for tool in tools.values()]
             return {"name": server["name"], "version": server["version"], "tools": rows, "skipped": {}}
 
         await self._do(request, listed)
 
     async def _fetch_tools(self, client: "Client") -> dict[str, Tool]:
         tools = {tool.name: tool for tool in await client.tools.list(wait_for_ready=False)}
-        self._listed = (client, tools)
+        self._has_tasks = TASKS_EXTENSION in (client.server_capabilities.extensions or {})
+        self._listed = tools
         return tools
 
     async def _show_tool(self, request: Request) -> None:
-        client = self.session.client
-
         async def shown() -> dict[str, Any]:
-            # From the last list: the transcript of the page must not show requests that nobody made.
-            known = self._listed[1] if self._listed is not None and self._listed[0] is client else {}
-            tool = known.get(request.name)
+            # From the list that the page shows, also while the server starts again: then the page gets a new list, and
+            # opens a tool again that has changed. The transcript must not show requests that nobody made.
+            tool = self._listed.get(request.name)
             if tool is None:
-                tool = (await self._fetch_tools(client)).get(request.name)
+                tool = (await self._fetch_tools(self.session.client)).get(request.name)
             if tool is None:
                 raise RequestRejected(error_response(404, f"the server has no tool {request.name[:200]!r}"))
             raw = tool.raw
             details = {"input_schema": raw.get("inputSchema", {}), "output_schema": raw.get("outputSchema", {})}
-            has_tasks = TASKS_EXTENSION in (client.server_capabilities.extensions or {})
-            more: dict[str, Any] = {"documentation": None, "sensitive": [], "has_tasks": has_tasks, "raw": raw}
-            return {"row": _row(tool), **details, **more}
+            more: dict[str, Any] = {"documentation": None, "sensitive": [], "has_tasks": self._has_tasks, "raw": raw}
+            return {"row": _row(tool, self._has_tasks), **details, **more}
 
         await self._do(request, shown)
 
@@ -413,8 +413,8 @@ class InspectorApi:
             await request.respond(result or {})
 
 
-def _row(tool: Tool) -> dict[str, Any]:
-    """Return a tool as the list of the page shows it."""
+def _row(tool: Tool, has_tasks: bool) -> dict[str, Any]:
+    """Return a tool as the list of the page shows it. `revision` changes with anything that the page shows of it."""
     hints = tool.annotations
     values = {
         "read-only": None if hints is None else hints.read_only_hint,
@@ -433,7 +433,7 @@ def _row(tool: Tool) -> dict[str, Any]:
         "needs_approval": False,
         "hints": {hint: value for hint, value in values.items() if value is not None},
         "app": app_of_tool(tool),
-        "revision": format(hash(msgspec.json.encode(tool.raw)) & 0xFFFFFFFFFFFFFFFF, "x"),
+        "revision": format(hash((msgspec.json.encode(tool.raw), has_tasks)) & 0xFFFFFFFFFFFFFFFF, "x"),
     }
 
 

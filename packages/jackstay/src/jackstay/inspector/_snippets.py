@@ -40,25 +40,44 @@ def _curl(snippet: Snippet) -> str:
     if url is None:
         raise UsageError("curl needs a server at a URL; this one is a command", path="format")
     name = snippet.params.get("name", snippet.params.get("uri", ""))
-    headers = {
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-        "MCP-Protocol-Version": snippet.version,
-    }
     message = _message(snippet)
     if snippet.version >= "2026-07-28":
         # A stateless request has everything that it needs (2026-07-28 basic/transports/streamable-http).
-        headers |= {"Mcp-Method": snippet.method, **({"Mcp-Name": str(name)} if name else {})}
+        headers = {"MCP-Protocol-Version": snippet.version, "Mcp-Method": snippet.method}
+        if name:
+            headers["Mcp-Name"] = str(name)
         meta = {
             "io.modelcontextprotocol/protocolVersion": snippet.version,
-            "io.modelcontextprotocol/clientInfo": {"name": "curl", "version": "1"},
+            "io.modelcontextprotocol/clientInfo": _CURL,
             "io.modelcontextprotocol/clientCapabilities": {},
         }
         message["params"] = {**snippet.params, "_meta": meta}
-    lines = [f"curl {shlex.quote(url)}"]
-    lines += [f"-H {shlex.quote(f'{header}: {value}')}" for header, value in headers.items()]
+        return f"curl {_curl_words(url, headers, message)}\n"
+    # Earlier revisions: the handshake, whose response may have a session (2025-11-25 basic/transports). curl leaves out
+    # a header without a value.
+    version = {"MCP-Protocol-Version": snippet.version}
+    params = {"protocolVersion": snippet.version, "capabilities": {}, "clientInfo": _CURL}
+    start = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    session = '-H "Mcp-Session-Id: $session"'
+    return (
+        f"session=$(curl -s -o /dev/null -D - {_curl_words(url, {}, start)} |\n"
+        "  tr -d '\\r' | awk 'tolower($1) == \"mcp-session-id:\" {print $2}')\n"
+        f"curl -s {session} {_curl_words(url, version, ready)}\n"
+        f"curl {session} {_curl_words(url, version, message)}\n"
+    )
+
+
+_CURL: Final = {"name": "curl", "version": "1"}
+
+
+def _curl_words(url: str, headers: dict[str, str], message: dict[str, Any]) -> str:
+    """Return the arguments of curl that send a message."""
+    every = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
+    lines = [shlex.quote(url)]
+    lines += [f"-H {shlex.quote(f'{header}: {value}')}" for header, value in every.items()]
     lines.append(f"-d {shlex.quote(json.dumps(message, ensure_ascii=False))}")
-    return " \\\n  ".join(lines) + "\n"
+    return " \\\n  ".join(lines)
 
 
 def _shell(snippet: Snippet) -> str:
@@ -71,6 +90,9 @@ def _shell(snippet: Snippet) -> str:
         words = ["call", *server, str(params.get("name")), "--arguments", arguments]
     elif snippet.method == "resources/read":
         words = ["read", *server, str(params.get("uri"))]
+    elif snippet.method == "prompts/get":
+        pairs = [f"{key}={value}" for key, value in params.get("arguments", {}).items()]
+        words = ["prompts", *server, "get", str(params.get("name")), *pairs]
     else:
         raise UsageError(f"there is no jackstay command for {snippet.method!r}", path="format")
     if isinstance(target, StdioTarget):

@@ -1,14 +1,15 @@
 """`Portal`: the thread with the event loop that runs all blocking clients of the process.
 
 It is a daemon thread that runs while a client is open or a call is pending; open clients are closed at interpreter
-exit. Ctrl-C during a wait cancels the coroutine and waits until it has ended. Two mistakes that would deadlock raise
-StateError: a blocking call on the thread itself (in a handler), and use after `fork()` of a client of the parent.
+exit. Ctrl-C during a wait cancels the coroutine and waits until it has ended. What would deadlock raises StateError:
+blocking calls in a handler (on the thread itself), in the child of a `fork()`, and after interpreter exit.
 """
 
 import asyncio
 import atexit
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -62,7 +63,8 @@ class Portal:
         """Remove an owner. If it was the last one, the thread ends before this returns."""
         with self._lock:
             self._owners.pop(owner, None)
-            self._end_if_idle()
+            if not sys.is_finalizing():  # then no other thread runs any more
+                self._end_if_idle()
 
     # --- running code on the event loop -------------------------------------------------------------------------------
 
@@ -107,7 +109,9 @@ class Portal:
         return self._thread is not None and threading.get_ident() == self._thread.ident
 
     def _check_process(self) -> None:
-        """Raises: StateError after a fork."""
+        """Raises: StateError after a fork, and in a `__del__` after interpreter exit."""
+        if sys.is_finalizing():  # a new thread would never run, and the caller would wait forever
+            raise StateError("closed", message="the interpreter is exiting, and all clients are closed")
         if self is not _portal:
             raise StateError(
                 "forked",

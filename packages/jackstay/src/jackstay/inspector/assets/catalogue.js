@@ -42,9 +42,12 @@ function showResult(card, answer, views) {
 async function send(card, path, body, views) {
   card.replaceChildren(el("p", { role: "status" }, "Waiting for the server…"));
   try {
-    showResult(card, await query(path, body), views);
+    const answer = await query(path, body);
+    showResult(card, answer, views);
+    return answer;
   } catch (error) {
     card.replaceChildren(el("p", { class: "error" }, error.message));
+    return {};
   }
 }
 
@@ -90,6 +93,7 @@ const badge = (text) => (text ? el("span", { class: "badge tag" }, text) : null)
 function openResource(resource, isChosen) {
   const card = resultCard();
   const isSubscribed = () => known.subscribed.has(resource.uri);
+  const canFollow = state.about.server?.capabilities?.resources?.subscribe === true;
   const follow = el("button", { type: "button", "aria-pressed": String(isSubscribed()), onclick: async () => {
     const on = !isSubscribed();
     const answer = await query("/api/subscribe", { uri: resource.uri, on });
@@ -103,7 +107,7 @@ function openResource(resource, isChosen) {
   const form = el("form", { class: "card form", onsubmit: (event) => {
     event.preventDefault();
     send(card, "/api/read", { uri: resource.uri }, (raw) => (raw.contents || []).map(resourceContents));
-  } }, el("div", { class: "row" }, el("button", { type: "submit", class: "main" }, "Read"), follow,
+  } }, el("div", { class: "row" }, el("button", { type: "submit", class: "main" }, "Read"), canFollow ? follow : null,
     el("span", { class: "grow" }), copyAs("resources/read", () => ({ uri: resource.uri }))));
   showDetails("resources", resource.uri, [
     heading(resource.name, resource.description, badge(resource.uri), badge(resource.mimeType)),
@@ -118,12 +122,15 @@ function openTemplate(template, isChosen) {
   const card = resultCard();
   const rows = [...new Set(variablesOf(template.uriTemplate))].map((name) => ({ name, isRequired: false }));
   const inputs = inputsFor(rows, { template: template.uriTemplate });
-  const form = el("form", { class: "card form", onsubmit: (event) => {
+  const copy = el("span", {});
+  const form = el("form", { class: "card form", onsubmit: async (event) => {
     event.preventDefault();
-    send(card, "/api/read", { template: template.uriTemplate, values: values(inputs) },
+    const { uri } = await send(card, "/api/read", { template: template.uriTemplate, values: values(inputs) },
       (raw) => (raw.contents || []).map(resourceContents));
+    if (uri) copy.replaceChildren(copyAs("resources/read", () => ({ uri })));
   } }, ...inputs.map(({ node }) => node),
-  el("div", { class: "row runbar" }, el("button", { type: "submit", class: "main" }, "Read")));
+  el("div", { class: "row runbar" }, el("button", { type: "submit", class: "main" }, "Read"),
+    el("span", { class: "grow" }), copy));
   showDetails("resources", template.uriTemplate, [
     heading(template.name, template.description, badge(template.uriTemplate), badge(template.mimeType)),
     el("div", { class: "work" }, form, card)], isChosen);
@@ -170,4 +177,4 @@ async function loadPrompts() {
     open: (isChosen) => openPrompt(prompt, isChosen) })));
 }
 
-export { loadPrompts, loadResources };
+export { loadPrompts, loadResources, openResource };

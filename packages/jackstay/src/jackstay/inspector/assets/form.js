@@ -286,11 +286,13 @@ function makeNumber({ schema, path, id, touched }, initial) {
 
 function makeText({ schema, id, touched, isSensitive }, initial) {
   const kinds = { date: "date", time: "text", email: "email", uri: "url", "date-time": "text", uuid: "text" };
+  const samples = { time: "09:30:00Z", uri: "https://", "date-time": "2026-11-18T09:30:00Z",
+    uuid: "00000000-0000-0000-0000-000000000000" };
   const value = typeof initial === "string" && initial !== REDACTED ? initial : "";
   const shared = { ...described({ id }), value, oninput: touched, autocomplete: "off", spellcheck: "false" };
   const kind = isSensitive ? "password" : kinds[schema.format];
   const example =
-    Array.isArray(schema.examples) && typeof schema.examples[0] === "string" ? schema.examples[0] : undefined;
+    Array.isArray(schema.examples) && typeof schema.examples[0] === "string" ? schema.examples[0] : samples[schema.format];
   const node = kind
     ? el("input", { ...shared, type: kind, autocomplete: isSensitive ? "new-password" : "off", placeholder: example })
     : el("textarea", { ...shared, rows: 1, placeholder: example || "empty string" }); // an empty field is sent

@@ -16,6 +16,12 @@ const STATUS = {
 const arrow = (sender) => el("span", { class: "arrow", role: "img",
   "aria-label": sender === "client" ? "to the server" : "from the server" }, sender === "client" ? "→" : "←");
 
+// What a request or notification is about: the tool, prompt, resource or task.
+const subjectOf = ({ message }) => {
+  const { name, uri, taskId } = message?.params ?? {};
+  return String(name ?? uri ?? taskId ?? "");
+};
+
 const seconds = (at) => `${at.toFixed(3)} s`;
 
 async function messageText(row, part) {
@@ -53,6 +59,7 @@ function draw(row) {
   row.summary.replaceChildren(
     el("span", { class: "quiet time" }, seconds(first.at)), arrow(first.from),
     el("code", { class: "foreign" }, first.method || first.text || first.kind),
+    el("span", { class: "subject foreign" }, subjectOf(first)),
     first.id !== undefined ? el("span", { class: "quiet" }, `id ${first.id}`) : "",
     el("span", { class: `badge ${isToolError ? "bad" : kind}` }, isToolError ? "tool error" : text),
     first.is_later_round ? el("span", { class: "badge accent" }, "next round") : "",
@@ -73,8 +80,8 @@ function addMessage(number, fields) {
     return;
   }
   const row = { number, first: part, second: null, failure: null, summary: el("summary", {}), body: el("div", {}) };
-  row.node = el("details", { class: `wire ${part.kind}`, "data-text": `${part.method || ""} ${part.kind} ${part.text || ""}` },
-    row.summary, row.body);
+  const text = `${part.method || ""} ${subjectOf(part)} ${part.kind} ${part.text || ""}`;
+  row.node = el("details", { class: `wire ${part.kind}`, "data-text": text }, row.summary, row.body);
   row.node.addEventListener("toggle", () => { row.body.replaceChildren(...(row.node.open ? [makeBody(row)] : [])); });
   rows.set(number, row);
   if (part.kind === "request" && part.from === "client") requestRows.set(part.id, number);
@@ -111,6 +118,11 @@ function show(row) {
   byId("wire-count").textContent = `${rows.size} message${rows.size === 1 ? "" : "s"}`;
 }
 
+// The newest messages are at the end.
+function showNewest() {
+  byId("wire").scrollTop = byId("wire").scrollHeight;
+}
+
 const matches = (node) => node.dataset.text.toLowerCase().includes(byId("wire-search").value.trim().toLowerCase());
 
 function clearMessages() {
@@ -143,4 +155,4 @@ byId("replay").addEventListener("change", async (event) => {
   event.target.value = "";
 });
 
-export { addFailure, addMark, addMessage, clearMessages };
+export { addFailure, addMark, addMessage, clearMessages, showNewest };

@@ -1,14 +1,14 @@
 // The page: sections, live updates, keyboard and theme.
 
 import { linesOf, notice, query, readKey, request, state } from "./api.js";
-import { loadPrompts, loadResources } from "./catalogue.js";
+import { loadPrompts, loadResources, openResource } from "./catalogue.js";
 import {
   addLine, addNotification, addTransition, clearConnection, hideSignIn, setState, showCurrentState, showEnd,
   showOptions, showSignIn
 } from "./connection.js";
 import { byId, copyButton, el, readJson } from "./dom.js";
 import { lists, showList } from "./list.js";
-import { addFailure, addMark, addMessage, clearMessages } from "./messages.js";
+import { addFailure, addMark, addMessage, clearMessages, showNewest } from "./messages.js";
 import { loadMetrics } from "./metrics.js";
 import { addQuestion, clearQuestions, removeQuestion } from "./questions.js";
 import { cancelCall, loadTools, openTool } from "./tools.js";
@@ -42,6 +42,7 @@ function showSection(section) {
   byId("skipped").classList.toggle("elsewhere", section !== "tools");
   document.body.dataset.room = isListed(section) ? "list" : "tool";
   if (section === "connection") showCurrentState();
+  if (section === "messages") showNewest();
   notice("");
   if (isListed(section)) showList();
   if (section === "metrics") loadMetrics();
@@ -91,7 +92,9 @@ function followRoute() {
   const section = found && state.about.sections.includes(found[1]) ? found[1] : "tools";
   if (section !== state.section || !document.body.dataset.section) showSection(section);
   if (found) {
-    if (found[2]) openRow(section, found[2]);
+    // A result may link to a resource that is not in the list.
+    if (found[2] && !openRow(section, found[2]) && section === "resources")
+      openResource({ uri: found[2], name: found[2] }, false);
   } else if (hash && state.tools.some((row) => row.name === hash)) {
     if (hash !== state.open?.row.name || byId("tool").hidden) openTool(hash, false);
   } else {

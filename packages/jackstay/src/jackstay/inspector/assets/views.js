@@ -1,5 +1,6 @@
 // Views of JSON: values as a tree or as text, schemas as a table. Large values are truncated; a button shows the rest.
 
+import { state } from "./api.js";
 import { copyButton, el, isRawInteger, pretty, reveal, tabs } from "./dom.js";
 import { join, limitsOf, resolve, typeOf, variantsOf } from "./form.js";
 
@@ -124,7 +125,9 @@ function contentBlock(block) {
       el("figcaption", { class: "quiet" }, String(block.mimeType ?? block.type)));
   }
   if (block.type === "resource") return resourceContents(block.resource ?? {});
-  if (block.type === "resource_link") return el("div", {}, title("link to a resource"), pre(pretty(block)));
+  if (block.type === "resource_link") return el("div", {}, title("link to a resource"), pre(pretty(block)),
+    state.about.sections.includes("resources")
+      ? el("a", { href: `#/resources/${encodeURIComponent(String(block.uri))}` }, "Show the resource") : null);
   return el("div", {}, title(String(block.type ?? "unknown content")), pre(pretty(block)));
 }
 
