@@ -358,11 +358,10 @@ async def test_serve_stdio_without_running_threads(tmp_path: Any) -> None:
 
 
 PUBLIC = """
-    add_middleware add_resource add_tool asgi call_tool catalogue completion disable drain enable from_fastapi
-    from_openapi list_tools mount name notify_resource_updated on_shutdown on_startup options override prompt
-    remove_prompt remove_resource remove_tool resource run search_tools serve serve_stdio shutdown startup subscribe
-    tool
-    tool_from_schema visible
+    add_extensions add_middleware add_resource add_tool asgi call_tool catalogue completion disable drain enable
+    from_fastapi from_openapi list_tools mount name notify_resource_updated on_shutdown on_startup options override
+    prompt remove_prompt remove_resource remove_tool resource run search_tools serve serve_stdio shutdown startup
+    subscribe tool tool_from_schema visible
 """
 
 

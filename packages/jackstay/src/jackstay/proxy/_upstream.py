@@ -12,7 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from jackstay.client import Call, Client, ProgressHandler, connect
 from jackstay.errors import (
@@ -32,6 +32,9 @@ from jackstay.proxy._lists import Lists
 from jackstay.proxy._options import ProxyOptions
 from jackstay.transport import Target
 from jackstay.types import is_part_of
+
+if TYPE_CHECKING:
+    from jackstay.proxy._proxy import Proxy
 
 logger = logging.getLogger("jackstay.proxy")
 
@@ -58,24 +61,6 @@ RETRY_DELAY = 0.25
 Composed: TypeAlias = tuple[bytes, bytes, bytes]
 # Composes a request; the argument is True for a stateless-era server.
 Compose: TypeAlias = Callable[[bool], Composed]
-
-
-class UpstreamHandler(Protocol):
-    """Receives what a server sends on its own initiative."""
-
-    def state_changed(self, upstream: "Upstream") -> None:
-        """The server became ready, or was lost: see `is_ready()`."""
-
-    def reconnected(self, upstream: "Upstream") -> None:
-        """The server is ready again. It may be another version than before."""
-
-    def handle_notification(self, upstream: "Upstream", method: str, params: bytes, call: InFlightCall | None) -> None:
-        """The server sent a notification. `call` is the call whose response stream carried it, if known."""
-
-    async def handle_request(
-        self, upstream: "Upstream", method: str, params: bytes, call: InFlightCall | None
-    ) -> bytes:
-        """The server sent a request: return the encoded result. Raises: JsonRpcError, to refuse it."""
 
 
 class Sent(NamedTuple):
@@ -112,7 +97,7 @@ class Upstream:
         target: Target,
         settings: dict[str, Any],
         options: ProxyOptions,
-        handler: UpstreamHandler,
+        handler: "Proxy",
         era: Era | None = None,
     ) -> None:
         """Prepare a connection. `era` limits it to revisions of that era, until the server rejects them."""

@@ -264,8 +264,9 @@ class Server:
 
         Raises: UsageError for an invalid schema, a duplicate name, or a missing extra.
         """
-        schemas = (input_schema, output_schema)
-        entry = self._extend_for(make_tool_from_schema(handler, name, schemas, options, validate=validate))
+        entry = self.tool_from_schema(
+            name, input_schema=input_schema, handler=handler, output_schema=output_schema, validate=validate, **options
+        )
         self.catalogue.add_tools(entry, replace=replace)
 
     @shows("jackstay.server._tools:ToolOptions", without="structured")

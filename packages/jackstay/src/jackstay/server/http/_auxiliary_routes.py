@@ -14,7 +14,7 @@ from jackstay.server.http._asgi import HttpRequest, encode_headers
 from jackstay.server.http._auth import WELL_KNOWN, BearerAuth
 from jackstay.server.http._cors import Cors
 from jackstay.server.http._health import PATH as HEALTH_PATH
-from jackstay.server.http._health import HealthCheck, HealthSource, health_response
+from jackstay.server.http._health import HealthCheck, health_response
 
 if TYPE_CHECKING:
     from jackstay.server._server import Server
@@ -38,7 +38,7 @@ class AuxiliaryRoutes:
 
     def __init__(
         self,
-        status: HealthSource,
+        status: "App",
         *,
         name: str,
         version: str,

@@ -5,34 +5,16 @@ down. A backend is none: what needs no session is served without it, and all mac
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 from jackstay.errors import Json
 
+if TYPE_CHECKING:
+    from jackstay.server.http._app import App
+
 PATH: Final = "/health"
-
-
-class HealthSource(Protocol):
-    """The status of an endpoint."""
-
-    @property
-    def is_draining(self) -> bool:
-        """True once new requests are refused."""
-
-    @property
-    def connections(self) -> int:
-        """The number of POSTs, HTTP+SSE streams and sessions that are open."""
-
-    @property
-    def sessions(self) -> int:
-        """The number of open sessions."""
-
-    @property
-    def backend(self) -> str | None:
-        """`ok` or the problem of the backend of the server; None without a backend."""
-
 
 # Returns `ok` or the state of a dependency, and members to add to the body.
 HealthCheck: TypeAlias = Callable[[], Awaitable[tuple[str, Mapping[str, Json]]]]
@@ -49,25 +31,25 @@ class Health(msgspec.Struct, frozen=True):
 
 
 async def health_response(
-    source: HealthSource, name: str, version: str, check: HealthCheck | None = None, *, is_public: bool = False
+    app: "App", name: str, version: str, check: HealthCheck | None = None, *, is_public: bool = False
 ) -> tuple[int, bytes]:
     """Return the HTTP status and the body.
 
     `is_public` reduces the body to the status, for a request that may not see more.
     """
-    more: dict[str, Json] = {} if source.backend is None else {"backend": source.backend}
+    more: dict[str, Json] = {} if app.backend is None else {"backend": app.backend}
     status = "ok"
     if check is not None:
         status, checked = await check()
         more |= checked
-    if source.is_draining:
+    if app.is_draining:
         status = "draining"
     code = 200 if status == "ok" else 503
     if is_public:
         return code, msgspec.json.encode({"status": status})
-    health = Health(status, name, version, source.connections, source.sessions)
+    health = Health(status, name, version, app.connections, app.sessions)
     body = {**msgspec.structs.asdict(health), **more} if more else health
     return code, msgspec.json.encode(body)
 
 
-__all__ = ["PATH", "HealthCheck", "HealthSource", "health_response"]
+__all__ = ["PATH", "HealthCheck", "health_response"]

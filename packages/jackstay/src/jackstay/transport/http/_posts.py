@@ -1,15 +1,15 @@
 """One POST, from the frame to the end of its response: a task that can fail on its own.
 
-`jackstay.protocol.http` decides what a response means (`Next`); the transport handles the result (`Channel`). A
-response that ends without the answer is resumed if the server sent event ids (2025-03-26 to 2025-11-25). Otherwise the
-outcome is unknown at once.
+`jackstay.protocol.http` decides what a response means (`Next`); the transport handles the result. A response that ends
+without the answer is resumed if the server sent event ids (2025-03-26 to 2025-11-25). Otherwise the outcome is unknown
+at once.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -21,8 +21,11 @@ from jackstay.transport._contract import ExchangeHandler
 from jackstay.transport.http._contract import HttpResponse
 from jackstay.transport.http._outgoing import Outgoing
 from jackstay.transport.http._reading import answered_ids, error_for_id, not_an_answer, read_body
-from jackstay.transport.http._sending import CannotConnect, Reply, Sender
+from jackstay.transport.http._sending import CannotConnect, Reply
 from jackstay.transport.http._streams import next_reader, read_events, resume_delay
+
+if TYPE_CHECKING:
+    from jackstay.transport.http._transport import HttpTransport
 
 logger = logging.getLogger("jackstay.client")
 
@@ -47,51 +50,18 @@ class Session(msgspec.Struct):
     revision: Revision | None = None
 
 
-class Channel(Protocol):
-    """The interface of the transport to a POST."""
-
-    sender: Sender
-    session: Session
-    limit: int
-    has_agreed: bool
-
-    def deliver(self, frame: bytes) -> None:
-        """A frame arrived. If it answers its own POST, `answered()` was called before."""
-
-    def receive(self, frame: bytes, source: int = 0) -> None:
-        """A frame arrived on a stream; it may answer another request. `source`: see `HttpTransport.source`."""
-
-    def answered(self, post: "Post", frame: bytes) -> None:
-        """The answer arrived."""
-
-    def responded(self, post: "Post", reply: Reply) -> None:
-        """The headers of a response arrived, and its body will be read."""
-
-    def session_expired(self, post: "Post") -> None:
-        """The server dropped the session of this POST."""
-
-    def lost(self, post: "Post", error: McpError, *, was_declined: bool, could_connect: bool) -> None:
-        """The POST ends without an answer."""
-
-    def error_for_reply(self, post: "Post", reply: Reply) -> McpError:
-        """Return the error of a request that got this response."""
-
-    async def try_legacy(self, post: "Post", reply: Reply) -> None:
-        """This `initialize` was rejected: try HTTP+SSE of 2024-11-05."""
-
-
 class Post:
     """One frame in flight. Cancelling `task` closes its response."""
 
-    __slots__ = ("_channel", "handler", "kind", "number", "out", "session", "task", "was_answered")
+    __slots__ = ("_transport", "handler", "kind", "number", "out", "session", "task", "was_answered")
 
-    def __init__(self, channel: Channel, out: Outgoing, number: int, handler: ExchangeHandler) -> None:
-        self._channel = channel
+    def __init__(self, transport: "HttpTransport", out: Outgoing, number: int, handler: ExchangeHandler) -> None:
+        self._transport = transport
         self.out = out
         self.number = number
         self.handler = handler
-        self.session = channel.session
-        self.kind = out.kind(channel.has_agreed)
+        self.session = transport.session
+        self.kind = out.kind(transport.has_agreed)
         self.task: asyncio.Task[None] | None = None
         self.was_answered = False
 
@@ -108,23 +78,23 @@ class Post:
     ) -> asyncio.Task[None]:
         """Send it in the current session, by `send` or over Streamable HTTP, and return its task."""
         self.handler = handler
-        self.session = self._channel.session
-        self.kind = self.out.kind(self._channel.has_agreed)
+        self.session = self._transport.session
+        self.kind = self.out.kind(self._transport.has_agreed)
         self.task = asyncio.get_running_loop().create_task(self._run(send or Post._send))
         return self.task
 
     async def _run(self, send: Callable[["Post"], Awaitable[None]]) -> None:
-        channel = self._channel
+        transport = self._transport
         try:
             await (send(self) if self.out.method else self._send_response(send))
         except CannotConnect as failure:
-            channel.lost(self, failure.error, was_declined=False, could_connect=False)
+            transport.lost(self, failure.error, was_declined=False, could_connect=False)
         except McpError as error:
-            channel.lost(self, error, was_declined=False, could_connect=True)
+            transport.lost(self, error, was_declined=False, could_connect=True)
         except Exception as error:  # raised by the user's HTTP client or authorizer
             logger.exception("sending a request failed")
             unknown = OutcomeUnknownError(f"{type(error).__name__}: {error}")
-            channel.lost(self, unknown, was_declined=False, could_connect=True)
+            transport.lost(self, unknown, was_declined=False, could_connect=True)
 
     async def _send_response(self, send: Callable[["Post"], Awaitable[None]]) -> None:
         """Send a response, again if its connection is lost: the server accepts it once, and waits for it otherwise."""
@@ -148,25 +118,25 @@ class Post:
             params = out.param_headers(rows)
         session_id = None if self.kind is Sent.INITIALIZE else session.id
         headers = post_headers(revision, out.method, name=out.name, session_id=session_id, params=tuple(params))
-        reply = await self._channel.sender.send(self.kind, headers, out.frame, session_id=session_id)
+        reply = await self._transport.sender.send(self.kind, headers, out.frame, session_id=session_id)
         try:
             await self._handle(reply)
         finally:
             await reply.response.close()
 
     async def _handle(self, reply: Reply) -> None:
-        channel = self._channel
+        transport = self._transport
         match reply.verdict.next:
             case Next.RESPONSE:
-                channel.responded(self, reply)
-                body = await read_body(reply.response, channel.limit)
+                transport.responded(self, reply)
+                body = await read_body(reply.response, transport.limit)
                 is_answer = self.id in answered_ids(body, self.session.revision)
                 frame = body if is_answer else error_for_id(body, self.id)
                 if frame is None:
                     raise not_an_answer(body)
                 self._answer(frame)
             case Next.STREAM:
-                channel.responded(self, reply)
+                transport.responded(self, reply)
                 await self._follow(reply.response)
             case Next.ACCEPTED:
                 pass
@@ -177,27 +147,27 @@ class Post:
             case Next.ERROR:
                 logger.warning("the server rejected %s: %s", self.out.method or "a response", reply.error_body[:200])
             case Next.SESSION_LOST:
-                channel.session_expired(self)
+                transport.session_expired(self)
             case Next.TRY_INITIALIZE:
-                channel.lost(self, channel.error_for_reply(self, reply), was_declined=True, could_connect=True)
+                transport.lost(self, transport.error_for_reply(self, reply), was_declined=True, could_connect=True)
             case Next.UNEXPECTED if self.kind is Sent.PROBE:
                 # This is not a DiscoverResult: `initialize` may succeed.
-                channel.lost(self, reply.error(), was_declined=True, could_connect=True)
+                transport.lost(self, reply.error(), was_declined=True, could_connect=True)
             case Next.TRY_LEGACY:
-                await channel.try_legacy(self, reply)
+                await transport.try_legacy(self, reply)
             case _:
-                raise channel.error_for_reply(self, reply)
+                raise transport.error_for_reply(self, reply)
 
     def _answer(self, frame: bytes) -> None:
         self.was_answered = True
-        self._channel.answered(self, frame)
-        self._channel.deliver(frame)
+        self._transport.answered(self, frame)
+        self._transport.deliver(frame)
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
     async def _follow(self, response: HttpResponse) -> None:
         """Read the stream up to its answer, resuming it as often as necessary."""
-        reader = EventReader(self._channel.limit)
+        reader = EventReader(self._transport.limit)
         failures = 0
         try:
             while True:
@@ -235,12 +205,12 @@ class Post:
                     if self.id in answered_ids(event.data, self.session.revision):
                         self._answer(event.data)
                         break
-                    self._channel.receive(event.data, self.id)
+                    self._transport.receive(event.data, self.id)
                 if self.was_answered:
                     async with asyncio.timeout(LINGER):
                         async for event in events:
                             if not isinstance(event, FrameTooLargeError) and event.event == "message":
-                                self._channel.receive(event.data, self.id)
+                                self._transport.receive(event.data, self.id)
         except TimeoutError:
             pass  # the answer is here; only the connection is closed
         except OutcomeUnknownError as error:
@@ -249,17 +219,17 @@ class Post:
 
     def _may_resume(self, reader: EventReader) -> bool:
         """Return whether the stream has event ids and the revision can resume (2025-11-25 "Resumability")."""
-        revision = self.out.revision(self._channel.session.revision)
+        revision = self.out.revision(self._transport.session.revision)
         if self.kind is Sent.INITIALIZE:
             return bool(reader.last_event_id)
         return revision is not None and revision.has_resumable_streams and bool(reader.last_event_id)
 
     async def _resume(self, reader: EventReader) -> HttpResponse | None:
         """Return the continued stream, or None to try again later. Raises: OutcomeUnknownError if it is rejected."""
-        session = self._channel.session if self.kind is Sent.INITIALIZE else self.session
+        session = self._transport.session if self.kind is Sent.INITIALIZE else self.session
         try:
             headers = listen_headers(session.revision, session_id=session.id, last_event_id=reader.last_event_id)
-            reply = await self._channel.sender.send(Sent.LISTEN, headers, None)
+            reply = await self._transport.sender.send(Sent.LISTEN, headers, None)
         except (CannotConnect, OutcomeUnknownError):
             return None
         except McpError as error:

@@ -259,16 +259,16 @@ class HttpTransport:
                 return True
         return False
 
-    # --- called by posts (Channel) ------------------------------------------------------------------------------------
+    # --- called by posts ----------------------------------------------------------------------------------------------
 
     def deliver(self, frame: bytes, source: int = 0) -> None:
-        """See `Channel.deliver`."""
+        """A frame arrived. If it answers its own POST, `answered()` was called before."""
         if not self._is_ended:
             self._inbox.append((frame, source))
             self._handler.frames_arrived()
 
     def receive(self, frame: bytes, source: int = 0) -> None:
-        """See `Channel.receive`. Some servers respond on another stream: then the request's own stream is closed."""
+        """A frame arrived on a stream. It may answer another request, whose own stream is closed then."""
         for id in answered_ids(frame, self.session.revision):
             other = self._by_id.get(id) if isinstance(id, int) else None
             if other is not None and other.task is not None and self._legacy is None:
@@ -277,7 +277,7 @@ class HttpTransport:
         self.deliver(frame, source)
 
     def responded(self, post: Post, reply: Reply) -> None:
-        """See `Channel.responded`.
+        """The headers of a response arrived, and its body will be read.
 
         The headers of the response to `initialize` start a session. Raises: ProtocolError.
         """
@@ -285,7 +285,7 @@ class HttpTransport:
             self.session = Session(new_session_id(reply.response.headers))
 
     def answered(self, post: Post, frame: bytes) -> None:
-        """See `Channel.answered`."""
+        """The answer arrived."""
         self._release(post)
         if post.kind is Sent.INITIALIZE:
             self.session.revision = REVISIONS.get(negotiated_version(frame) or "")
@@ -295,14 +295,14 @@ class HttpTransport:
                 self._is_paused = False
 
     def session_expired(self, post: Post) -> None:
-        """See `Channel.session_expired`."""
+        """The server dropped the session of this POST."""
         self._release(post)
         if post.session is self.session:
             self._is_paused = self._is_lost = True
         post.handler.session_lost(post.id)
 
     def lost(self, post: Post, error: McpError, *, was_declined: bool, could_connect: bool) -> None:
-        """See `Channel.lost`."""
+        """The POST ends without an answer."""
         if self._is_ended or post.was_answered:
             return
         if post.kind in (Sent.PROBE, Sent.INITIALIZE):
@@ -340,7 +340,10 @@ class HttpTransport:
         return lost
 
     def error_for_reply(self, post: Post, reply: Reply) -> McpError:
-        """See `Channel.error_for_reply`. A web page in response to `initialize` means that there is no server."""
+        """Return the error of a request that got this response.
+
+        A web page in response to `initialize` means that there is no server.
+        """
         if post.kind is Sent.INITIALIZE and reply.verdict.next is Next.UNEXPECTED:
             return self._not_a_server(reply, f"initialize returned {reply.verdict.content_type[:80]!a}")
         if post.kind is Sent.PROBE and reply.verdict.status == 404 and error_in(reply.error_body) is None:
@@ -411,7 +414,7 @@ class HttpTransport:
     # --- 2024-11-05 ---------------------------------------------------------------------------------------------------
 
     async def try_legacy(self, post: Post, reply: Reply) -> None:
-        """See `Channel.try_legacy`. If the server does not offer HTTP+SSE either, the original error is reported."""
+        """This `initialize` was rejected: try HTTP+SSE of 2024-11-05. If that fails, too, report the original error."""
         stream: LegacyStream | None = None
         try:
             stream = await open_legacy(self.sender, self.limit)
