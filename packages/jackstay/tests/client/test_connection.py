@@ -4,6 +4,7 @@ See also `test_connection_telemetry` and `test_connection_transports`.
 """
 
 import asyncio
+import itertools
 import logging
 import threading
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from jackstay.client._connection import _PERFORM, Connection
+from jackstay.client._epoch_handler import MAX_FRAMES_AT_ONCE
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import (
     FrameTooLargeError,
@@ -30,6 +32,7 @@ from jackstay.transport import memory_pair
 from scripted.odd_transport import odd
 from scripted.peer import ERAS, HANDSHAKE, STATELESS, listen, now, opened, peered, text_result
 
+LOG_MESSAGE = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'
 FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 
 
@@ -135,6 +138,34 @@ async def test_invalid_lines_are_skipped_up_to_twenty_in_a_row(
         assert "'Listening on stdio...'" in warnings[0]
         assert warnings[-1].endswith("(frame of 14 bytes; 32 so far)")
         await client.ready(60)
+
+
+@on_fake_clock
+async def test_a_server_that_sends_without_pause_does_not_delay_the_others() -> None:
+    peer, frames, handlers = ScriptedPeer(), list[bytes](), list[Any]()
+    async with await odd(peer, faults=frames, sends=lambda handler, _: handlers.append(handler)) as client:
+        frames += [LOG_MESSAGE] * 1_000
+        left = [len(frames)]
+        handlers[0].frames_arrived()
+        while frames:
+            left.append(len(frames))
+            await asyncio.sleep(0)
+        assert max(before - after for before, after in itertools.pairwise(left)) == MAX_FRAMES_AT_ONCE
+        await client.ping()
+    await peer.close()
+
+
+@on_fake_clock
+async def test_a_response_behind_many_messages_is_not_lost_with_the_server() -> None:
+    peer, frames, handlers = ScriptedPeer(), list[bytes](), list[Any]()
+    async with await odd(peer, faults=frames, sends=lambda handler, _: handlers.append(handler)) as client:
+        call = asyncio.ensure_future(client.tools.call("last"))
+        message = await peer.expect("tools/call")
+        frames += [b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}' % message["id"], *[LOG_MESSAGE] * 1_000]
+        handlers[0].frames_arrived()
+        handlers[0].went_down(TransportError("exited"), 0, False)
+        assert (await call).content == []
+    await peer.close()
 
 
 @on_fake_clock

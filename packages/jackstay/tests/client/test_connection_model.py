@@ -99,7 +99,7 @@ def process_without_rest(self: Any) -> None:
     self._arm()
 
 
-def pull_without_rest(self: Any, transport: Any, epoch: int) -> None:
+def pull_without_rest(self: Any, transport: Any, epoch: int, max_frames: int = 0) -> None:
     """A step that raises leaves the received frames behind it without a wake-up."""
     while self._transport is transport and (frame := transport.next_frame()) is not None:
         self._perform(self.core.receive(frame, epoch, self._loop.time(), 0.5))

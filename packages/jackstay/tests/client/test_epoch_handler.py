@@ -1,5 +1,6 @@
 """Callbacks of a transport become events of the core with the epoch of the transport."""
 
+import sys
 from typing import Any
 
 from jackstay.client._epoch_handler import EpochHandler
@@ -30,8 +31,8 @@ class FakeConnection:
     def step(self, event: e.Event) -> None:
         self.events.append(event)
 
-    def pull(self, transport: object, epoch: int) -> None:
-        self.events.append((transport, epoch))
+    def pull(self, transport: object, epoch: int, max_frames: int = 0) -> None:
+        self.events.append((transport, epoch, max_frames))
 
     def emit_exit(self, code: int | None) -> None:
         self.events.append(code)
@@ -55,13 +56,14 @@ def test_every_event_carries_the_epoch() -> None:
     handler.session_lost(6)
     handler.went_down(error, -9, True)
     assert connection.events == [
-        (transport, 7),
+        (transport, 7, 0),
         ("wrote", 7, 3),
         e.BecameWritable(7),
         e.ExchangeLost(7, 5, error, True),
         e.PostQueued(7, 8),
         e.PostStarted(7, 8),
         e.SessionLost(7, 6),
+        (transport, 7, sys.maxsize),
         -9,
         e.WentDown(7, error, -9, True),
     ]

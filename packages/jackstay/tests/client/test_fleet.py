@@ -361,6 +361,13 @@ def test_a_file_with_a_mistake_is_refused_before_anything_is_started(tmp_path: P
     assert list(Fleet.from_config(path, servers=["good"])) == ["good"]
 
 
+def test_rules_of_a_gateway_do_not_apply_and_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text('[servers.one]\ncommand = "one"\ndeny = ["drop"]\n')
+    Fleet.from_config(path)
+    assert "servers.one.deny is for a gateway; a fleet has all tools of the server" in caplog.text
+
+
 # --- bounded starts ---------------------------------------------------------------------------------------------------
 
 

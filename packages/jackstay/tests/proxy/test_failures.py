@@ -7,6 +7,7 @@ from jackstay.errors import (
     CapabilityError,
     ClosedError,
     FrameTooLargeError,
+    Json,
     JsonRpcError,
     McpError,
     OutcomeUnknownError,
@@ -18,7 +19,7 @@ from jackstay.errors import (
     TransportError,
     UsageError,
 )
-from jackstay.proxy._failures import to_client_error
+from jackstay.proxy._failures import for_era, to_client_error
 from jackstay.testing import ScriptedError, on_fake_clock
 from scripted.between import PAIRS, between
 
@@ -47,6 +48,24 @@ def test_client_error_contains_reason_may_have_run_and_retryable() -> None:
         assert ("may have run" in sent.message) is may_have_run, error
         assert ("did not run" in sent.message) is not may_have_run, error
         assert "secret" not in str(sent.server_error), "standard error of a child is never sent"
+
+
+@pytest.mark.parametrize(
+    ("code", "data", "method", "is_stateless", "expected"),
+    [
+        (-32002, {"uri": "a://b"}, "resources/read", True, -32602),
+        (-32002, {"uri": "a://b"}, "resources/read", False, -32002),
+        (-32602, {"uri": "a://b"}, "resources/read", False, -32002),
+        (-32602, {"uri": "a://b"}, "resources/read", True, -32602),
+        (-32602, None, "resources/read", False, -32602),
+        (-32602, {"uri": "a://b"}, "tools/call", False, -32602),
+    ],
+)
+def test_an_unknown_resource_has_the_code_of_the_clients_era(
+    code: int, data: dict[str, Json] | None, method: str, is_stateless: bool, expected: int
+) -> None:
+    sent = for_era(JsonRpcError(code, "resource not found", data), method, is_stateless=is_stateless)
+    assert (sent.code, sent.message, sent.data) == (expected, "resource not found", data)
 
 
 def test_one_of_several_servers_is_named() -> None:

@@ -116,6 +116,8 @@ async def test_each_principal_sees_and_calls_what_its_rule_allows(office: Office
         assert await names(http, "/mcp", alice) == ["a_t", "a_u", "b_t", "b_u"]
         assert await names(http, "/mcp", bob) == ["b_t"]
         assert await names(http, "/servers/b/mcp", bob) == ["t"]
+        hidden, absent = [await names(http, f"/servers/{name}/mcp", bob) for name in ("a", "x")]
+        assert hidden == absent, "what bob may not use does not exist for bob"
         for path, key, name in (("/mcp", bob, "a_t"), ("/mcp", bob, "b_u"), ("/servers/b/mcp", bob, "u")):
             _, body = await post(http, path, "tools/call", {"name": name, "arguments": {}}, key)
             assert "unknown tool" in body["error"]["message"], name

@@ -26,8 +26,9 @@ class Core:
 class Connection:
     """The part of a connection that a call reads."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, principal: str = "") -> None:
         self.number = number
+        self.principal = principal
         self.core = Core()
 
 
@@ -99,6 +100,50 @@ def test_an_ended_call_lingers() -> None:
     clock.now = LINGER
     assert in_flight.owner() is second
     assert "1 open" in repr(in_flight)
+
+
+def test_an_answered_call_of_a_stateless_client_lingers_for_log_messages_only() -> None:
+    in_flight = InFlightCalls(Clock())
+    meta = RequestMeta("2026-07-28", Raw(b"{}"), Raw(b"{}"), None)
+    for call, is_answered, lingers in [
+        (make_call(FIRST, meta=meta), True, False),
+        (make_call(FIRST, meta=meta), False, True),
+        (make_call(FIRST), True, True),
+    ]:
+        in_flight.reset()
+        in_flight.start(call)
+        in_flight.end(call, is_answered=is_answered)
+        in_flight.start(second := make_call(SECOND))
+        assert in_flight.owner() is Owner.AMBIGUOUS
+        assert in_flight.owner(is_request=True) is (Owner.AMBIGUOUS if lingers else second)
+        in_flight.reset()
+        in_flight.end(second)
+
+
+def test_connections_of_one_principal_are_one_client() -> None:
+    in_flight = InFlightCalls(Clock())
+    first, second = make_call(Connection(1, "ada")), make_call(Connection(2, "ada"))
+    in_flight.start(first)
+    in_flight.end(first)
+    in_flight.start(second)
+    assert in_flight.owner() is second
+    in_flight.start(make_call(Connection(3, "bob")))
+    assert in_flight.owner() is Owner.AMBIGUOUS
+
+
+def test_a_log_message_of_a_stateless_server_belongs_to_a_call_that_requested_it() -> None:
+    """2026-07-28 `RequestMetaObject`: without logLevel a server sends no log messages for the request."""
+    in_flight = InFlightCalls(Clock())
+    metas = [RequestMeta("2026-07-28", Raw(b"{}"), Raw(b"{}"), level) for level in (None, "info", "info")]
+    ended, quiet, wanting = make_call(FIRST, 1, metas[1]), make_call(FIRST, 2, metas[0]), make_call(SECOND, 3, metas[2])
+    in_flight.start(ended)
+    in_flight.end(ended)
+    in_flight.start(quiet)
+    assert in_flight.log_owner() is Owner.NONE
+    in_flight.start(wanting)
+    assert in_flight.log_owner() is wanting
+    in_flight.start(make_call(FIRST, 4))
+    assert in_flight.log_owner() is Owner.AMBIGUOUS, "a handshake-era client always wants log messages"
 
 
 def test_reset_forgets_ended_calls() -> None:

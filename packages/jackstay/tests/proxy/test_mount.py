@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from jackstay.client import Client, Fleet, Notification, connect
+from jackstay.client import Client, Config, Fleet, Notification, connect
 from jackstay.errors import JsonRpcError, UsageError
-from jackstay.proxy import Proxy, ProxyOptions, _mirror, proxies_for
-from jackstay.server import Server
+from jackstay.proxy import Gateway, Proxy, ProxyOptions, _mirror, proxies_for
+from jackstay.server import Server, Transform
 from jackstay.testing import ScriptedError, ScriptedPeer, on_fake_clock
 from jackstay.transport import memory_pair, stdio
 from jackstay.types import META_LOG_LEVEL, CreateMessageResult, ResourceTemplateReference, TextContent
@@ -334,7 +334,7 @@ async def test_uris_that_are_not_listed_and_templates_with_any_expression_are_ro
 
 PROGRAM = """
 import os
-from jackstay.server import Server
+from jackstay.server import Server, Transform
 server = Server("program")
 @server.tool
 def pid() -> int:
@@ -358,9 +358,56 @@ def test_urls_targets_programs_files_and_fleets_are_understood(tmp_path: Path) -
     ]
     for other, expected in rows:
         found = proxies_for(other, "p", "_")
-        assert [(prefix, separator) for prefix, separator, _ in found] == expected, other
-        assert all(isinstance(proxy, Proxy) for *_, proxy in found)
+        assert [(prefix, separator) for prefix, separator, *_ in found] == expected, other
+        assert all(isinstance(proxy, Proxy) for _, _, proxy, *_ in found)
     assert [prefix for prefix, *_ in proxies_for(config, "", "_")] == ["one", "two"]
+
+
+FILE = """
+[servers.one]
+command = "one"
+prefix = ""
+timeout = 7
+deny = ["drop"]
+transforms.read = { name = "load" }
+
+[servers.two]
+command = "two"
+prefix = "second"
+allow = ["read"]
+transforms.read = { name = "load" }
+"""
+
+
+async def test_everything_in_a_file_applies_to_its_mounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "servers.toml"
+    file.write_text(FILE)
+    peers = {name: ScriptedPeer(capabilities={"tools": {}}, name=name) for name in ("one", "two")}
+    monkeypatch.setattr(Config, "target", lambda _, name: peers[name].target)
+    found = proxies_for(file, "p", "_")
+    assert [(prefix, proxy.proxy_options.timeout) for prefix, _, proxy, *_ in found] == [("p", 7.0), ("p_second", None)]
+    host = Server("host")
+    for peer in peers.values():
+        peer.on["tools/list"] = tools("read", "drop", "keep")
+        await peer.open()
+    host.mount(file, transforms={"keep": Transform(name="hold")})
+    async with connect(host) as client:
+        assert [tool.name for tool in await client.tools.list()] == ["load", "hold", "second_load"]
+        for refused in ("drop", "second_drop", "second_hold"):
+            with pytest.raises(JsonRpcError, match="unknown tool"):
+                await client.tools.call(refused)
+    for peer in peers.values():
+        await peer.close()
+
+
+def test_a_file_with_keys_is_not_mounted(tmp_path: Path) -> None:
+    """Its keys and rules would not apply."""
+    file = tmp_path / "servers.toml"
+    file.write_text(FILE + '[keys]\nada = "0123456789abcdef0123456789abcdef"\n')
+    with pytest.raises(UsageError, match=r"servers.toml has \[keys\] or \[jwt\], which apply only if .* gateway"):
+        Server("host").mount(file)
+    with pytest.raises(UsageError, match="do not apply to a gateway that is mounted"):
+        Server("host").mount(Gateway(file))
 
 
 async def test_an_open_fleet_is_refused() -> None:

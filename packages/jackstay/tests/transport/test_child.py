@@ -10,8 +10,9 @@ import pytest
 from jackstay.errors import FrameTooLargeError, ProtocolError
 from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import _child, stdio
-from jackstay.transport._child import CHILD, ENDS, ChildEvent, ChildState, ChildTransport
+from jackstay.transport._child import CHILD, ENDS, STDERR_BYTES, ChildEvent, ChildState, ChildTransport
 from jackstay.transport._frame_reader import FULL_BYTES
+from jackstay.transport._stderr_tail import StderrTail
 from scripted.places import TESTS
 
 MISBEHAVING = str(TESTS / "chaos" / "servers" / "misbehaving.py")
@@ -228,3 +229,16 @@ def test_the_table_has_a_cell_for_every_event_in_every_state() -> None:
                 assert order[ChildState(cell.to)] > order[state], "a child never goes back to an earlier state"
             calls_went_down = ChildTransport._report in cell.actions
             assert calls_went_down == (cell.to is ChildState.DOWN), (event, state)
+
+
+async def test_a_flood_on_stderr_is_read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line is forwarded on its own: all lines of a full pipe at once would block the loop."""
+    pieces: list[int] = []
+    feed = StderrTail.feed
+    monkeypatch.setattr(StderrTail, "feed", lambda tail, data: (pieces.append(len(data)), feed(tail, data)))
+    handler = RecordingHandler()
+    transport = await started(handler, "-c", "import os\nos.write(2, b'x\\n' * 20_000)")
+    await handler.until(lambda: handler.ends)
+    assert sum(pieces) == 40_000
+    assert max(pieces) <= STDERR_BYTES
+    await transport.close()

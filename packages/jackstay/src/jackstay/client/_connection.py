@@ -18,18 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from jackstay.client._call import Call
-from jackstay.client._epoch_handler import EpochHandler
+from jackstay.client._epoch_handler import MAX_FRAMES_AT_ONCE, EpochHandler
 from jackstay.client._messages import REQUEST_SOURCE, source_of
 from jackstay.client._request_handlers import encode_error
 from jackstay.client._telemetry import Telemetry
-from jackstay.errors import (
-    FrameTooLargeError,
-    JsonRpcError,
-    McpError,
-    StateError,
-    TransportError,
-    UsageError,
-)
+from jackstay.errors import FrameTooLargeError, JsonRpcError, McpError, StateError, TransportError, UsageError
 from jackstay.protocol.client import ClientConnection, Inbox, QueuedNotification, ServerFacts, Settings
 from jackstay.protocol.client import events as e
 from jackstay.transport import ExchangeTransport, Target, Transport
@@ -258,8 +251,8 @@ class Connection:
             elif self._timers.earliest < self._wake_at:
                 self._arm()
 
-    def pull(self, transport: Transport, epoch: int) -> None:
-        """Process all available frames one at a time: a frame is parsed after the previous one was handled."""
+    def pull(self, transport: Transport, epoch: int, max_frames: int = MAX_FRAMES_AT_ONCE) -> None:
+        """Process frames, each parsed after the previous one was handled; the rest in the next iteration."""
         loop = self._loop or self._running()
         if self._is_stepping:  # the transport called back from inside `send()`
             loop.call_soon(self.pull, transport, epoch)
@@ -283,6 +276,10 @@ class Connection:
                     self._perform(core.process(message, len(frame), epoch, now, self._rng.random()))
                 if self._pending_events:
                     self._process_pending()
+                max_frames -= 1  # not for the responses above: there are no more of them than calls
+                if not max_frames:
+                    loop.call_soon(self.pull, transport, epoch)
+                    break
         except BaseException:
             loop.call_soon(self.pull, transport, epoch)  # the remaining frames
             raise

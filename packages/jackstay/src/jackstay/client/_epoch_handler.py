@@ -3,6 +3,7 @@
 The epoch keeps a late callback of an old transport or session from affecting a new one.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from jackstay.errors import McpError
@@ -12,6 +13,11 @@ from jackstay.transport import Transport
 if TYPE_CHECKING:
     from jackstay.client._connection import Connection
     from jackstay.protocol.http import ParamHeader
+
+# The number of frames handled before other tasks and connections of the loop run. A pipe holds 64 KiB, which may be a
+# thousand messages: handled at once, a server that sends without pause would delay all others, for example behind a
+# gateway. Frames that are not pulled stay in the transport, which stops reading when it has enough.
+MAX_FRAMES_AT_ONCE = 32
 
 
 class EpochHandler:
@@ -39,8 +45,12 @@ class EpochHandler:
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
         """See `ExchangeHandler`."""
-        self.connection.telemetry.emit_exit(exit_code)
-        self.connection.step(e.WentDown(self.epoch, error, exit_code, was_silent))
+        try:
+            if self.transport is not None:
+                self.connection.pull(self.transport, self.epoch, sys.maxsize)  # what arrived before the end counts
+        finally:  # a listener may raise KeyboardInterrupt
+            self.connection.telemetry.emit_exit(exit_code)
+            self.connection.step(e.WentDown(self.epoch, error, exit_code, was_silent))
 
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
         """See `ExchangeHandler`."""

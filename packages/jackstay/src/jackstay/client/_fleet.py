@@ -117,6 +117,11 @@ class Fleet:
             names = servers
         stderr = settings.get("stderr", "log")
         targets = {name: config.target(name, stderr=stderr) for name in names}
+        for name in targets:
+            for member in ("allow", "deny"):
+                if member in config.entry(name):
+                    key = f"{config.section}.{name}.{member}"
+                    logger.warning("%s: %s is for a gateway; a fleet has all tools of the server", config.path, key)
         return cls(
             targets,
             separator=separator,

@@ -91,7 +91,7 @@ class ClientRequestRouter:
         `call` is the call whose response stream carried the request, if known. Raises: JsonRpcError.
         """
         connection, about = self._sole_client(upstream), None
-        owner = upstream.in_flight.owner() if call is None else call
+        owner = upstream.in_flight.owner(is_request=True) if call is None else call
         if isinstance(owner, InFlightCall):
             if connection is None and owner.is_stateless:
                 return await self._request_in_result(owner, method, params)

@@ -1,8 +1,8 @@
 """Convert a failure of the upstream server to the JSON-RPC error that the client receives.
 
-Errors of the server itself are forwarded unchanged. All others become -32603, with `mayHaveRun`, `retryable` and a
-machine-readable `reason` in `data` (docs/proxy.md). Standard error of a child process is never included: it may contain
-secrets.
+Errors of the server itself are forwarded, with the codes of the client's era. All others become -32603, with
+`mayHaveRun`, `retryable` and a machine-readable `reason` in `data` (docs/proxy.md). Standard error of a child process
+is never included: it may contain secrets.
 """
 
 from typing import Final
@@ -41,6 +41,21 @@ def to_client_error(error: McpError, server: str = "") -> JsonRpcError:
         data["server"] = server
         sentence = f"{server}: {sentence}"
     return JsonRpcError(ErrorCode.INTERNAL_ERROR, _complete(sentence, may_have_run), data)
+
+
+def for_era(error: JsonRpcError, method: str, *, is_stateless: bool) -> JsonRpcError:
+    """Return an error of the server with the code that the era of the client has for a resource that does not exist.
+
+    It is -32002, and from 2026-07-28 on -32602 with the `uri` in `data`.
+    """
+    if method != "resources/read":
+        return error
+    if is_stateless and error.code == ErrorCode.RESOURCE_NOT_FOUND:
+        return JsonRpcError(ErrorCode.INVALID_PARAMS, error.message, error.data)
+    names_uri = isinstance(error.data, dict) and "uri" in error.data
+    if not is_stateless and error.code == ErrorCode.INVALID_PARAMS and names_uri:
+        return JsonRpcError(ErrorCode.RESOURCE_NOT_FOUND, error.message, error.data)
+    return error
 
 
 def reason_of(error: McpError) -> str:

@@ -141,6 +141,16 @@ class Gateway(Server):
         mount.allows = lambda tool: config.allows(tool) and rule.has_tool(config.catalogue_name(tool))
         mount_servers(host, [mount])
 
+    def _make_mount(self, host: Server, prefix: str, separator: str) -> Mount:
+        """Return a mount of the catalogue. Raises: UsageError if the gateway authenticates its callers."""
+        if self.config.has_auth:
+            raise UsageError(
+                f"{self.path} has [keys] or [jwt], which do not apply to a gateway that is mounted: remove them, and "
+                "use the authentication of the server in which it is mounted",
+                path="other",
+            )
+        return super()._make_mount(host, prefix, separator)
+
     # --- serving ------------------------------------------------------------------------------------------------------
 
     @shows("jackstay.server.http:HttpOptions", "jackstay.server.http:RunOptions")

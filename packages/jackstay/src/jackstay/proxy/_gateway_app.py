@@ -37,6 +37,8 @@ class GatewayApp(App):
         found = _SERVER.fullmatch(path)
         name = found[1] if found is not None and found[1] in self._gateway.running else ""
         rule = EVERYTHING if self._gateway.config.rules is None else await self._rule(scope)
+        if name and rule != NOTHING and not rule.has_server(name):
+            name = ""  # as a server that does not exist; with NOTHING the caller may have to authenticate first
         if not name and path.rstrip("/") != self.options.path.rstrip("/"):
             RULE.set(rule)
             await self._pages(scope, receive, send)

@@ -1,12 +1,11 @@
 """Track the calls in flight at one server, to attribute messages of the server to a client.
 
-A handshake-era server sends requests and log messages on the connection, without indicating the call they belong to.
-They are attributed to a client only if all calls in flight are from that client. A call that has ended still counts for
-`LINGER` seconds, because the server may still be working on it. Between calls, all clients served so far count.
+A stdio server sends log messages, and up to 2025-11-25 requests, without indicating the call they belong to. They are
+attributed to a client only if nothing else of the server can be for another one (docs/proxy.md).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 import msgspec
@@ -74,6 +73,16 @@ class InFlightCall:
         """True while the client waits for the response, so that related messages can be sent."""
         return not self.has_ended and self.connection.core.in_flight.get(self.id) == self.serial
 
+    @property
+    def party(self) -> int | str:
+        """Whose call it is: the principal, or without one the number of the connection."""
+        return self.connection.principal or self.connection.number
+
+    @property
+    def wants_logs(self) -> bool:
+        """True if the server was sent a log level for this call; a handshake-era client always has one."""
+        return not self.is_stateless or self.level is not None
+
     def rebind(self, other: "InFlightCall") -> None:
         """Continue for the next round of the client, which is the request of `other`."""
         self.connection, self.id = other.connection, other.id
@@ -100,13 +109,20 @@ class Owner(Enum):
 
 
 class InFlightCalls:
-    """The calls in flight at one server. `clock` returns the time in seconds."""
+    """The calls in flight at one server. `clock` returns the time in seconds.
+
+    A client is a principal, or without one a connection. A call that has ended still counts for `LINGER` seconds,
+    because the server may still be working on it. An answered call of a stateless-era client does not count for
+    requests: without a principal it is a client of its own, so that any two such calls would exclude them. Between
+    calls, all clients served so far count.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._open: dict[InFlightCall, None] = {}
-        # Connection number -> until when the server may still work for it. Ordered by expiry.
-        self._lingering: dict[int, float] = {}
+        # Party -> until when the server may still work for it, and until when it may send requests. Ordered by expiry.
+        self._lingering: dict[int | str, float] = {}
+        self._requesting: dict[int | str, float] = {}
         # Clients that the server has served since it was started. Two are enough to know that there were several.
         self._served: set[int] = set()
 
@@ -126,39 +142,52 @@ class InFlightCalls:
         if len(self._served) < _SEVERAL:
             self._served.add(number)
 
-    def end(self, call: InFlightCall) -> None:
+    def end(self, call: InFlightCall, *, is_answered: bool = False) -> None:
         """Remove a call that was answered or cancelled. It lingers, because the server may still work on it."""
         call.has_ended = True
         call.fail_input_requests("the call that this request belongs to has ended")
         if call in self._open:
             del self._open[call]
-            self._sweep()
-            number = call.connection.number
-            self._lingering.pop(number, None)
-            self._lingering[number] = self._clock() + LINGER
+            self._linger(self._lingering, call.party)
+            if not (is_answered and call.is_stateless):
+                self._linger(self._requesting, call.party)
 
     def reset(self) -> None:
         """The server was restarted: forget the calls of the previous process."""
         self._lingering.clear()
+        self._requesting.clear()
         self._served = {call.connection.number for call in self._open}
 
-    def owner(self) -> InFlightCall | Owner:
-        """Return the newest call of the only client that the server can be working for, or why there is none."""
-        if len(self._parties()) > 1:
-            return Owner.AMBIGUOUS
-        newest = next(reversed(self._open), None)
-        return Owner.NONE if newest is None else newest
+    def owner(self, *, is_request: bool = False) -> InFlightCall | Owner:
+        """Return the newest call of the only client that the server can be working for, or why there is none.
+
+        `is_request`: the message is a request, not a log message.
+        """
+        lingering = self._requesting if is_request else self._lingering
+        self._sweep(lingering)
+        return _newest(list(self._open), lingering)
+
+    def log_owner(self) -> InFlightCall | Owner:
+        """Return the newest call that a log message of a server of 2026-07-28 can belong to, or why there is none."""
+        return _newest([call for call in self._open if call.wants_logs])
 
     def has_served_only(self, number: int) -> bool:
         """True if the server has served no other client than that of this connection since it was started."""
         return self._served <= {number}
 
-    def _parties(self) -> set[int]:
-        self._sweep()
-        return {call.connection.number for call in self._open} | self._lingering.keys()
+    def _linger(self, lingering: dict[int | str, float], party: int | str) -> None:
+        self._sweep(lingering)
+        lingering.pop(party, None)
+        lingering[party] = self._clock() + LINGER
 
-    def _sweep(self) -> None:
-        if self._lingering:
+    def _sweep(self, lingering: dict[int | str, float]) -> None:
+        if lingering:
             now = self._clock()
-            while self._lingering and self._lingering[next(iter(self._lingering))] <= now:
-                del self._lingering[next(iter(self._lingering))]
+            while lingering and lingering[next(iter(lingering))] <= now:
+                del lingering[next(iter(lingering))]
+
+
+def _newest(calls: list[InFlightCall], lingering: Iterable[int | str] = ()) -> InFlightCall | Owner:
+    if len({*(call.party for call in calls), *lingering}) > 1:
+        return Owner.AMBIGUOUS
+    return calls[-1] if calls else Owner.NONE

@@ -1,17 +1,22 @@
 """Mount a server that is elsewhere: a URL, a transport, an `mcpServers` file or a `Fleet`, each through a proxy."""
 
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from msgspec import Raw
 
-from jackstay.client import Fleet, as_target, fleet_parts, read_config
+from jackstay.client import Fleet, as_target, fleet_parts
 from jackstay.errors import McpError, UsageError
 from jackstay.protocol.server import events as e
 from jackstay.proxy._failures import to_client_error
+from jackstay.proxy._gateway_config import read_gateway
 from jackstay.proxy._notification_router import LEVELS
 from jackstay.proxy._proxy import Proxy
-from jackstay.server import ALL, Driver, Mount, Outcome
+from jackstay.server import ALL, Driver, Mount, Outcome, Transforms
+
+# Returns whether a tool of the server is served; None: every tool.
+Allows: TypeAlias = "Callable[[str], bool] | None"
 
 _ROOTS_CHANGED = "notifications/roots/list_changed"
 
@@ -65,8 +70,8 @@ class ProxyMount(Mount):
             self.child._relay.notified(connection, method, params)
 
 
-def proxies_for(other: object, prefix: str, separator: str) -> list[tuple[str, str, Proxy]]:
-    """Return a prefix, a separator and a proxy for each server that `other` means.
+def proxies_for(other: object, prefix: str, separator: str) -> list[tuple[str, str, Proxy, Allows, Transforms]]:
+    """Return a prefix, a separator, a proxy, which tools are served and how they change, for each server of `other`.
 
     Raises: UsageError for something that cannot be mounted.
     """
@@ -75,13 +80,31 @@ def proxies_for(other: object, prefix: str, separator: str) -> list[tuple[str, s
             raise UsageError("mount() expected a Fleet that is not open: the server opens it", path="other")
         targets, settings = fleet_parts(other)
         inner = other.separator
-    elif isinstance(other, str | os.PathLike) and os.fspath(other).endswith((".json", ".toml")):
-        config = read_config(other)
-        targets = {name: config.target(name) for name in config.names if not config.is_disabled(name)}
-        settings, inner = {}, separator
-    else:
-        return [(prefix, separator, Proxy(as_target(other, "mount()")))]  # type: ignore[arg-type]  # checked there
-    return [
-        (f"{prefix}{inner}{name}" if prefix else name, inner, Proxy(target, settings=settings))
-        for name, target in targets.items()
-    ]
+        return [
+            (_joined(prefix, inner, name), inner, Proxy(target, settings=settings), None, {})
+            for name, target in targets.items()
+        ]
+    if isinstance(other, str | os.PathLike) and os.fspath(other).endswith((".json", ".toml")):
+        config = read_gateway(other)
+        if config.has_auth:
+            raise UsageError(
+                f"{os.fspath(other)} has [keys] or [jwt], which apply only if it is served as a gateway: run it with "
+                "`jackstay gateway`, or remove them and use the authentication of your server",
+                path="other",
+            )
+        return [
+            (
+                _joined(prefix, separator, row.prefix),
+                separator,
+                Proxy(row.target, row.options),
+                row.allows,
+                row.transforms,
+            )
+            for row in config.upstreams.values()
+        ]
+    target = as_target(other, "mount()")  # type: ignore[arg-type]  # checked there
+    return [(prefix, separator, Proxy(target), None, {})]
+
+
+def _joined(prefix: str, separator: str, name: str) -> str:
+    return f"{prefix}{separator}{name}" if prefix and name else prefix or name

@@ -102,7 +102,7 @@ class NotificationRouter:
 
     def _forward_to_owner(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
         """Forward a log message or an unknown notification."""
-        sole_client, owner = self._sole_client(upstream), upstream.in_flight.owner() if call is None else call
+        sole_client, owner = self._sole_client(upstream), call or _owner(upstream, method)
         if isinstance(owner, InFlightCall):
             if method != _MESSAGE or _is_wanted(owner, params):
                 about = owner.id if owner.is_awaited else None
@@ -139,6 +139,12 @@ class NotificationRouter:
             connection.notify(method, params, about)
         except McpError as error:
             logger.info("%s was not forwarded: %s", method, error)
+
+
+def _owner(upstream: Upstream, method: str) -> InFlightCall | Owner:
+    if upstream.is_stateless and method == _MESSAGE:
+        return upstream.in_flight.log_owner()
+    return upstream.in_flight.owner()
 
 
 def _is_wanted(call: InFlightCall, params: bytes) -> bool:

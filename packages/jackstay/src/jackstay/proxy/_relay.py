@@ -34,7 +34,7 @@ from jackstay.proxy._bodies import (
     split_round,
 )
 from jackstay.proxy._client_requests import ClientRequestRouter
-from jackstay.proxy._failures import reason_of, to_client_error
+from jackstay.proxy._failures import for_era, reason_of, to_client_error
 from jackstay.proxy._in_flight import InFlightCall
 from jackstay.proxy._notification_router import LEVELS
 from jackstay.proxy._report import Report
@@ -140,9 +140,9 @@ class Relay:
             else:
                 result = await self._forward_rounds(upstream, call, body, meta)
             outcome = "ok"
-        except JsonRpcError:
+        except JsonRpcError as error:
             outcome = "error"
-            raise
+            raise for_era(error, call.method.name, is_stateless=call.is_stateless) from None
         except McpError as error:
             outcome = reason_of(error)
             raise to_client_error(error, self.server_name) from error

@@ -285,9 +285,11 @@ class Upstream:
         """Done callback of a call, whether or not anything still waits for it."""
         if self._by_id.get(id) is call:
             del self._by_id[id]
+        is_answered = False
         if not future.cancelled():
-            future.exception()  # retrieved, so that asyncio does not log it as never retrieved
-        self.in_flight.end(call)
+            # Retrieved, so that asyncio does not log it as never retrieved.
+            is_answered = isinstance(future.exception(), JsonRpcError | None)
+        self.in_flight.end(call, is_answered=is_answered)
 
     def give_up(self, call: InFlightCall, sent: Sent) -> None:
         """Cancel a call that nothing waits for any more; the server is notified once."""

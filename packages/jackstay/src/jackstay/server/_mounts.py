@@ -323,13 +323,15 @@ class Mounts:
 
 def make_mounts(host: Server, other: Mountable, prefix: str, transforms: Transforms | None = None) -> list[Mount]:
     """Return the mounts for what `Server.mount()` accepts. Raises: UsageError."""
-    found: list[tuple[str, str, Any]] = [(prefix, SEPARATOR, other)]
+    found: list[tuple[str, str, Any, Any, Transforms]] = [(prefix, SEPARATOR, other, None, {})]
     if not hasattr(other, "_make_mount"):
         # The client and the proxy are layers above this one. They are loaded only if something elsewhere is mounted.
         found = import_module("jackstay.proxy").proxies_for(other, prefix, SEPARATOR)
-    mounts: list[Mount] = [server._make_mount(host, full_prefix, separator) for full_prefix, separator, server in found]
-    for mount in mounts:
-        mount.transform(transforms)
+    mounts: list[Mount] = []
+    for full_prefix, separator, server, allows, rows in found:
+        mounts.append(server._make_mount(host, full_prefix, separator))
+        mounts[-1].allows = allows
+        mounts[-1].transform({**rows, **(transforms or {})})  # those of a file apply first
     return mounts
 
 

@@ -29,6 +29,10 @@ REPORT_AFTER: Final = 0.1
 # waits for it; not zero, because a wrapper may end at once while the server behind it cleans up.
 LEFTOVER_GRACE: Final = 0.5
 
+# How much of stderr is read at once. Each line is forwarded on its own, so a full pipe of short lines would block the
+# event loop for most of a second.
+STDERR_BYTES: Final = 1_024
+
 _log = logging.getLogger("jackstay.transport")
 
 
@@ -107,7 +111,9 @@ class ChildTransport:
         self.send = self._queue.send
         self.withdraw = self._queue.withdraw
         self._stdout = ReadPipe(self._loop, pipes[1], self._received, self._stdout_ended)
-        self._stderr = ReadPipe(self._loop, pipes[2], stderr_tail.feed, self._settle) if len(pipes) > 2 else None
+        self._stderr = None
+        if len(pipes) > 2:
+            self._stderr = ReadPipe(self._loop, pipes[2], stderr_tail.feed, self._settle, STDERR_BYTES)
         self._process = Process(self._loop, child, self._exited)
         self._stdout.resume()
         if self._stderr is not None:

@@ -36,12 +36,13 @@ def keeping_mode(fd: int) -> Iterator[None]:
 
 
 class ReadPipe:
-    """Reads a descriptor whenever it is readable. `ended` is called once, at its end or on an error.
+    """Reads at most `size` bytes of a descriptor whenever it is readable.
 
-    It does not own the descriptor, which may be closed after `stop()`.
+    `ended` is called once, at its end or on an error. It does not own the descriptor, which may be closed
+    after `stop()`.
     """
 
-    __slots__ = ("_ended", "_fd", "_is_reading", "_loop", "_received", "has_ended")
+    __slots__ = ("_ended", "_fd", "_is_reading", "_loop", "_received", "_size", "has_ended")
 
     def __init__(
         self,
@@ -49,11 +50,13 @@ class ReadPipe:
         fd: int,
         received: Callable[[bytes], None],
         ended: Callable[[], None],
+        size: int = READ_BYTES,
     ) -> None:
         self._loop = loop
         self._fd = fd
         self._received = received
         self._ended = ended
+        self._size = size
         self._is_reading = False
         self.has_ended = False
 
@@ -87,7 +90,7 @@ class ReadPipe:
 
     def _read(self) -> int:
         try:
-            data = os.read(self._fd, READ_BYTES)
+            data = os.read(self._fd, self._size)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError:

@@ -2,16 +2,17 @@
 
 import asyncio
 import itertools
+import json
 from typing import Any
 
 import pytest
 
 from jackstay.client import Client, connect
 from jackstay.errors import OutcomeUnknownError, ProtocolError, TransportError
-from jackstay.protocol.wire import EventReader
+from jackstay.protocol.wire import EventReader, encode_event
 from jackstay.testing import on_fake_clock
 from jackstay.transport.http import http
-from jackstay.transport.http._streams import next_reader, resume_delay
+from jackstay.transport.http._streams import MAX_EVENTS_AT_ONCE, next_reader, resume_delay
 from scripted.http import HANDSHAKE, Mcp, MemoryHttp, Reply, Script, Seen
 
 NOTE = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
@@ -308,3 +309,26 @@ async def test_while_the_stream_is_open_a_failed_connection_does_not_mean_down()
         with pytest.raises(TransportError):
             await client.tools.call("echo")
         assert client.state == "ready"
+
+
+@on_fake_clock
+async def test_a_server_that_sends_without_pause_does_not_delay_the_others() -> None:
+    async def get(seen: Seen, reply: Reply) -> None:
+        reply.sse()
+        reply.write(encode_event(json.dumps(NOTE).encode()) * 1_000)
+        await reply.gone.wait()
+
+    client, _, _ = client_of(Mcp(HANDSHAKE, session="s", GET=get))
+    arrived = 0
+
+    def count(name: str, _: Any) -> None:
+        nonlocal arrived
+        arrived += name == "jackstay.notification.received"
+
+    client.on_event(count)
+    seen = [0]
+    async with client:
+        while arrived < 1_000:
+            await asyncio.sleep(0)
+            seen.append(arrived)
+    assert max(after - before for before, after in itertools.pairwise(seen)) == MAX_EVENTS_AT_ONCE

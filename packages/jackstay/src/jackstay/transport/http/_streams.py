@@ -31,6 +31,9 @@ MAX_DELAY: Final = 30.0
 # A stream that was open this long counts as a success.
 STABLE_AFTER: Final = 5.0
 
+# The number of events handled before other tasks run: one server that sends without pause does not delay the others.
+MAX_EVENTS_AT_ONCE: Final = 32
+
 
 def resume_delay(retry: int | None, failures: int, retry_in: float | None = None) -> float:
     """Return the delay in seconds before a stream is opened again; `retry` is the server's value in milliseconds.
@@ -52,6 +55,7 @@ async def read_events(
 
     Raises: ProtocolError for an invalid stream; OutcomeUnknownError if the connection is lost.
     """
+    count = 0
     async for chunk in response.chunks():
         reader.feed(chunk)
         while True:
@@ -64,6 +68,9 @@ async def read_events(
                 break
             if event.data:
                 yield event
+            count += 1
+            if count % MAX_EVENTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
 
 def next_reader(last: EventReader) -> EventReader:
