@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from apcore import Executor, Registry
+from apcore import ACL, AlwaysDenyHandler, Executor, Middleware, Registry
 
 from apcore_mcp.bridge import Bridge, to_executor
 from apcore_mcp.options import make_options
@@ -54,3 +54,20 @@ def test_empty_registry_with_dynamic(kinds: SimpleNamespace, caplog: pytest.LogC
     bridge.close()
     registry.register("new.two", kinds.Plain(lambda i, c: {}))
     assert list(bridge.server.catalogue.tools) == ["new.one"]
+
+
+def test_options_that_the_strategy_ignores_are_refused(registry: Registry, executor: Executor) -> None:
+    """A strategy may lack the steps for them; then a protected module would run without a word."""
+    rules, handler, middleware = ACL(rules=[], default_effect="deny"), AlwaysDenyHandler(), [Middleware()]
+    for options, strategies in (
+        ({"acl": rules}, ("minimal", "internal", "testing")),
+        ({"approval_handler": handler}, ("minimal", "internal", "testing")),
+        ({"middleware": middleware}, ("minimal", "performance")),
+        ({"acl": rules}, ({"remove": ["acl_check"]},)),
+    ):
+        for strategy in strategies:
+            with pytest.raises(ValueError, match=rf"^{next(iter(options))} .*has no effect with the strategy"):
+                to_executor(registry, make_options(**options, strategy=strategy))
+        assert to_executor(registry, make_options(**options, strategy="standard"))
+    with pytest.raises(ValueError, match="acl"):
+        to_executor(Executor(registry, strategy="minimal"), make_options(acl=rules))

@@ -35,6 +35,7 @@ def test_health_report(catalogue: Catalogue) -> None:
         "version": "1.2",
         "uptime_seconds": 42.5,
         "tools": 3,
+        "module_count": 3,
         "skipped_count": 1,
         "connections": 0,
         "sessions": 0,

@@ -18,7 +18,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 )
 
 from apcore_mcp._version import __version__
-from apcore_mcp.backends import adapt_executor, is_executor, is_registry
+from apcore_mcp.backends import AdaptedExecutor, adapt_executor, is_executor, is_registry
 from apcore_mcp.containment import contain
 from apcore_mcp.options import ServeOptions
 from apcore_mcp.server.factory import MCPServerFactory
@@ -140,7 +140,8 @@ class Bridge:
 def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
     """Return an executor: the argument itself, or a new one for a registry; with the ACL and so on of the options.
 
-    Raises: TypeError for anything else; ValueError for a strategy and an executor, which has its own.
+    Raises: TypeError for anything else; ValueError for a strategy and an executor, which has its own, and for an
+    option that the strategy ignores.
     """
     strategy = None if options is None else options.strategy
     handler = None if options is None else options.approval_handler
@@ -166,7 +167,25 @@ def to_executor(given: object, options: ServeOptions | None = None) -> Executor:
         adapted.set_acl(options.acl)
     for middleware in () if options is None else options.middleware or ():
         adapted.use(middleware)
+    if options is not None and not isinstance(adapted, AdaptedExecutor):
+        _check_strategy(adapted, options)
     return executor
+
+
+def _check_strategy(executor: Any, options: ServeOptions) -> None:
+    """Raise ValueError for an option that the strategy of the executor ignores."""
+    state = executor.governance_state()
+    has_middleware = any(step.name == "middleware_before" for step in executor.current_strategy.steps)
+    for name, given, has_effect in (
+        ("acl (mcp.acl)", options.acl, state.builtin_acl_gate_wired),
+        ("approval_handler (approval_store)", options.approval_handler, state.builtin_approval_gate_wired),
+        ("middleware (mcp.middleware, observability)", options.middleware or None, has_middleware),
+    ):
+        if given is not None and not has_effect:
+            raise ValueError(
+                f"{name} has no effect with the strategy (mcp.pipeline) {executor.current_strategy.name!r}, which has"
+                " no step for it; use another one, such as 'standard'"
+            )
 
 
 __all__ = ["Bridge", "to_executor"]

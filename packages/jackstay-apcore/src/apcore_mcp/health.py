@@ -39,6 +39,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     uptime_seconds: float
     tools: int
+    # The same, as in apcore-mcp.
+    module_count: int
     skipped_count: int
     connections: int
     sessions: int
@@ -87,6 +89,7 @@ def describe(app: "App", catalogue: "Catalogue", uptime: float, *, may_read: boo
         version=app.server.options.version,
         uptime_seconds=round(uptime, 3),
         tools=len(catalogue),
+        module_count=len(catalogue),
         skipped_count=len(skipped),
         connections=app.connections,
         sessions=app.sessions,

@@ -136,6 +136,11 @@ def test_an_empty_secret_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_bad_flags_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for arguments, message in (
+        (
+            ["--transport", "sse", "--jwt-require-auth"],
+            "--jwt-require-auth needs --jwt-secret, --jwt-key-file or APCORE_JWT_SECRET",
+        ),
+        (["--jwt-secret", " "], "--jwt-secret is empty"),
         (["--jwt-audience", "x"], "--jwt-audience needs --jwt-secret, --jwt-key-file or APCORE_JWT_SECRET"),
         (["--jwt-secret", ""], "--jwt-secret is empty"),
         (["--jwt-key-file", "/nowhere"], "--jwt-key-file: cannot read '/nowhere'"),

@@ -52,6 +52,7 @@ PROOFS: dict[str, tuple[str, ...]] = {
         "test_config.py::test_settings_that_cannot_take_effect_are_refused",
     ),
     "redact_output=": (
+        "test_bridge.py::test_options_that_the_strategy_ignores_are_refused",
         "server/test_router.py::test_sensitive_outputs_are_redacted",
         "compat/test_app.py::test_from_a_registry_or_an_executor",
     ),
@@ -73,6 +74,7 @@ PROOFS: dict[str, tuple[str, ...]] = {
     "async_tasks=True": (
         "compat/test_tools.py::test_without_the_keyword_there_are_no_such_tools",
         "compat/test_tools.py::test_task_without_the_approval_gate",
+        "compat/test_tools.py::test_call_of_a_background_module_returns_a_task",
         "compat/test_tools.py::test_tasks_end_with_the_server",
         "compat/test_tasks.py::test_tasks_belong_to_their_caller",
         "server/test_factory.py::test_modules_that_run_in_the_background_are_tasks",

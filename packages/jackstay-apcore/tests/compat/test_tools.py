@@ -45,6 +45,32 @@ async def test_task_tools(registry: Registry, kinds: SimpleNamespace) -> None:
             assert (await call("__apcore_module_preview", module_id="math.add", arguments={"a": 1}))["valid"] is True
 
 
+async def test_call_of_a_background_module_returns_a_task(registry: Registry, kinds: SimpleNamespace) -> None:
+    """As in apcore-mcp; unless it needs approval, which a task cannot request."""
+    registry.register("x.background", kinds.Add(), metadata={"async": True})
+    registry.register("x.remove", kinds.Remove(), metadata={"async": True})
+    options = read_options({"async_tasks": True, "dynamic": True})
+    with open_bridge(registry, options, owns_loop=False) as bridge:
+        async with connect(bridge.server) as client:
+            registry.register("x.later", kinds.Add(), metadata={"async": True})
+            tools = {tool.name: tool for tool in await client.tools.list()}
+            for name in ("x.background", "x.later"):
+                assert tools[name].output_schema is None
+                started = await client.tools.call(name, {"a": 1})
+                assert started.structured_content == json.loads(started.text)
+                task = started.structured_content
+                assert task["status"] == "pending"
+                status: Any = task
+                while status["status"] in ("pending", "running"):
+                    found = await client.tools.call("__apcore_task_status", {"task_id": task["task_id"]})
+                    status = json.loads(found.text)
+                assert status["result"] == {"total": 3}
+            assert "docs://x.background" in {resource.uri for resource in await client.resources.list()}
+            refused = await client.tools.call("x.remove", {"user": "a", "password": "b"}, raise_on_error=False)
+            assert (refused.error_text or "").startswith("Approval")
+    assert not bridge.catalogue.skipped()
+
+
 async def test_without_the_keyword_there_are_no_such_tools(registry: Registry) -> None:
     with open_bridge(registry, read_options({"async_tasks": False}), owns_loop=False) as bridge:
         async with connect(bridge.server) as client:

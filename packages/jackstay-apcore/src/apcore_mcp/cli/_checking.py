@@ -114,10 +114,16 @@ def options_of(args: Namespace) -> ServeOptions:
     tokens = _tokens(args)
     if tokens is not None:
         given["auth"] = (given["auth"], tokens) if "auth" in given else tokens
+    if args.jwt_require_auth and "auth" not in given and args.transport != "stdio":
+        raise BadValueError(f"{args.sources['jwt_require_auth']} needs {_KEYS}")
     try:
         return make_options(**with_settings(to_options(given)))
     except ValueError as error:
         raise BadValueError(with_flag_name(str(error), args)) from error
+
+
+# What a key for tokens comes from.
+_KEYS: Final = "--jwt-secret, --jwt-key-file or APCORE_JWT_SECRET"
 
 
 def _tokens(args: Namespace) -> Any:
@@ -129,7 +135,7 @@ def _tokens(args: Namespace) -> Any:
             raise BadValueError(f"--jwt-key-file: cannot read {args.jwt_key_file!r}: {error}") from error
     else:
         key = args.jwt_secret or os.environ.get("APCORE_JWT_SECRET", "")
-        if not key and (args.jwt_secret is not None or "APCORE_JWT_SECRET" in os.environ):
+        if not key.strip() and (args.jwt_secret is not None or "APCORE_JWT_SECRET" in os.environ):
             name = "APCORE_JWT_SECRET" if args.jwt_secret is None else "--jwt-secret"
             raise BadValueError(f"{name} is empty: every caller could use every tool; unset it to allow that")
     if not key:
@@ -137,7 +143,7 @@ def _tokens(args: Namespace) -> Any:
             flag.flag for flag in UNLISTED if flag.name.startswith("jwt") and flag.metavar and flag.dest in args.given
         ]
         if unused:
-            raise BadValueError(f"{unused[0]} needs --jwt-secret, --jwt-key-file or APCORE_JWT_SECRET")
+            raise BadValueError(f"{unused[0]} needs {_KEYS}")
         return None
     from apcore_mcp.auth import JWTAuthenticator  # noqa: PLC0415  # only with tokens
 

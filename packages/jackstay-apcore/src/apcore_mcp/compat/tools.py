@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from apcore_mcp.approval import CLIENT_CALL, ClientCall
 from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.compat.approvals import ApprovalBridge
+from apcore_mcp.compat.calls import to_result
 from apcore_mcp.compat.tasks import Answer, AsyncTaskBridge
 from apcore_mcp.secrets import SECRETS, Secrets
 from apcore_mcp.validation import ArgumentRules
@@ -14,6 +15,7 @@ from jackstay.types import CallToolResult, TextContent
 
 if TYPE_CHECKING:
     from apcore_mcp.bridge import Bridge
+    from apcore_mcp.catalogue import Entry
     from jackstay.types import Tool
 
 # Calls a tool by its name, with the arguments and the context of the request.
@@ -68,6 +70,11 @@ def add_task_tools(bridge: "Bridge", **limits: int) -> None:
         finally:
             SECRETS.reset(secrets_reset)
 
+    async def submit(entry: "Entry", arguments: dict[str, Any], context: Context) -> CallToolResult:
+        given = {"module_id": entry.id, "arguments": arguments}
+        return to_result(await handle("__apcore_task_submit", given, context), None)
+
+    bridge.sync.run_in_background_by(submit)
     # Over stdio, that is when the client disconnects.
     bridge.server.on_shutdown(tasks.shutdown)
     _add(bridge, tasks.build_meta_tools(), handle)

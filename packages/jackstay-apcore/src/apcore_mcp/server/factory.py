@@ -6,8 +6,10 @@ with a reason.
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
 
 from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.descriptions import describe
@@ -44,6 +46,9 @@ logger = logging.getLogger("apcore_mcp.server.factory")
 
 # The JSON-RPC code for an unknown tool in every revision (MCP, server/tools, "Error Handling").
 INVALID_PARAMS: Final = -32602
+
+# Starts a module with these arguments in the background.
+Submit: TypeAlias = Callable[[Entry, dict[str, Any], Context], Awaitable[CallToolResult]]
 
 # The URI of the documentation of a module.
 DOCUMENTATION: Final = "docs://{}"
@@ -174,6 +179,8 @@ class CatalogueSync:
         self._documents: set[str] = set()
         # The URIs of modules that are resources, by id.
         self._system: dict[str, tuple[str, ...]] = {}
+        # Starts a module that runs in the background.
+        self._submit: Submit | None = None
         server.catalogue.listed_name = self._listed_name
         self.stop: Callable[[], None] = catalogue.subscribe(self._follow)
         self._follow(Change(added=catalogue.tools()))
@@ -214,10 +221,20 @@ class CatalogueSync:
         for entry, reason in failed:
             self._catalogue.skip(entry.id, reason)
 
+    def run_in_background_by(self, submit: "Submit") -> None:
+        """Start modules that run in the background by a function: the result of a call is what it returns."""
+        self._submit = submit
+        rows = tuple(entry for entry in self._catalogue.tools() if runs_in_background(entry.descriptor))
+        self._follow(Change(added=rows, removed=rows))
+
     def _make(self, entry: Entry) -> Any:
         """Return the tool of a module. One that runs in the background is a task, unless the server runs without."""
         tool, handler = to_tool(entry, redacts=self._router.redacts), _by_entry(self._router, entry)
         if runs_in_background(entry.descriptor):
+            if self._submit is not None and not entry.needs_approval:
+                # A task cannot request approval. The output schema describes the final result.
+                submitted = msgspec.structs.replace(tool, output_schema=None)
+                return _make(self._server, submitted, _in_background(self._submit, entry))
             try:
                 return _make(self._server, tool, handler, task=True)
             except UsageError as error:
@@ -279,6 +296,13 @@ def _meta(*, needs_approval: bool, is_streaming: bool) -> dict[str, Json] | None
     return {key: True for key, is_set in facts.items() if is_set} or None
 
 
+def _in_background(submit: Submit, entry: Entry) -> Callable[..., object]:
+    async def handle(arguments: dict[str, Any], context: Context) -> CallToolResult:
+        return await submit(entry, arguments, context)
+
+    return handle
+
+
 def _by_entry(router: "ExecutionRouter", entry: Entry) -> Callable[..., object]:
     async def handle(arguments: dict[str, Any], context: Context) -> CallToolResult:
         return await router.call(entry, arguments, context)
@@ -325,6 +349,7 @@ __all__ = [
     "PAGE_SIZE",
     "CatalogueSync",
     "MCPServerFactory",
+    "Submit",
     "add_documentation",
     "is_readonly_system_module",
     "to_tool",
