@@ -157,6 +157,7 @@ def test_facts_that_are_written_once() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in SOURCES["jackstay"].rglob("*.py"))
     assert text.count("16_777_216") == 1
     assert text.count("UnicodeDecodeError, RecursionError") == 1
+    assert text.count('"critical", "alert", "emergency"') == 1
 
 
 def test_the_keywords_are_the_settings() -> None:

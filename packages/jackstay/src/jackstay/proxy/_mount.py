@@ -11,9 +11,9 @@ from jackstay.errors import McpError, UsageError
 from jackstay.protocol.server import events as e
 from jackstay.proxy._failures import to_client_error
 from jackstay.proxy._gateway_config import read_gateway
-from jackstay.proxy._notification_router import LEVELS
 from jackstay.proxy._proxy import Proxy
 from jackstay.server import ALL, Driver, Mount, Outcome, Transforms
+from jackstay.types import LOGGING_LEVELS
 
 # Returns whether a tool of the server is served; None: every tool.
 Allows: TypeAlias = "Callable[[str], bool] | None"
@@ -62,7 +62,7 @@ class ProxyMount(Mount):
         upstream = self.child._find(connection, is_stateless=False)
         clients = [connection, *self.child.session_clients(upstream)]
         levels = [client.store["level"] for client in clients if "level" in client.store]
-        await upstream.set_level(min(levels, key=LEVELS.index))
+        await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
 
     def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
         # Not progress: its token does not identify the server that it is for.

@@ -17,10 +17,9 @@ from jackstay.proxy._bodies import without_subscription
 from jackstay.proxy._in_flight import InFlightCall, Owner
 from jackstay.proxy._upstream import Upstream
 from jackstay.server import Driver
+from jackstay.types import LOGGING_LEVELS
 
 logger = logging.getLogger("jackstay.proxy")
-
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _UPDATED = "notifications/resources/updated"
 _MESSAGE = "notifications/message"
@@ -151,14 +150,14 @@ def _is_wanted(call: InFlightCall, params: bytes) -> bool:
     """True if the client of a call wants this log message, by its request or by `logging/setLevel`."""
     if not call.is_stateless:
         return _is_level_wanted(call.connection, params)
-    return call.level is not None and _rank(params) >= LEVELS.index(call.level)
+    return call.level is not None and _rank(params) >= LOGGING_LEVELS.index(call.level)
 
 
 def _is_level_wanted(connection: Driver, params: bytes) -> bool:
     """True if a handshake-era client wants this log message. A client that set no level gets all."""
-    return not connection.store.get("level") or _rank(params) >= LEVELS.index(connection.store["level"])
+    return not connection.store.get("level") or _rank(params) >= LOGGING_LEVELS.index(connection.store["level"])
 
 
 def _rank(params: bytes) -> int:
     level = _read_level(params).level
-    return LEVELS.index(level) if level in LEVELS else len(LEVELS)
+    return LOGGING_LEVELS.index(level) if level in LOGGING_LEVELS else len(LOGGING_LEVELS)

@@ -36,11 +36,11 @@ from jackstay.proxy._bodies import (
 from jackstay.proxy._client_requests import ClientRequestRouter
 from jackstay.proxy._failures import for_era, reason_of, to_client_error
 from jackstay.proxy._in_flight import InFlightCall
-from jackstay.proxy._notification_router import LEVELS
 from jackstay.proxy._report import Report
 from jackstay.proxy._upstream import Compose, Composed, Deadline, Sent, Upstream
 from jackstay.server import Driver, Outcome
 from jackstay.types import (
+    LOGGING_LEVELS,
     META_LOG_LEVEL,
     Body,
     ProgressNotificationParams,
@@ -266,7 +266,7 @@ class Relay:
         clients = [connection] if self._is_dedicated(upstream) else [connection, *self._session_clients(upstream)]
         levels = [client.store["level"] for client in clients if "level" in client.store]
         try:
-            await upstream.set_level(min(levels, key=LEVELS.index))
+            await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
         except McpError as error:
             raise to_client_error(error, self.server_name) from error
         return b"{}"

@@ -19,7 +19,7 @@ from jackstay import types
 from jackstay.errors import CapabilityError, Json, ProtocolError, RequestId, UsageError
 from jackstay.protocol.server import check_capabilities, progress_token
 from jackstay.protocol.server import events as e
-from jackstay.types import Body, encode_json
+from jackstay.types import LOGGING_LEVELS, Body, encode_json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 B = TypeVar("B", bound=Body)
-
-# The levels of RFC 5424, least severe first.
-LEVELS: tuple[LoggingLevel, ...] = (
-    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
-)  # fmt: skip
 
 
 class _WithMeta(msgspec.Struct):
@@ -294,11 +289,11 @@ class Context:
 
         Raises: UsageError for an unknown level, and for data without a JSON form.
         """
-        if level not in LEVELS:
-            known = ", ".join(map(repr, LEVELS))
+        if level not in LOGGING_LEVELS:
+            known = ", ".join(map(repr, LOGGING_LEVELS))
             raise UsageError(f"level must be one of {known}, not {level!r}", path="level")
         minimum = self._level if self._is_stateless else self._connection.log_level
-        if minimum is None or LEVELS.index(level) < LEVELS.index(minimum) or self._has_ended:
+        if minimum is None or LOGGING_LEVELS.index(level) < LOGGING_LEVELS.index(minimum) or self._has_ended:
             return
         name = b"" if logger is None else b',"logger":%b' % encode_json(logger)
         params = b'{"level":"%b"%b,"data":%b}' % (level.encode(), name, encode_json(data))

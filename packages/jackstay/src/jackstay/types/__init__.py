@@ -34,7 +34,7 @@ __all__, __getattr__, __dir__ = attach(
         "._lifecycle": "DiscoverResult InitializeRequestParams InitializeResult SubscriptionFilter"
         " SubscriptionsAcknowledgedNotificationParams SubscriptionsListenRequestParams SubscriptionsListenResult"
         " SubscriptionsListenResultMetaObject",
-        "._messages": "META_CLIENT_CAPABILITIES META_CLIENT_INFO META_LOG_LEVEL META_PROGRESS_TOKEN"
+        "._messages": "LOGGING_LEVELS META_CLIENT_CAPABILITIES META_CLIENT_INFO META_LOG_LEVEL META_PROGRESS_TOKEN"
         " META_PROTOCOL_VERSION META_RELATED_TASK META_SERVER_INFO META_SUBSCRIPTION_ID CacheableResult"
         " CancelledNotificationParams EmptyResult LoggingLevel LoggingMessageNotificationParams NotificationParams"
         " PaginatedRequestParams PaginatedResult ProgressNotificationParams RelatedTaskMetadata RequestParams Result"

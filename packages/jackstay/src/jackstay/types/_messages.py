@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from jackstay.types._body import (
     Body,
@@ -31,6 +31,7 @@ META_RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 # The severities of RFC 5424, in ascending order. Closed.
 LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+LOGGING_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 
 # The kind of a result (2026-07-28): "complete", "input_required", or a value of an extension, such as "task".
 ResultType: TypeAlias = str

@@ -10,6 +10,8 @@ from collections.abc import Hashable
 
 import msgspec
 
+from jackstay.protocol.client._message_classifier import progress_token
+
 # Enough for a burst: at a few hundred bytes each, a connection whose handler hangs uses well under a megabyte. They may
 # be larger, up to a whole frame, so their bytes are bounded too.
 CAPACITY = 1024
@@ -29,12 +31,7 @@ class _Uri(msgspec.Struct):
     uri: str = ""
 
 
-class _Token(msgspec.Struct, rename="camel"):
-    progress_token: int | str = ""
-
-
 _read_uri = msgspec.json.Decoder(_Uri).decode
-_read_token = msgspec.json.Decoder(_Token).decode
 
 
 class Inbox:
@@ -101,8 +98,8 @@ class Inbox:
                 return method
             if method == "notifications/resources/updated":
                 return method, _read_uri(notice.params).uri
-            if method == "notifications/progress":
-                return method, _read_token(notice.params).progress_token
+            if method == "notifications/progress" and (token := progress_token(notice.params)) is not None:
+                return method, token
         except msgspec.DecodeError:
             pass  # kept: the handler's decoder reports the error
         self._order += 1

@@ -49,7 +49,7 @@ def classify(message: Request | Notification | Result | Error | Malformed, size:
     return e.NotificationReceived(message.method, message.params)
 
 
-def progress_token(params: msgspec.Raw | None) -> int | str | None:
+def progress_token(params: msgspec.Raw | bytes | None) -> int | str | None:
     """Return the token of `notifications/progress`, or None."""
     try:
         return None if params is None else _read_token(params).progress_token

@@ -6,7 +6,6 @@ if its `_meta` names a revision.
 """
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -21,9 +20,8 @@ from jackstay.types import (
     META_PROGRESS_TOKEN,
     META_PROTOCOL_VERSION,
     META_SERVER_INFO,
+    LoggingLevel,
 )
-
-LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 _VERSION_BYTES = META_PROTOCOL_VERSION.encode()
 _OPENS_OBJECT, _CLOSES_OBJECT, _CAPITAL_T, _CAPITAL_V, _UNDERSCORE, _BACKSLASH = b"{}TV_\\"
@@ -39,7 +37,7 @@ class RequestMeta(msgspec.Struct, frozen=True, gc=False):
     version: str = msgspec.field(name=META_PROTOCOL_VERSION)
     capabilities: Raw = msgspec.field(name=META_CLIENT_CAPABILITIES)
     client_info: Raw | UnsetType = msgspec.field(default=UNSET, name=META_CLIENT_INFO)
-    log_level: LogLevel | None = msgspec.field(default=None, name=META_LOG_LEVEL)
+    log_level: LoggingLevel | None = msgspec.field(default=None, name=META_LOG_LEVEL)
     progress_token: RequestId | None = msgspec.field(default=None, name=META_PROGRESS_TOKEN)
 
 
@@ -80,7 +78,7 @@ _read_object: Callable[[Raw | bytes], dict[str, Json]] = msgspec.json.Decoder(di
 # In the order in which problems are reported.
 _RULES: tuple[tuple[str, object, bool, str], ...] = (
     (META_CLIENT_CAPABILITIES, dict[str, Raw], True, "an object"),
-    (META_LOG_LEVEL, LogLevel | None, False, "a log level"),
+    (META_LOG_LEVEL, LoggingLevel | None, False, "a log level"),
     (META_PROGRESS_TOKEN, RequestId | None, False, "an integer or a string"),
 )
 
