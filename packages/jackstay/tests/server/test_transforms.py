@@ -197,3 +197,24 @@ async def test_arguments_that_are_not_an_object_are_left_to_the_tool() -> None:
     async with connect(host) as client:
         result = await client.submit("tools/call", {"name": "find", "arguments": [1]})
         assert result["isError"]
+
+
+async def test_a_row_that_applies_to_nothing_is_reported_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    """A misspelled name hides nothing: the entry would stay visible without a word."""
+    host, shop = Server("host"), Server("shop")
+    rows: Transforms = {"wip": None, "greet": Transform(title="x"), "admin_*": None, "#t": None, "a://b": None}
+    host.mount(shop, transforms=rows)
+
+    @shop.tool
+    def wipe() -> str:
+        return "wiped"
+
+    @shop.prompt
+    def greet() -> str:
+        return "hello"
+
+    async with connect(host):
+        pass
+    assert [record.getMessage() for record in caplog.records] == [
+        "transforms['wip'] applies to nothing: 'shop' has no such tool or prompt; did you mean 'wipe'?"
+    ]

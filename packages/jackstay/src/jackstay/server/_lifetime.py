@@ -175,7 +175,8 @@ class Lifetime:
                     if inspect.isawaitable(done):  # an object with an async `__call__`
                         await done
         except Exception:  # a hook may raise anything
-            logger.exception("a shutdown hook failed or took more than %.3g s", timeout)
+            message = "a shutdown hook failed, or took more than the %.3g s left of Server(shutdown_timeout=...)"
+            logger.exception(message, timeout)
 
     def _end_hook_run(self, hook_run: "HookRun", error: Exception | None = None) -> None:
         with self._lock:

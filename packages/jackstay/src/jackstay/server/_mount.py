@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from jackstay.errors import UsageError
+from jackstay.errors import UsageError, did_you_mean
 from jackstay.server._catalogue import CHANGES, Kind
 from jackstay.server._changes import GAP
 from jackstay.server._mounted_entries import (
@@ -230,6 +230,12 @@ class Mount:
     async def start(self) -> None:
         """Start the mounted server. Raises: whatever its startup hooks raise."""
         await self.child.startup(self)
+        if self.table is not None and self.is_listed:
+            catalogue = self.child.catalogue
+            names = [entry.key for kind in (Kind.TOOLS, Kind.PROMPTS) for entry in catalogue.entries(kind)]
+            for key in self.table.unused(names):
+                message = "transforms[%r] applies to nothing: %r has no such tool or prompt%s"
+                logger.warning(message, key, self.child.name, did_you_mean(key, names))
 
     async def stop(self) -> None:
         """Stop the mounted server, unless something else uses it."""

@@ -7,7 +7,7 @@ The first row that matches an entry applies. A row without a transform (None) hi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -92,6 +92,10 @@ class Plan(msgspec.Struct, frozen=True):
         return msgspec.json.encode(result)
 
 
+# What distinguishes a pattern, a tag or a URI from a name.
+_PATTERN = re.compile(r"[*?\[#:]")
+
+
 class Table:
     """A table of transforms. Raises: UsageError for a row that is not a transform."""
 
@@ -107,6 +111,10 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table of {len(self._rows)} transforms>"
+
+    def unused(self, names: Iterable[str]) -> list[str]:
+        """Return the rows for one tool or prompt, without a pattern, that are for none of these names."""
+        return sorted({key for key in self._rows if not _PATTERN.search(key)} - set(names))
 
     def find(self, kind: Kind, entry: Entry) -> tuple[str, Transform | None]:
         """Return the first row that matches an entry, with its key."""
