@@ -1,5 +1,6 @@
 """The keywords of apcore-mcp."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from apcore_mcp.compat.approvals import InMemoryApprovalStore, StorageBackedAppr
 from apcore_mcp.compat.authentication import EXEMPT_PATHS, AuthenticatorAuth
 from apcore_mcp.compat.keywords import KEYWORDS, to_options
 from apcore_mcp.options import make_options
-from apcore_mcp.serving import open_bridge
+from apcore_mcp.serving import async_serve, open_bridge
 
 # The keywords of `serve()` and `MCPServer()` in apcore-mcp 0.23.3.
 SERVE = (
@@ -102,11 +103,34 @@ def test_translations() -> None:
 def test_approval_store_is_a_handler_with_a_tool() -> None:
     options = to_options({"approval_store": InMemoryApprovalStore(), "approval_notify": None})
     assert isinstance(options["approval_handler"], StorageBackedApprovalHandler)
-    assert len(options["extensions"]) == 1
+    assert len(options["extensions"]) == 2
     other = object()
-    assert to_options({"approval_store": InMemoryApprovalStore(), "approval_handler": other}) == {
-        "approval_handler": other
-    }
+    options = to_options({"approval_store": InMemoryApprovalStore(), "approval_handler": other})
+    assert (options["approval_handler"], len(options["extensions"])) == (other, 1)
+
+
+async def test_approval_store_starts_and_stops_with_the_server(registry: Registry) -> None:
+    seen: list[str] = []
+
+    class Store(InMemoryApprovalStore):
+        def start(self) -> None:
+            asyncio.get_running_loop()
+            seen.append("started")
+
+        def stop(self) -> None:
+            seen.append("stopped")
+
+    async with async_serve(registry, approval_store=Store()):
+        assert seen == ["started"]
+    assert seen == ["started", "stopped"]
+
+
+def test_keywords_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    to_options({"require_auth": True, "async_tasks": False, "async_max_tasks": 3})
+    assert caplog.text == ""
+    to_options({"require_auth": True, "transport": "sse", "async_max_tasks": 3})
+    assert "require_auth=True has no effect" in caplog.text
+    assert "without async_tasks=True" in caplog.text
 
 
 def test_metrics_and_usage_are_made() -> None:

@@ -1,7 +1,7 @@
 """The keywords of `serve()` in apcore-mcp, translated to the options of this bridge."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from apcore_mcp.options import ServeKeywords, ServeOptions
@@ -46,8 +46,13 @@ def to_options(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in _TITLES:
         if options.pop(name, None) is not None:
             logger.debug("%s has no effect: the inspector shows the name of the server", name)
+    if options.get("require_auth") and options.get("auth") is None and options.get("transport", "stdio") != "stdio":
+        logger.warning("require_auth=True has no effect: there is no authenticator= or auth=")
     limits = {name: options.pop(f"async_{name}", None) for name in ("max_concurrent", "max_tasks")}
-    if options.pop("async_tasks", False):
+    has_tasks = options.pop("async_tasks", None)
+    if has_tasks is None and any(value is not None for value in limits.values()):
+        logger.warning("async_max_concurrent= and async_max_tasks= have no effect without async_tasks=True")
+    if has_tasks:
         from apcore_mcp.compat.tools import add_task_tools  # noqa: PLC0415  # imports apcore
 
         known = {name: value for name, value in limits.items() if value is not None}
@@ -86,6 +91,22 @@ def _translate_store(store: Any, options: dict[str, Any]) -> None:
 
     if options.get("approval_handler") is None:
         options["approval_handler"] = StorageBackedApprovalHandler(store, notify_callback=notify)
+    _extend(options, lambda bridge: _start_with(bridge, store))
+
+
+def _start_with(bridge: "Bridge", store: Any) -> None:
+    """Call `start()` and `stop()` of a store, if it has them, on the event loop of the server."""
+
+    def hook(method: Callable[[], object]) -> Callable[[], Awaitable[None]]:
+        async def call() -> None:
+            method()
+
+        return call
+
+    for name, register in (("start", bridge.server.on_startup), ("stop", bridge.server.on_shutdown)):
+        method = getattr(store, name, None)
+        if callable(method):
+            register(hook(method))
 
 
 def _translate_handler(handler: Any, options: dict[str, Any]) -> None:
