@@ -17,7 +17,6 @@ from jackstay.protocol.wire._jsonrpc import (
     MAX_ID_LENGTH,
     MAX_LENIENT,
     MAX_METHOD_LENGTH,
-    MAX_QUOTE,
     Batch,
     Error,
     ErrorCode,
@@ -321,6 +320,13 @@ def test_malformed_frames(subtests: pytest.Subtests) -> None:
             assert message.is_response is is_response
 
 
+def test_errors_quote_120_bytes_of_a_frame() -> None:
+    for size, quote in ((120, "x" * 120), (121, "x" * 120 + "...")):
+        message = decode(b"x" * size)
+        assert isinstance(message, Malformed)
+        assert message.quote == quote
+
+
 def test_errors_of_malformed_frames_are_bounded(subtests: pytest.Subtests) -> None:
     for frame in [row[0] for row in MALFORMED]:
         with subtests.test(frame=frame):
@@ -330,7 +336,7 @@ def test_errors_of_malformed_frames_are_bounded(subtests: pytest.Subtests) -> No
             assert isinstance(reply, Error)
             assert len(reply.message) < 200
             assert len(message.path) < 210
-            assert len(message.quote) <= MAX_QUOTE + 3
+            assert len(message.quote) <= 123
             raised = message.as_error(sent=True)
             assert isinstance(raised, ProtocolError)
             assert (raised.code, raised.path, raised.quote) == (message.code, message.path, message.quote)

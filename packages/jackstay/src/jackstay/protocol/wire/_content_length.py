@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from jackstay.errors import FrameTooLargeError, ProtocolError
-from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, BufferedFramer, IncompleteFrame
+from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, MAX_QUOTE, BufferedFramer, IncompleteFrame
 
 # Both headers of the protocol take about a hundred bytes. Forty times that allows for others, and limits what is
 # buffered of a peer that sends lines or a file.
@@ -17,9 +17,6 @@ MAX_HEADER_BYTES: Final = 4_096
 
 # A length with more digits (a petabyte has sixteen) is an error: skipping such a body would never end.
 MAX_LENGTH_DIGITS: Final = 15
-
-# How much of a line an error quotes.
-MAX_QUOTE: Final = 120
 
 _LINE_END = b"\r\n"
 # The characters of a header name: a token of RFC 9110, section 5.6.2.

@@ -14,6 +14,9 @@ from jackstay.errors import UsageError
 # The default limit, in both directions.
 MAX_FRAME_BYTES: Final = 16_777_216
 
+# How much of a frame, or of a line before it, an error quotes.
+MAX_QUOTE: Final = 120
+
 # How much of the beginning of a larger frame is kept, to find the id of a request.
 START_BYTES: Final = 512
 

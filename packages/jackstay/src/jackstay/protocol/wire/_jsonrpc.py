@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from jackstay.errors import Json, ProtocolError, RequestId, UsageError
+from jackstay.protocol.wire._framer import MAX_QUOTE
 from jackstay.protocol.wire._json_text import (
     MAX_SHALLOW_TEXT,
     JsonProblem,
@@ -36,9 +37,6 @@ MAX_METHOD_LENGTH: Final = 256
 
 # Larger batches are not decoded at all: 16 MiB of `1,1,1` would become 8 million objects.
 MAX_BATCH_MEMBERS: Final = 100
-
-# How much of a frame an error quotes.
-MAX_QUOTE: Final = 120
 
 # The maximum size of an invalid frame that is decoded again, leniently, to find the id of a response: this creates an
 # object for every value.
