@@ -9,6 +9,7 @@ RUN = $(VENV)/bin/python
 PACKAGES = packages/jackstay packages/jackstay-apcore packages/jackstay-procontext
 CODE = $(wildcard conftest.py packages tests tools bench examples)
 ONLY ?=
+PARTS ?=
 SKIP ?=
 FORMAT ?= table
 LEG ?=
@@ -170,13 +171,14 @@ docs: $(VENV)/.installed ## write the generated pages and stubs again, and build
 	$(RUN) tools/make_pictures.py
 	$(RUN) tools/make_site.py
 
-bench: $(VENV)/.installed ## measure; ONLY=core runs bench/core.py alone
-	@programs="$(if $(ONLY),bench/$(ONLY).py,$(wildcard bench/[a-z]*.py))"; \
-	test -n "$$programs" || { echo "There is nothing in bench/ yet." >&2; exit 1; }; \
-	for program in $$programs; do \
+# Not those that compare candidates or commits. A program whose target is missed does not keep the next from running.
+BENCHES = $(filter-out bench/against.py bench/%_choice.py,$(wildcard bench/[a-z]*.py))
+bench: $(VENV)/.installed ## measure; ONLY=stdio runs bench/stdio.py alone, PARTS="one many" parts of it, PEERS=0 no other libraries, ROUNDS=9 longer
+	@missed=""; for program in $(if $(ONLY),bench/$(ONLY).py,$(BENCHES)); do \
 		test -f "$$program" || { echo "There is no $$program." >&2; exit 1; }; \
-		echo "== $$program"; $(RUN) "$$program" || exit 1; \
-	done
+		echo "== $$program"; $(RUN) "$$program" $(if $(ONLY),$(PARTS)) || missed="$$missed $$program"; \
+	done; \
+	test -z "$$missed" || { echo "Targets missed, or failed:$$missed" >&2; exit 1; }
 
 search-quality: $(VENV)/.installed ## build 27 documentation sets from source distributions and measure how often search finds the right section
 	nice -n 19 $(RUN) tests/search_quality/run.py

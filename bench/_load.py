@@ -11,6 +11,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from _measure import cpu_seconds
+
 OLD, NEW = "2025-11-25", "2026-07-28"
 META = {
     "io.modelcontextprotocol/protocolVersion": NEW,
@@ -46,9 +48,8 @@ class HttpServer:
             time.sleep(0.02)
 
     def cpu(self) -> float:
-        """Return the CPU seconds of all threads. The kernel counts them in nanoseconds; `stat` samples them."""
-        tasks = Path(f"/proc/{self.child.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e9
+        """Return the CPU seconds of all threads."""
+        return cpu_seconds(self.child.pid)
 
     def rss(self) -> float:
         """Return the resident memory in KiB."""

@@ -11,12 +11,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 Sample = Callable[[], float]
 
-ROUNDS = 9
+# Each program runs twice per round, and once before the first. ROUNDS in the environment: more for less noise, 1 for a
+# quick check.
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
 
 
 class Series(NamedTuple):
@@ -108,10 +111,27 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / 1e-9:.0f} ns"
 
 
+def run_parts(parts: dict[str, Callable[[], bool]]) -> int:
+    """Run the parts that are named on the command line, or all of them. Returns the exit code."""
+    names = sys.argv[1:] or list(parts)
+    if unknown := [name for name in names if name not in parts]:
+        raise SystemExit(f"unknown part {unknown[0]!r}; valid parts: {', '.join(parts)}")
+    print_platform()
+    results = [parts[name]() for name in names]  # all of them run, whatever the first returns
+    return 0 if all(results) else 1
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of all threads of a process, which the kernel counts in nanoseconds (not in `stat`)."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e9
+
+
 def print_platform() -> None:
     """Print the Python version, the machine and its load."""
     versions = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    print(f"{versions}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
+    date = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    print(f"{versions}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, {date} UTC")
 
 
 def print_rows(title: str, rows: Iterable[Row]) -> bool:

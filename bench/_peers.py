@@ -5,6 +5,7 @@ the installed packages affect its start.
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,15 @@ OUR_BRIDGE = "jackstay-apcore"
 
 # The package in the environment of node.
 TYPESCRIPT = "@modelcontextprotocol/sdk@1.32.2"
+
+
+def is_measured(name: str) -> bool:
+    """Return whether to measure a program. PEERS in the environment selects peers by the beginnings of their names.
+
+    They are separated by commas; "0" is none. The limit and Jackstay are always measured.
+    """
+    peers = os.environ.get("PEERS")
+    return peers is None or name.startswith(("limit", "jackstay", *(peer for peer in peers.split(",") if peer)))
 
 
 def node_of(program: Path) -> list[str]:
@@ -60,7 +70,7 @@ def python_of(environment: str | None) -> str:
     """Return the interpreter of an environment, which is created if necessary; None is the running one."""
     if environment is None:
         return sys.executable
-    folder = HERE / f".env-{environment}"
+    folder = HERE / f".env-{sys.version_info[0]}.{sys.version_info[1]}-{environment}"
     python = folder / "bin" / "python"
     stamp = folder / ".installed"
     packages = ENVIRONMENTS[environment]

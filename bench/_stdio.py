@@ -5,6 +5,8 @@ import subprocess
 import threading
 from pathlib import Path
 
+from _measure import cpu_seconds
+
 OLD, NEW = "2025-11-25", "2026-07-28"
 
 INITIALIZE = (
@@ -76,6 +78,10 @@ class Server:
         """Return the resident memory in MiB."""
         status = Path(f"/proc/{self.child.pid}/status").read_text(encoding="ascii")
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+    def cpu(self) -> float:
+        """Return the CPU seconds of all threads."""
+        return cpu_seconds(self.child.pid)
 
     def close(self) -> None:
         """Stop the server."""

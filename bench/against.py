@@ -27,18 +27,12 @@ def start(tree: Path, revision: str) -> Server:
     return server
 
 
-def cpu_seconds(server: Server) -> float:
-    """Return the CPU time of all threads, which the kernel counts in nanoseconds."""
-    tasks = Path(f"/proc/{server.child.pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks) / 1e9
-
-
 def calls(server: Server, in_flight: int) -> Callable[[], float]:
     def sample() -> float:
-        before = cpu_seconds(server)
+        before = server.cpu()
         for _ in range(CALLS // in_flight):
             server.exchange([server.call() for _ in range(in_flight)])
-        return (cpu_seconds(server) - before) / CALLS
+        return (server.cpu() - before) / CALLS
 
     return sample
 
@@ -47,7 +41,7 @@ def first_answer(tree: Path) -> Callable[[], float]:
     def sample() -> float:
         os.environ["PYTHONPATH"] = str(tree / "packages/jackstay/src")
         server = Server([sys.executable, str(tree / "examples/echo.py")], OLD)
-        used = cpu_seconds(server)
+        used = server.cpu()
         server.close()
         return used
 

@@ -1,6 +1,6 @@
 """Servers over stdio, Jackstay and other libraries, under the same load, in one interleaved run.
 
-    python bench/stdio.py        or: make bench ONLY=stdio
+    python bench/stdio.py [one | many | list | start | large | memory]        or: make bench ONLY=stdio
 
 Exits with 1 if a target is missed by more than the noise of the run.
 """
@@ -9,45 +9,52 @@ Exits with 1 if a target is missed by more than the noise of the run.
 # public decorators. The revision is 2025-11-25; Jackstay is also measured with 2026-07-28.
 
 import compileall
-import os
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 import jackstay
-from _measure import Sample, Series, compare, format_seconds, interleave, print_platform, print_rows
-from _peers import ENVIRONMENTS, TYPESCRIPT, node_of, python_of
+from _measure import Sample, Series, compare, format_seconds, interleave, print_rows, run_parts
+from _peers import is_measured, node_of, python_of
 from _stdio import NEW, OLD, Server
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 ECHO = HERE.parent / "examples" / "echo.py"
-# Fewer rounds are only for a quick check, not for published results.
-ROUNDS = int(os.environ.get("ROUNDS", "5"))
-
 # name -> (command, revision)
 SERVERS: dict[str, tuple[list[str], str]] = {
     "limit": ([sys.executable, str(PROGRAMS / "limit_server.py")], OLD),
-    "lean prototype": ([sys.executable, str(PROGRAMS / "lean_server.py")], OLD),
+    "limit, 2026-07-28": ([sys.executable, str(PROGRAMS / "limit_server.py")], NEW),
     "jackstay": ([sys.executable, str(ECHO)], OLD),
     "jackstay, 2026-07-28": ([sys.executable, str(ECHO)], NEW),
-    "mcp 2.3.0, low level": ([python_of("mcp-2.3.0"), str(PROGRAMS / "server_sdk_2.py")], OLD),
-    "mcp 2.3.0, 2026-07-28": ([python_of("mcp-2.3.0"), str(PROGRAMS / "server_sdk_2.py")], NEW),
-    "mcp 2.3.0, MCPServer": ([python_of("mcp-2.3.0"), str(PROGRAMS / "server_sdk_2_high.py")], OLD),
-    "mcp 2.3.0 on pipes": ([python_of("mcp-2.3.0"), str(PROGRAMS / "server_sdk_2_pipes.py")], OLD),
-    "mcp 1.30.0, low level": ([python_of("mcp-1.30.0"), str(PROGRAMS / "server_sdk_1.py")], OLD),
-    "fastmcp 4.1.2": ([python_of("fastmcp-4.1.2"), str(PROGRAMS / "server_fastmcp.py")], OLD),
-    "fastmcp 3.4.10": ([python_of("fastmcp-3.4.10"), str(PROGRAMS / "server_fastmcp.py")], OLD),
 }
-if TYPESCRIPT_SERVER := node_of(PROGRAMS / "server_typescript.mjs"):
-    SERVERS["TypeScript 1.32.2"] = (TYPESCRIPT_SERVER, OLD)
+# name -> (environment, program, revision)
+PEERS = {
+    "mcp 2.3.0, low level": ("mcp-2.3.0", "server_sdk_2.py", OLD),
+    "mcp 2.3.0, 2026-07-28": ("mcp-2.3.0", "server_sdk_2.py", NEW),
+    "mcp 2.3.0, MCPServer": ("mcp-2.3.0", "server_sdk_2_high.py", OLD),
+    "mcp 2.3.0 on pipes": ("mcp-2.3.0", "server_sdk_2_pipes.py", OLD),
+    "mcp 1.30.0, low level": ("mcp-1.30.0", "server_sdk_1.py", OLD),
+    "fastmcp 4.1.2": ("fastmcp-4.1.2", "server_fastmcp.py", OLD),
+    "fastmcp 3.4.10": ("fastmcp-3.4.10", "server_fastmcp.py", OLD),
+}
+for peer, (environment, program, revision) in PEERS.items():
+    if is_measured(peer):
+        SERVERS[peer] = ([python_of(environment), str(PROGRAMS / program)], revision)
+TYPESCRIPT_NAME = "TypeScript 1.32.2"
+if is_measured(TYPESCRIPT_NAME) and (typescript := node_of(PROGRAMS / "server_typescript.mjs")):
+    SERVERS[TYPESCRIPT_NAME] = (typescript, OLD)
 SLOW = {name for name in SERVERS if name.startswith(("mcp", "fastmcp"))}
 SDK = "mcp 2.3.0, low level"
-# Jackstay, and the official SDK with the same revision.
-JUDGED = {"jackstay": SDK, "jackstay, 2026-07-28": "mcp 2.3.0, 2026-07-28"}
+# Jackstay, and the limit and the official SDK with the same revision.
+JUDGED = {"jackstay": ("limit", SDK), "jackstay, 2026-07-28": ("limit, 2026-07-28", "mcp 2.3.0, 2026-07-28")}
+OLD_SDK = "mcp 1.30.0, low level"
 MAX_MEMORY = 24.0
 # Seconds of load before the measurement, for a JIT compiler.
-WARM_UP = {"TypeScript 1.32.2": 10.0}
+WARM_UP = {TYPESCRIPT_NAME: 3.0}
+# The CPU seconds of each server per request, of the part that is running. They vary less on a busy machine.
+CPU: dict[str, list[float]] = {}
 
 
 def load(name: str, kind: str, width: int, count: int) -> Sample:
@@ -67,10 +74,12 @@ def load(name: str, kind: str, width: int, count: int) -> Sample:
         while time.perf_counter() < warm_at:
             server.exchange([make() for _ in range(width)])
         batches = [[make() for _ in range(width)] for _ in range(count // width)]
+        cpu = server.cpu()
         started = time.perf_counter()
         for batch in batches:
             server.exchange(batch)
         took = (time.perf_counter() - started) / (len(batches) * width)
+        CPU.setdefault(name, []).append((server.cpu() - cpu) / (len(batches) * width))
         server.close()
         return took
 
@@ -86,31 +95,47 @@ def start(name: str) -> Sample:
         server = Server(command, revision)
         server.exchange([server.call()])
         took = time.perf_counter() - started
+        CPU.setdefault(name, []).append(server.cpu())
         server.close()
         return took
 
     return run
 
 
+def limit_of(name: str) -> str:
+    """Return the limit with the revision of this program."""
+    return "limit, 2026-07-28" if SERVERS[name][1] == NEW else "limit"
+
+
 def print_speeds(title: str, series: dict[str, Series], *, is_rate: bool) -> None:
-    """Print the speed of every program, also relative to the limit and to the SDK."""
+    """Print the speed of every program, also relative to the limit of its revision and to the SDK."""
     print(f"\n{title}")
     for name, row in series.items():
-        limit, sdk = series["limit"].middle / row.middle, series[SDK].middle / row.middle
-        spread = f"({format_seconds(min(row.samples))} .. {format_seconds(max(row.samples))})"
+        limit = series[limit_of(name)].middle / row.middle
+        cpu_limit = median(CPU[limit_of(name)]) / median(CPU[name])
+        sdk = "".join(
+            f"  {series[sdk].middle / row.middle:6.2f} x {sdk[:8]}" for sdk in (SDK, OLD_SDK) if sdk in series
+        )
+        samples = row.samples + row.control
+        spread = f"({format_seconds(min(samples))} .. {format_seconds(max(samples))})"
         rate = f"{1 / row.middle:>9,.0f}/s" if is_rate else " " * 11
-        seconds = format_seconds(row.middle)
-        print(f"  {name:22} {rate} {seconds:>9} {spread:>22}  {limit:5.2f} of limit  {sdk:6.2f} x SDK")
+        seconds, cpu = format_seconds(row.middle), format_seconds(median(CPU[name]))
+        print(
+            f"  {name:22} {rate} {seconds:>9} {spread:>22}  {limit:5.2f} of limit"
+            f"  CPU {cpu:>9} {cpu_limit:5.2f} of limit{sdk}"
+        )
 
 
 def part(title: str, programs: dict[str, Sample], over_sdk: float, of_limit: float, *, is_rate: bool = True) -> bool:
     """Run and print one part. Returns whether the speed relative to the SDK and to the limit is reached."""
-    series = interleave(programs, rounds=ROUNDS)
+    CPU.clear()
+    series = interleave(programs)
     print_speeds(title, series, is_rate=is_rate)
     rows = []
-    for name, peer in JUDGED.items():
-        rows.append(compare(f"{name} to the SDK", series[name], series[peer], 1 / over_sdk))
-        rows.append(compare(f"{name} to the limit", series[name], series["limit"], 1 / of_limit))
+    for name, (limit, peer) in JUDGED.items():
+        rows.append(compare(f"{name} to the limit", series[name], series[limit], 1 / of_limit))
+        if peer in series:
+            rows.append(compare(f"{name} to {peer}", series[name], series[peer], 1 / over_sdk))
     return print_rows(f"targets: {over_sdk:g} x SDK, {of_limit:.2g} of limit", rows)
 
 
@@ -173,34 +198,40 @@ def print_memory() -> bool:
     return is_small and each < 64 and grown[0] <= 30
 
 
+def calls(width: int, over_sdk: float, of_limit: float) -> bool:
+    """Measure calls, with `width` of them in flight."""
+    counts = {name: (1000, 2000) if name in SLOW else (3000, 30000) for name in SERVERS}
+    programs = {name: load(name, "call", width, counts[name][width > 1]) for name in SERVERS}
+    return part("One at a time" if width == 1 else f"{width} in flight", programs, over_sdk, of_limit)
+
+
+def lists() -> bool:
+    """Measure `tools/list` of 100 tools."""
+    programs = {name: load(name, "list", 1, 50 if name in SLOW else 500) for name in SERVERS}
+    return part("tools/list of 100", programs, 20, 0.5)
+
+
+def starts() -> bool:
+    """Measure the time from the start of the process to the first result."""
+    programs = {name: start(name) for name in SERVERS}
+    return part("Cold start to the first result", programs, 4.5, 1 / 1.3, is_rate=False)
+
+
 def main() -> int:
-    """Run and print all measurements. Returns the exit code."""
+    """Run and print the measurements. Returns the exit code."""
     # As after an installation; with PYTHONDONTWRITEBYTECODE every start would compile what was edited.
     for sources in (*jackstay.__path__, PROGRAMS):
         compileall.compile_dir(sources, quiet=2)
-    print_platform()
-    print("peers: " + ", ".join([*ENVIRONMENTS, TYPESCRIPT]))
-    counts = {name: (1000, 2000, 100) if name in SLOW else (3000, 30000, 500) for name in SERVERS}
-    results = [
-        part("One at a time", {name: load(name, "call", 1, counts[name][0]) for name in SERVERS}, 6, 0.85),
-        part("64 in flight", {name: load(name, "call", 64, counts[name][1]) for name in SERVERS}, 100, 0.4),
-        part(
-            "tools/list of 100",
-            {name: load(name, "list", 1, counts[name][2]) for name in SERVERS},
-            20,
-            0.5,
-        ),
-        part(
-            "Cold start to the first result",
-            {name: start(name) for name in SERVERS},
-            4.5,
-            1 / 1.3,
-            is_rate=False,
-        ),
-        print_large(),
-        print_memory(),
-    ]
-    return 0 if all(results) else 1
+    return run_parts(
+        {
+            "one": lambda: calls(1, 6, 0.85),
+            "many": lambda: calls(64, 100, 0.4),
+            "list": lists,
+            "start": starts,
+            "large": print_large,
+            "memory": print_memory,
+        }
+    )
 
 
 if __name__ == "__main__":

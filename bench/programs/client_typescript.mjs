@@ -8,7 +8,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 
 const [calls, inFlight] = process.argv.slice(2, 4).map(Number);
 const [command, ...args] = process.argv.slice(4);
-const warmUp = Number(process.env.WARM_UP ?? "10");
+const warmUp = Number(process.env.WARM_UP ?? "3");
 
 const client = new Client({ name: "bench", version: "1" });
 await client.connect(

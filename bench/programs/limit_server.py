@@ -1,4 +1,4 @@
-"""A minimal correct server over stdio, as the limit: read lines, decode, echo, write.
+"""A minimal correct server over stdio, as the limit: read lines, decode, echo, write. For 2025-11-25 and 2026-07-28.
 
 Clients are measured with it, too.
 """
@@ -16,8 +16,19 @@ class Request(msgspec.Struct):
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class Call(msgspec.Struct):
-    arguments: dict[str, str]
+class Meta(msgspec.Struct):
+    version: str = msgspec.field(default="", name="io.modelcontextprotocol/protocolVersion")
+    capabilities: dict[str, msgspec.Raw] | None = msgspec.field(
+        default=None, name="io.modelcontextprotocol/clientCapabilities"
+    )
+
+
+class Params(msgspec.Struct):
+    meta: Meta | None = msgspec.field(default=None, name="_meta")
+
+
+class Call(Params):
+    arguments: dict[str, str] = {}
 
 
 class Hello(msgspec.Struct, rename="camel"):
@@ -26,6 +37,7 @@ class Hello(msgspec.Struct, rename="camel"):
 
 decode = msgspec.json.Decoder(Request).decode
 decode_call = msgspec.json.Decoder(Call).decode
+decode_params = msgspec.json.Decoder(Params).decode
 decode_hello = msgspec.json.Decoder(Hello).decode
 encode = msgspec.json.encode
 
@@ -34,19 +46,37 @@ COUNT = int(sys.argv[sys.argv.index("--tools") + 1]) if "--tools" in sys.argv el
 TOOL = msgspec.json.encode({"tools": [ECHO, *catalogue(COUNT)]})
 
 
+# What the result of a request in 2026-07-28 has besides, and a list.
+HEAD = b'"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"limit","version":"1"}},'
+MODERN_TOOLS = b'{%b"ttlMs":0,"cacheScope":"private",%b' % (HEAD, TOOL[1:])
+
+
+def is_modern(meta: Meta | None) -> bool:
+    if meta is None or not meta.version:  # other members of `_meta` are in all revisions
+        return False
+    if meta.version != "2026-07-28" or meta.capabilities is None:
+        raise ValueError(meta.version)
+    return True
+
+
 def answer(line: bytes) -> bytes | None:
     request = decode(line)
     if request.id is None:
         return None
     id = encode(request.id)
     if request.method == "tools/call":
-        text = encode(decode_call(request.params).arguments["text"])
+        call = decode_call(request.params)
+        text = encode(call.arguments["text"])
+        if call.meta is not None and is_modern(call.meta):
+            content = b'{"jsonrpc":"2.0","id":%b,"result":{%b"content":[{"type":"text","text":%b}]}}\n'
+            return content % (id, HEAD, text)
         return b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":%b}]}}\n' % (id, text)
     if request.method == "initialize":
         version = decode_hello(request.params).protocol_version.encode()
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id, INFO % version)
     if request.method == "tools/list":
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id, TOOL)
+        tools = MODERN_TOOLS if is_modern(decode_params(request.params).meta) else TOOL
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (id, tools)
     if request.method == "ping":
         return b'{"jsonrpc":"2.0","id":%b,"result":{}}\n' % id
     return b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32601,"message":"no"}}\n' % id
