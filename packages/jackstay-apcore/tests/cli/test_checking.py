@@ -1,5 +1,6 @@
 """Validation of the command line: errors name the flag or the variable."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,13 @@ def test_document_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "ping  ok\n" in capsys.readouterr().out
     assert main(["--from-openapi", str(tmp_path / "api.json"), "--extensions-dir", str(tmp_path), "--check"]) == 1
     assert "--from-openapi: prefix" in capsys.readouterr().err
+
+
+def test_unknown_variables_are_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("APCORE_MCP_REQUIRE_AUHT", "true")
+    monkeypatch.setenv("APCORE_MCP_LOG_LEVEL", "INFO")
+    options_of(read(["--extensions-dir", str(tmp_path)], os.environ))
+    (record,) = [record for record in caplog.records if "has no effect" in record.message]
+    assert record.message == "APCORE_MCP_REQUIRE_AUHT has no effect; did you mean 'APCORE_MCP_REQUIRE_AUTH'?"

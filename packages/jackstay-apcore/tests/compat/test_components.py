@@ -1,15 +1,20 @@
 """Programs that connect the factory, the router and the transport themselves."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from apcore import Executor, Registry
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
+from apcore_mcp.compat.approvals import ApprovalBridge, InMemoryApprovalStore, StorageBackedApprovalHandler
 from apcore_mcp.compat.tasks import AsyncTaskBridge
 from apcore_mcp.server import ExecutionRouter, MCPServerFactory, TransportManager
 from jackstay.client import connect
 from jackstay.server import Server
+from peers.asgi import request_app
 
 SYSTEM = "apcore://system.health.summary"
 
@@ -88,22 +93,71 @@ async def test_app_with_middleware_and_tasks(registry: Registry) -> None:
     assert seen == ["outer", "inner", "tasks ended"]
 
 
+async def test_app_with_routes() -> None:
+    async def hello(_: Any) -> Any:
+        return PlainTextResponse("hello")
+
+    manager, server = TransportManager(), factory.create_server("x", "1")
+    async with manager.build_streamable_http_app(server, extra_routes=[Route("/hello", hello)]) as app:
+        response = await request_app(app, "GET", "/hello")
+        assert (response.status, response.body) == (200, b"hello")
+        assert (await request_app(app, "GET", "/other")).status == 404
+        client = {"name": "c", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        response = await request_app(app, body=message, accept="application/json, text/event-stream")
+        assert (response.status, b'"name":"x"' in response.body) == (200, True)
+
+
+@pytest.mark.parametrize("strategy", ["standard", "minimal"])
+async def test_bridges_of_tasks_and_approvals(registry: Registry, kinds: SimpleNamespace, strategy: str) -> None:
+    """Their tools, and modules that run in the background; never without a required approval."""
+    remove = kinds.Remove()
+    registry.register("x.background", kinds.Add(), metadata={"async": True})
+    registry.register("x.remove", remove, metadata={"async": True})
+    executor = Executor(registry, strategy=strategy)
+    tasks = AsyncTaskBridge.with_limits(executor)
+    approvals = ApprovalBridge(StorageBackedApprovalHandler(InMemoryApprovalStore()))
+    server = factory.create_server()
+    given: Any = {"async_bridge": tasks, "approval_bridge": approvals, "descriptor_lookup": registry.get_definition}
+    factory.register_handlers(server, factory.build_tools(registry), ExecutionRouter(executor), **given)
+    async with connect(server) as client:
+
+        async def call(name: str, arguments: Any) -> Any:
+            result = await client.tools.call(name, arguments, raise_on_error=False)
+            text = result.error_text or result.text
+            return json.loads(text) if text.startswith("{") else text
+
+        async def result_of(task: Any) -> Any:
+            status = task
+            while status["status"] in ("pending", "running"):
+                status = await call("__apcore_task_status", {"task_id": task["task_id"]})
+            return status
+
+        assert (await result_of(await call("x.background", {"a": 1, "b": 2})))["result"] == {"total": 3}
+        assert await call("math.add", {"a": 1}) == {"total": 3}
+        assert (await call("__apcore_approval_check", {"approval_id": "none"}))["status"] == "rejected"
+        arguments = {"user": "a", "password": "b"}
+        assert "pproval" in await call("x.remove", arguments)
+        submitted = await call("__apcore_task_submit", {"module_id": "x.remove", "arguments": arguments})
+        if strategy == "minimal":
+            assert submitted == "Approval required: a task cannot run x.remove."
+        else:
+            assert (await result_of(submitted))["status"] == "failed"
+    assert remove.ran == 0
+    direct = ExecutionRouter(executor, async_bridge=tasks, descriptor_lookup=registry.get_definition)
+    ((part,), is_error, _) = await direct.handle_call("x.background", {"a": 1, "b": 2})
+    assert (json.loads(part["text"])["status"], is_error) == ("pending", False)
+    await tasks.shutdown()
+
+
 async def test_refusals() -> None:
     manager = TransportManager()
     with pytest.raises(TypeError, match="AsyncTaskBridge"):
         manager.set_async_task_bridge(None)
-    with pytest.raises(TypeError, match="beside your routes"):
-        async with manager.build_streamable_http_app(factory.create_server(), extra_routes=[object()]):
-            raise AssertionError("not reached")
     for run in (manager.run_streamable_http, manager.run_sse):
         with pytest.raises(TypeError, match="build_streamable_http_app"):
             await run(factory.create_server(), extra_routes=[object()])
-    with pytest.raises(TypeError, match="async_tasks=True"):
-        ExecutionRouter(Executor(Registry()), async_bridge=object())
-    for keyword, instead in (("async_bridge", "async_tasks"), ("approval_bridge", "approval_store")):
-        bridges: Any = {keyword: object()}
-        with pytest.raises(TypeError, match=instead):
-            factory.register_handlers(factory.create_server(), [], ExecutionRouter(Executor(Registry())), **bridges)
     for given in ((SimpleNamespace(export_prometheus=str),), {"metrics_collector": object()}):
         with pytest.raises(TypeError, match="serve"):
             TransportManager(*given) if isinstance(given, tuple) else TransportManager(**given)

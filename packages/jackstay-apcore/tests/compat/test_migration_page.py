@@ -106,6 +106,8 @@ PROOFS: dict[str, tuple[str, ...]] = {
         "compat/test_components.py::test_app_with_middleware_and_tasks",
         "compat/test_components.py::test_init_options",
         "compat/test_components.py::test_refusals",
+        "compat/test_components.py::test_app_with_routes",
+        "compat/test_components.py::test_bridges_of_tasks_and_approvals",
     ),
     "strict schemas by default": ("here::test_schemas_are_strict_only_on_request",),
     "references in schemas": ("adapters/test_schema.py::test_references_are_inlined",),

@@ -1,5 +1,6 @@
 """Validation of the command line before apcore is imported. Errors name the flag or variable that was used."""
 
+import logging
 import os
 import re
 from argparse import Namespace
@@ -7,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from apcore_mcp.cli._flags import UNLISTED
+from apcore_mcp.cli._flags import FLAGS, PREFIX, UNLISTED
 from apcore_mcp.options import ServeOptions, check_host_port, check_name, make_options
-from jackstay.errors import UsageError
+from jackstay.errors import UsageError, did_you_mean
+
+logger = logging.getLogger("apcore_mcp")
 
 # The flags that are options of `serve()` by the same name.
 _OPTIONS: Final = (
@@ -92,8 +95,9 @@ def _directory(args: Namespace, dest: str, given: str) -> Path:
 def options_of(args: Namespace) -> ServeOptions:
     """Return the arguments as the options of a server. Raises: BadValueError."""
     from apcore_mcp.compat.keywords import to_options  # noqa: PLC0415  # needed only here
-    from apcore_mcp.config import with_settings  # noqa: PLC0415  # imports apcore
+    from apcore_mcp.config import MCP_DEFAULTS, with_settings  # noqa: PLC0415  # imports apcore
 
+    _warn_of_unknown_variables((*MCP_DEFAULTS, "pipeline"))
     given: dict[str, Any] = {name: getattr(args, name) for name in _OPTIONS if name in args.given}
     if args.allow_host:
         from jackstay.protocol.http import LOCAL_HOSTS  # noqa: PLC0415  # needed only for HTTP
@@ -120,6 +124,14 @@ def options_of(args: Namespace) -> ServeOptions:
         return make_options(**with_settings(to_options(given)))
     except ValueError as error:
         raise BadValueError(with_flag_name(str(error), args)) from error
+
+
+def _warn_of_unknown_variables(settings: Sequence[str]) -> None:
+    """Log the variables that are neither a flag nor a setting: a misspelled one may be meant to protect the server."""
+    known = {flag.variable for flag in (*FLAGS, *UNLISTED)} | {f"{PREFIX}{key.upper()}" for key in settings}
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and not any(f"{name}_".startswith(f"{row}_") for row in known):
+            logger.warning("%s has no effect%s", name, did_you_mean(name, known))
 
 
 # What a key for tokens comes from.

@@ -3,13 +3,17 @@
 import asyncio
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, Final
 
+from apcore import CancelToken, Context  # type: ignore[import-untyped]  # apcore ships no types
+
+from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.compat.authentication import auth_identity_var
+from apcore_mcp.tracing import read_parent
 from apcore_mcp.validation import ArgumentRules
 from jackstay.errors import CapabilityError
 from jackstay.types import CallToolResult, TextContent
@@ -105,6 +109,54 @@ class ExtraCalls:
         return False
 
 
+class TaskCalls:
+    """Calls through an `AsyncTaskBridge`: of its tools, and of modules that run in the background.
+
+    `lookup` returns the descriptor of a module. A module that needs approval is not run by a task, which cannot
+    request it.
+    """
+
+    def __init__(self, bridge: Any, lookup: Callable[[str], Any] | None) -> None:
+        self._bridge = bridge
+        self._lookup = lookup
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | None, caller: Any) -> Any:
+        """Return the content, whether it is an error, and the trace id; None for what the bridge does not run."""
+        extra = caller if isinstance(caller, dict) else _extra_of(caller)
+        if self._bridge.is_meta_tool(name):
+            started = str((arguments or {}).get("module_id")) if name == "__apcore_task_submit" else ""
+            if started and self._needs_approval(started) and not getattr(self._bridge, "has_approval_gate", False):
+                return [{"type": "text", "text": f"Approval required: a task cannot run {started}."}], True, None
+            return await self._bridge.handle_meta_tool(
+                name, dict(arguments or {}), resolve_descriptor=self._lookup, router_extra=extra
+            )
+        descriptor = None if self._lookup is None else self._lookup(name)
+        if descriptor is None or not self._bridge.is_async_module(descriptor):
+            return None
+        if self._needs_approval(name):
+            return None
+        envelope = await self._bridge.submit(name, dict(arguments or {}), make_context(extra))
+        return [{"type": "text", "text": json.dumps(envelope, default=str)}], False, None
+
+    def _needs_approval(self, name: str) -> bool:
+        descriptor = None if self._lookup is None else self._lookup(name)
+        return getattr(getattr(descriptor, "annotations", None), "requires_approval", False) is True
+
+
+def _extra_of(caller: Any) -> dict[str, Any]:
+    """Return a caller as a dict."""
+    if caller is None:
+        return {"identity": auth_identity_var.get(None)}
+    identity = to_identity(caller.principal, caller.scopes, getattr(caller, "claims", {}))
+    return {"identity": identity, "_meta": dict(caller.meta)}
+
+
+def make_context(extra: Mapping[str, Any]) -> Any:
+    """Return a context of apcore for a task of the caller that a dict describes."""
+    parent = read_parent(extra.get("_meta") or {})
+    return Context.create(identity=extra.get("identity"), trace_parent=parent, cancel_token=CancelToken())
+
+
 def to_result(returned: Any, rules: ArgumentRules | None, version: str = "") -> CallToolResult:
     """Return what a router returned as a result; a tuple of apcore-mcp has its structured content as text.
 
@@ -140,4 +192,4 @@ def _exact_float(text: str) -> float:
     return number
 
 
-__all__ = ["MAX_CANCELLED", "ExtraCaller", "ExtraCalls", "to_result"]
+__all__ = ["MAX_CANCELLED", "ExtraCaller", "ExtraCalls", "TaskCalls", "make_context", "to_result"]

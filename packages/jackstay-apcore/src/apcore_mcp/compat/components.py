@@ -110,14 +110,17 @@ class TransportMethods:
         extra_routes: Sequence[Any] | None = None,
         middleware: Sequence[tuple[Any, dict[str, Any]]] | None = None,
     ) -> AsyncIterator["Asgi"]:
-        """Return an ASGI app to mount, with MCP at /mcp. Raises: TypeError for `extra_routes`."""
+        """Return an ASGI app to mount, with MCP at /mcp. `extra_routes` are routes of Starlette."""
         from apcore_mcp.server.transport import MCP_PATH  # noqa: PLC0415  # a circular import
 
-        refuse("extra_routes", extra_routes, "mount the app beside your routes in an app of your own")
         self._end_tasks_with(server)
         app = server.asgi(path=MCP_PATH, sessions=True, **self._http)
         async with app.lifespan():
             wrapped: Any = app
+            if extra_routes:
+                from starlette.routing import Mount, Router  # noqa: PLC0415  # only with such routes
+
+                wrapped = Router([*extra_routes, Mount("", app)])
             for kind, options in reversed(middleware or ()):
                 wrapped = kind(wrapped, **options)
             yield wrapped

@@ -9,16 +9,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-from apcore import AsyncTaskManager, CancelToken, Context  # type: ignore[import-untyped]  # apcore ships no types
+from apcore import AsyncTaskManager, CancelToken  # type: ignore[import-untyped]  # apcore ships no types
 from apcore.async_task import TaskStatus  # type: ignore[import-untyped]  # apcore ships no types
 
 from apcore_mcp.adapters.errors import ErrorMapper
 from apcore_mcp.approval import CLIENT_CALL, CONSENT, ClientCall, Consent, principal_of
 from apcore_mcp.catalogue import runs_in_background
+from apcore_mcp.compat.calls import make_context
 from apcore_mcp.compat.constants import APCORE_META_TOOL_PREFIX
 from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.secrets import SECRETS, Secrets
-from apcore_mcp.tracing import TRACE_ID, read_parent
+from apcore_mcp.tracing import TRACE_ID
 
 logger = logging.getLogger("apcore_mcp.tasks")
 
@@ -113,6 +114,12 @@ class AsyncTaskBridge:
     ) -> "AsyncTaskBridge":
         """Return a bridge with a new task manager."""
         return cls(AsyncTaskManager(executor, max_concurrent, max_tasks), redactor=redactor, executor=executor)
+
+    @property
+    def has_approval_gate(self) -> bool:
+        """Whether the executor requests the approval that a module needs."""
+        state = getattr(self._executor, "governance_state", None)
+        return bool(state().builtin_approval_gate_wired) if callable(state) else False
 
     @staticmethod
     def is_meta_tool(name: str) -> bool:
@@ -216,7 +223,7 @@ class AsyncTaskBridge:
         if resolve is not None and not self.is_async_module(resolve(module_id)):
             message = f"{module_id} does not declare that it runs in the background (metadata.async)"
             raise _FailedError({"error": "ASYNC_MODULE_NOT_ASYNC", "message": message})
-        return await self.submit(module_id, inputs or {}, _context(extra), session_key=extra.get("session_key"))
+        return await self.submit(module_id, inputs or {}, make_context(extra), session_key=extra.get("session_key"))
 
     async def _status(self, arguments: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
         info = self._find(arguments, extra)
@@ -246,7 +253,7 @@ class AsyncTaskBridge:
 
     async def _preview(self, arguments: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
         module_id, inputs = _module_of(arguments), _inputs_of(arguments)
-        context = _context(extra)
+        context = make_context(extra)
 
         async def validate() -> Any:
             return self._executor.validate(module_id, inputs, context)
@@ -312,11 +319,6 @@ def _inputs_of(arguments: dict[str, Any]) -> dict[str, Any] | None:
     if inputs is not None and not isinstance(inputs, dict):
         raise _BadArgumentError("arguments must be an object")
     return inputs
-
-
-def _context(extra: dict[str, Any]) -> Any:
-    parent = read_parent(extra.get("_meta") or {})
-    return Context.create(identity=extra.get("identity"), trace_parent=parent, cancel_token=CancelToken())
 
 
 def _caller_of(extra: dict[str, Any]) -> str:

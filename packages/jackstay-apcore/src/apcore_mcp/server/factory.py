@@ -15,6 +15,7 @@ from apcore_mcp.adapters.annotations import AnnotationMapper
 from apcore_mcp.adapters.descriptions import describe
 from apcore_mcp.adapters.id_normalizer import APCORE_META_TOOL_PREFIX, ModuleIDNormalizer
 from apcore_mcp.adapters.schema import SchemaConverter
+from apcore_mcp.approval import CLIENT_CALL, ClientCall
 from apcore_mcp.backends import is_registry
 from apcore_mcp.catalogue import (
     Catalogue,
@@ -26,8 +27,8 @@ from apcore_mcp.catalogue import (
     listed_output_schema,
     runs_in_background,
 )
-from apcore_mcp.compat.calls import to_result
-from apcore_mcp.compat.components import FactoryMethods, refuse
+from apcore_mcp.compat.calls import TaskCalls, to_result
+from apcore_mcp.compat.components import FactoryMethods
 from apcore_mcp.compat.results import FactoryTool
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
@@ -152,14 +153,22 @@ class MCPServerFactory(FactoryMethods):
         tools: Sequence[Tool],
         router: "ExecutionRouter",
         *,
-        async_bridge: object = None,
-        approval_bridge: object = None,
-        descriptor_lookup: object = None,  # noqa: ARG002  # of apcore-mcp, for the bridge of tasks
+        async_bridge: Any = None,
+        approval_bridge: Any = None,
+        descriptor_lookup: Callable[[str], Any] | None = None,
     ) -> None:
-        """Add these tools to the server, all handled by the router. Raises: TypeError for the bridges."""
-        refuse("async_bridge", async_bridge, "use serve(async_tasks=True)")
-        refuse("approval_bridge", approval_bridge, "use serve(approval_store=...)")
-        added = [_make(server, tool, _by_name(router, tool)) for tool in tools]
+        """Add these tools to the server, handled by the router, and the tools of the bridges.
+
+        `async_bridge` also runs the modules with `metadata.async`, whose descriptors `descriptor_lookup` returns.
+        """
+        tasks = None if async_bridge is None else TaskCalls(async_bridge, descriptor_lookup)
+        added = [_make(server, tool, _by_name(router, tool, tasks)) for tool in tools]
+        if tasks is not None:
+            added += [_make(server, tool, _by_name(router, tool, tasks)) for tool in async_bridge.build_meta_tools()]
+        if approval_bridge is not None:
+            added += [
+                _make(server, tool, _by_bridge(approval_bridge, tool)) for tool in approval_bridge.build_meta_tools()
+            ]
         server.catalogue.add_tools(*added, replace=True)
 
     def register_catalogue(self, server: Server, catalogue: Catalogue, router: "ExecutionRouter") -> "CatalogueSync":
@@ -310,10 +319,24 @@ def _by_entry(router: "ExecutionRouter", entry: Entry) -> Callable[..., object]:
     return handle
 
 
-def _by_name(router: "ExecutionRouter", tool: Tool) -> Callable[..., object]:
+def _by_bridge(bridge: Any, tool: Tool) -> Callable[..., object]:
+    async def handle(arguments: dict[str, Any], context: Context) -> CallToolResult:
+        reset = CLIENT_CALL.set(ClientCall(context.principal))
+        try:
+            return to_result(await bridge.handle_meta_tool(tool.name, arguments), None)
+        finally:
+            CLIENT_CALL.reset(reset)
+
+    return handle
+
+
+def _by_name(router: "ExecutionRouter", tool: Tool, tasks: TaskCalls | None) -> Callable[..., object]:
     rules = None if tool.output_schema is None else ArgumentRules(dict(tool.output_schema))
 
     async def handle(arguments: dict[str, Any], context: Context) -> CallToolResult:
+        started = None if tasks is None else await tasks.call(tool.name, arguments, context)
+        if started is not None:
+            return to_result(started, None)
         return to_result(await router.handle_call(tool.name, arguments, context), rules, context.version)
 
     return handle

@@ -37,8 +37,7 @@ from apcore_mcp.auth.jwt import to_identity
 from apcore_mcp.backends import AdaptedExecutor, adapt_executor
 from apcore_mcp.catalogue import Catalogue, Entry, bare_entry
 from apcore_mcp.compat.authentication import auth_identity_var
-from apcore_mcp.compat.calls import ExtraCaller, ExtraCalls
-from apcore_mcp.compat.components import refuse
+from apcore_mcp.compat.calls import ExtraCaller, ExtraCalls, TaskCalls, to_result
 from apcore_mcp.compat.results import DirectResult, ErrorResult
 from apcore_mcp.containment import contained
 from apcore_mcp.formats import make_formatter
@@ -114,7 +113,8 @@ class ExecutionRouter:
     With `approval="elicit"`, an executor without an approval handler gets `ClientApproval`. Event loops that run calls
     get a thread pool for modules, if they have no executor yet, or always with `owns_loop`.
 
-    `executor` is an Executor of apcore, or an object with `call_async()`.
+    `executor` is an Executor of apcore, or an object with `call_async()`. `async_bridge`, an `AsyncTaskBridge`, runs
+    its tools and the modules with `metadata.async`, whose descriptors `descriptor_lookup` returns.
 
     Raises: TypeError for any other `executor`.
     """
@@ -136,9 +136,8 @@ class ExecutionRouter:
         owns_loop: bool = False,
         max_text_copy: int = MAX_TEXT_COPY,
         async_bridge: object = None,
-        descriptor_lookup: object = None,  # noqa: ARG002  # of apcore-mcp, for the bridge of tasks
+        descriptor_lookup: Callable[[str], Any] | None = None,
     ) -> None:
-        refuse("async_bridge", async_bridge, "use serve(async_tasks=True)")
         executor = adapt_executor(executor)
         self._executor = executor
         self._catalogue = catalogue
@@ -157,6 +156,7 @@ class ExecutionRouter:
         self._is_gated = executor.governance_state().builtin_approval_gate_wired
         self._errors = error_mapper or ErrorMapper()
         self._extra_calls = ExtraCalls()
+        self._tasks = None if async_bridge is None else TaskCalls(async_bridge, descriptor_lookup)
         self._rules: dict[str, tuple[Entry, ArgumentRules]] = {}
         self._listeners: list[CallListener] = []
         # The calls that run, by module.
@@ -224,6 +224,13 @@ class ExecutionRouter:
         """
         given = caller if extra is None else extra
         known = ExtraCaller(given) if isinstance(given, dict) else given
+        if self._tasks is not None:
+            try:
+                answer = await self._tasks.call(tool_name, arguments, given)
+            except Exception as error:  # noqa: BLE001  # any error becomes a result
+                return DirectResult.of(self._errors.to_mcp_error(error))
+            if answer is not None:
+                return DirectResult.of(to_result(answer, None))
         entry = self.catalogue.find(tool_name)
         if entry is None and isinstance(self._executor, AdaptedExecutor):
             definition = self._executor.describe(tool_name)
