@@ -58,8 +58,9 @@ class FaultyTarget:
     def __repr__(self) -> str:
         return f"<FaultyTarget {self.name} seed={self.seed}>"
 
-    def occurs(self, rate: float) -> bool:
-        """Return, at random, whether a fault with this rate occurs now."""
+    def occurs(self, fault: str) -> bool:
+        """Return, at random, whether this fault occurs now."""
+        rate: float = getattr(self.faults, fault)
         return rate > 0 and self._random.random() < rate
 
     def delay(self) -> float:
@@ -72,7 +73,7 @@ class FaultyTarget:
 
     async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> "FaultyTransport":
         """Return a faulty transport. Raises: TransportError, also as a fault."""
-        if self.occurs(self.faults.refuse):
+        if self.occurs("refuse"):
             raise TransportError("connection refused (injected fault)")
         transport = FaultyTransport(self, handler)
         transport.inner = await self._target.open(transport, max_frame_bytes, close_step)
@@ -100,14 +101,13 @@ class FaultyTransport:
         """See `Transport.send`. Sometimes busy."""
         if self.inner is None or self._is_shut or self._is_over:
             return False
-        faults = self._target.faults
-        if self._target.occurs(faults.busy):
+        if self._target.occurs("busy"):
             self._was_refused = True
             asyncio.get_running_loop().call_soon(self._make_room)
             return False
-        if self._target.occurs(faults.garble_sent):
+        if self._target.occurs("garble_sent"):
             frame = GARBAGE
-        if self._target.occurs(faults.truncate_sent):
+        if self._target.occurs("truncate_sent"):
             frame = self._target.truncated(frame)
         return self.inner.send(frame, number)
 
@@ -144,23 +144,22 @@ class FaultyTransport:
 
     def frames_arrived(self) -> None:
         """Pull the frames and apply faults to them."""
-        faults = self._target.faults
         while self.inner is not None and not self._is_over and (frame := self.inner.next_frame()) is not None:
-            if self._target.occurs(faults.cut):
+            if self._target.occurs("cut"):
                 self._cut()
                 return
-            if self._target.occurs(faults.drop):
+            if self._target.occurs("drop"):
                 continue
-            if self._target.occurs(faults.garble):
+            if self._target.occurs("garble"):
                 self._deliver(GARBAGE)
-            if self._target.occurs(faults.stall) and not self._is_stalled:
+            if self._target.occurs("stall") and not self._is_stalled:
                 self._is_stalled = True
                 self._later(self._flow)
-            if isinstance(frame, bytes) and self._target.occurs(faults.truncate):
+            if isinstance(frame, bytes) and self._target.occurs("truncate"):
                 frame = self._target.truncated(frame)
-            copies = 2 if self._target.occurs(faults.repeat) else 1
+            copies = 2 if self._target.occurs("repeat") else 1
             for _ in range(copies):
-                if self._target.occurs(faults.delay):
+                if self._target.occurs("delay"):
                     self._later(partial(self._deliver, frame))
                 else:
                     self._deliver(frame)
