@@ -427,3 +427,26 @@ async def test_bad_params_are_reported_as_without_mounts() -> None:
             with pytest.raises(JsonRpcError) as caught:
                 await client.submit(method, {"name": 7, "uri": [], "ref": "x"})
             assert caught.value.code == -32602, method
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_unknown_resource_is_named_by_its_uri_at_the_host(era: str) -> None:
+    files = Server("files")
+
+    @files.resource("notes://{id}")
+    def note(id: str) -> str:
+        return id
+
+    @files.resource("late://{id}")
+    async def late(id: str) -> str:
+        raise JsonRpcError(-32000, "gone", {"uri": f"late://{id}", "more": 1})
+
+    host = Server("host")
+    host.mount(files, prefix="files")
+    async with connect(host, versions=(era,)) as client:
+        with pytest.raises(JsonRpcError) as caught:
+            await client.resources.read("notes://files/a/b")
+        assert caught.value.data == {"uri": "notes://files/a/b"}
+        with pytest.raises(JsonRpcError) as caught:
+            await client.resources.read("late://files/x")
+        assert caught.value.data == {"uri": "late://files/x", "more": 1}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from jackstay.errors import UsageError, did_you_mean
+from jackstay.errors import JsonRpcError, UsageError, did_you_mean
 from jackstay.server._catalogue import CHANGES, Kind
 from jackstay.server._changes import GAP
 from jackstay.server._mounted_entries import (
@@ -186,7 +186,10 @@ class Mount:
     def serve(self, connection: Driver, request: e.Serve, caller: Caller, members: Members) -> Outcome:
         """Forward a request of a client of the host, with these params, to the mounted server."""
         inner: e.Serve = msgspec.structs.replace(request, params=Raw(msgspec.json.encode(members)))
-        outcome = self._serve_child(connection, inner, caller)
+        try:
+            outcome = self._serve_child(connection, inner, caller)
+        except JsonRpcError as error:
+            raise self._translated_error(request.method.name, error) from None
         if not self.prefix or outcome is None:
             return outcome
         if isinstance(outcome, bytes):
@@ -194,7 +197,18 @@ class Mount:
         return self._translated(request.method.name, outcome)
 
     async def _translated(self, method: str, outcome: Any) -> bytes:
-        return translate_uris(method, await outcome, self.uris.add)
+        try:
+            return translate_uris(method, await outcome, self.uris.add)
+        except JsonRpcError as error:
+            raise self._translated_error(method, error) from None
+
+    def _translated_error(self, method: str, error: JsonRpcError) -> JsonRpcError:
+        """Return an error about a resource with its URI at the host."""
+        data = error.data if method == "resources/read" and self.prefix else None
+        uri = data.get("uri") if isinstance(data, dict) else None
+        if not isinstance(data, dict) or not isinstance(uri, str):
+            return error
+        return JsonRpcError(error.code, error.message, {**data, "uri": self.uris.add(uri)})
 
     def _serve_child(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         return self.child._dispatch.serve_mounted(connection, request, caller)
