@@ -206,7 +206,7 @@ class Mount:
         """Return an error about a resource with its URI at the host."""
         data = error.data if method == "resources/read" and self.prefix else None
         uri = data.get("uri") if isinstance(data, dict) else None
-        if not isinstance(data, dict) or not isinstance(uri, str):
+        if not isinstance(data, dict) or not isinstance(uri, str) or error.code is None:
             return error
         return JsonRpcError(error.code, error.message, {**data, "uri": self.uris.add(uri)})
 
