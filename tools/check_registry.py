@@ -31,10 +31,8 @@ def flaws(libraries: tuple[Library, ...]) -> Iterator[str]:
             yield f"{library.id}: no address at all"
         if not library.languages:
             yield f"{library.id}: no language"
-        for place, names in (("PyPI", library.packages.pypi), ("npm", library.packages.npm)):
-            for name in names:
-                owners[place, name.lower()].append(library.id)
-        for name in (*library.packages.pypi, *library.packages.npm):
+        for place, name in library.packages.names():
+            owners[place, name.lower()].append(library.id)
             found = index.resolve(name)
             if library.id not in [match.library_id for match in found if match.matched_via == "package_name"]:
                 yield f"{library.id}: its package {name} leads to {[match.library_id for match in found]}"

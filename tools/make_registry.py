@@ -73,9 +73,9 @@ def write(file: Path, version: str, rows: list[dict[str, Any]], undocumented: se
 
 
 def near(rows: list[dict[str, Any]], names: set[str]) -> set[str]:
-    """Return the names that would be taken for typing errors of other libraries. The others need not be listed."""
+    """Return the names that would be taken for other libraries. The others need not be listed."""
     index = Index(msgspec.convert(rows, tuple[Library, ...]))
-    return {name for name in names if any(match.matched_via == "fuzzy" for match in index.resolve(name))}
+    return {name for name in names if any(match.matched_via != "package_name" for match in index.resolve(name))}
 
 
 def main(arguments: list[str] | None = None) -> int:

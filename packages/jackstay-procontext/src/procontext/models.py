@@ -27,6 +27,7 @@ IndexSource: TypeAlias = Literal[
     "search.js",
     "sitemap.xml",
     "navigation",
+    "README",
     "folder",
 ]
 

@@ -246,7 +246,7 @@ async def test_library_without_documentation(tmp_path: Path) -> None:
     async with Site() as site, opened(tmp_path, site) as documents:
         for repository, ending in (
             (None, "has no documentation site for it."),
-            ("https://github.com/a/b", "repository, https://github.com/a/b."),
+            ("https://git.example/a/b", "repository, https://git.example/a/b."),
         ):
             bare = Library(id="bare", name="Bare", repo_url=repository)
             with pytest.raises(ProContextError) as caught:
@@ -255,6 +255,28 @@ async def test_library_without_documentation(tmp_path: Path) -> None:
             assert caught.value.message.endswith(ending)
             assert "without this library's docs" in caught.value.suggestion
         assert site.paths == []
+
+
+async def test_readme_of_a_library_without_documentation(tmp_path: Path) -> None:
+    """The README of its repository is its only page; other files of the host stay refused."""
+    raw = "https://raw.githubusercontent.com/a/b/HEAD"
+    async with Site({"/a/b/HEAD/README.rst": text("# Bare\n\nTie a bowline.\n", "text/plain")}) as site:
+        bare = Library(id="bare", name="Bare", repo_url="https://github.com/a/b")
+        network = RecordingNetwork({"raw.githubusercontent.com": [["185.199.108.133"]]}, leads_to=site.port)
+        documents = await LibraryDocuments.open(settings(tmp_path), Rows(bare), network=network)
+        try:
+            index = await documents.index(bare)
+            assert (index.source, index.text) == ("README", f"# Bare\n\n## Pages\n\n- [README]({raw}/README.rst)\n")
+            coverage = await documents.cover(bare, 60.0, "bowline")
+            assert (coverage.pages, coverage.total) == (1, 1)
+            assert [hit.url for hit in await documents.search("bare", "bowline")] == [f"{raw}/README.rst"]
+            assert (await code_of(documents, f"{raw}/setup.py"))[0] == "URL_NOT_ALLOWED"
+            assert (await code_of(documents, "https://raw.githubusercontent.com/x/y/HEAD/README.md"))[
+                0
+            ] == "URL_NOT_ALLOWED"
+        finally:
+            await documents.close()
+        assert set(site.paths) == {"/a/b/HEAD/README.md", "/a/b/HEAD/README.rst"}
 
 
 # --- eviction ---------------------------------------------------------------------------------------------------------

@@ -150,6 +150,29 @@ def test_large_and_missing_files_are_not_read(tmp_path: Path, monkeypatch: pytes
     assert read_text(tmp_path / "large") == read_text(tmp_path / "absent") == ""
 
 
+async def test_project_decides_between_languages(project: Path, tmp_path: Path) -> None:
+    """An installed package comes before a crate of that name, and a crate of the lock file before other libraries."""
+    rows = [
+        {"id": "harbour-kit", "name": "harbour-kit", "languages": ["rust"], "packages": {"crates": ["harbour-kit"]}},
+        {"id": "sail", "name": "Sail", "languages": ["python"], "packages": {"pypi": ["sail"]}},
+        {"id": "sail-rust", "name": "sail", "languages": ["rust"], "packages": {"crates": ["sail"]}},
+    ]
+    for row in rows:
+        row["docs_url"] = "https://docs.example/"
+    (tmp_path / "registry.json").write_text(json.dumps({"version": "1", "libraries": rows}))
+    registry = Registry(path=str(tmp_path / "registry.json"), installed=Installed(project, tmp_path / "pages"))
+    registry.load()
+    assert [match.library_id for match in await registry.find("sail")] == ["sail", "sail-rust"]
+    (project / "Cargo.lock").write_text('[[package]]\nname = "sail"\nversion = "1.2.3"\n')
+    first, second = await registry.find("sail")
+    assert (first.library_id, first.version, second.version) == ("sail-rust", "1.2.3", None)
+    assert [match.matched_via for match in await registry.find("harbour-kit")] == ["package_name"]
+    rows[0]["id"] = "harbour-kit-rust"
+    (tmp_path / "registry.json").write_text(json.dumps({"version": "1", "libraries": rows}))
+    registry.load()
+    assert [match.matched_via for match in await registry.find("harbour-kit")] == ["installed"]
+
+
 async def test_registry_finds_installed_packages(project: Path, tmp_path: Path) -> None:
     registry = Registry(installed=Installed(project, tmp_path / "pages"))
     registry.load()

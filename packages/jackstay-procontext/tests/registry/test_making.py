@@ -1,7 +1,11 @@
 """tools/make_registry.py, check_registry.py, collect_packages.py and check_packages.py."""
 
+import hashlib
 import importlib.util
+import io
 import json
+import lzma
+import tarfile
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -124,7 +128,7 @@ FLAWS: list[tuple[list[dict[str, Any]], str]] = [
                 "packages": {"pypi": ["x"]},
             },
         ],
-        "x of PyPI belongs to a, b",
+        "x of pypi belongs to a, b",
     ),
     (
         [
@@ -283,3 +287,119 @@ def test_collecting_from_package_metadata(tmp_path: Path, capsys: pytest.Capture
     index = Index(document.libraries, document.undocumented)
     assert [match.library_id for match in index.resolve("knotss")] == ["knots"]
     assert [index.resolve("knotz"), index.resolve("rope")] == [[], []]
+
+
+def deb(folder: Path, name: str, files: dict[str, str], **fields: str) -> str:
+    """Write a Debian package, and return its lines of the index."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz") as archive:
+        for path, content in files.items():
+            member = tarfile.TarInfo(f"./usr/share/{path}")
+            member.size = len(content.encode())
+            archive.addfile(member, io.BytesIO(content.encode()))
+    parts = b""
+    for member_name, data in (("debian-binary", b"2.0"), ("data.tar.xz", packed.getvalue())):
+        parts += (
+            f"{member_name:16}{0:<12}{0:<6}{0:<6}{644:<8}{len(data):<10}`\n".encode() + data + b"\n" * (len(data) % 2)
+        )
+    content = b"!<arch>\n" + parts
+    (folder / f"{name}.deb").write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    values = {"Package": name, "Filename": f"pool/{name}.deb", "Size": str(len(content)), "SHA256": digest} | fields
+    return "".join(f"{key}: {value}\n" for key, value in values.items()) + "Description: one\n more\n\n"
+
+
+POM = """<?xml version="1.0"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0"><parent><groupId>org.sea</groupId></parent><artifactId>{}</artifactId>
+</project>"""
+GEM = """Gem::Specification.new do |s|
+  s.name = "{}".freeze
+  s.metadata = {{ "documentation_uri" => "{}", "source_code_uri" => "https://github.com/sea/{}" }}
+  s.homepage = "https://github.com/sea/x".freeze
+end"""
+
+
+def test_collecting_from_debian(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Crates, Go modules, Maven artifacts and gems, of which those that others depend on come first."""
+    cargo = '[package]\nname = "{}"\nversion = "1"\n'
+    crates = "cargo/registry"
+    index = [
+        deb(
+            tmp_path,
+            "librust-sail-dev",
+            {f"{crates}/sail-1/Cargo.toml": cargo.format("sail") + 'documentation = "https://docs.rs/sail/1.0/sail/"'},
+            Provides="librust-sail+default-dev (= 1)",
+        ),
+        deb(
+            tmp_path,
+            "librust-fastapi-dev",
+            {f"{crates}/fastapi-1/Cargo.toml": cargo.format("fastapi") + 'repository = "https://github.com/sea/f.git"'},
+            Depends="librust-sail+default-dev (>= 1), libc6",
+        ),
+        deb(tmp_path, "librust-bad-dev", {f"{crates}/bad-1/Cargo.toml": "[package"}),
+        deb(
+            tmp_path,
+            "golang-github-sea-rope-dev",
+            {"gocode/src/github.com/sea/rope/go.mod": "module github.com/sea/rope/v2\n\ngo 1.20\n"},
+        ),
+        deb(
+            tmp_path,
+            "libknot-java",
+            {f"maven-repo/org/sea/{name}/1/{name}-1.pom": POM.format(name) for name in ("knot-core", "knot-io")},
+            Homepage="https://knot.example/",
+        ),
+        deb(
+            tmp_path,
+            "ruby-buoy",
+            {
+                f"rubygems-integration/all/specifications/{name}-1.gemspec": GEM.format(name, docs, name)
+                for name, docs in (
+                    ("buoy", "https://www.rubydoc.info/gems/buoy/1.0"),
+                    ("tide", "https://github.com/x/y"),
+                )
+            },
+        ),
+        "Package: python3-sails\nFilename: x\nSize: 1\n\n",
+    ]
+    with lzma.open(tmp_path / "trixie-Packages.xz", "wt") as file:
+        file.write("".join(index))
+    collect = tool("collect_packages")
+    monkeypatch.setattr(collect, "PAUSE", 0)
+    into = tmp_path / "made.json"
+    options = ["--registry", str(facts(tmp_path, FASTAPI)), "--into", str(into)]
+    assert collect.main(["--debian", str(tmp_path), *options]) == 0
+    assert capsys.readouterr().out.startswith("7 packages: 6 new libraries")
+    found = {row["id"]: row for row in json.loads(into.read_bytes())["libraries"]}
+    assert found["sail"]["docs_url"] == "https://docs.rs/sail"
+    assert (found["fastapi-rust"]["repo_url"], "docs_url" in found["fastapi-rust"]) == (
+        "https://github.com/sea/f",
+        False,
+    )
+    assert found["rope"]["docs_url"] == "https://pkg.go.dev/github.com/sea/rope/v2"
+    assert found["knot"]["packages"] == {"maven": ["org.sea:knot-core", "org.sea:knot-io"]}
+    assert found["knot"]["docs_url"] == "https://knot.example"
+    assert found["buoy"]["docs_url"] == "https://www.rubydoc.info/gems/buoy"
+    assert found["tide"]["repo_url"] == "https://github.com/sea/tide"
+    registry = tmp_path / "registry.json"
+    tool("make_registry").main(
+        ["--facts", str(facts(tmp_path, FASTAPI)), "--facts", str(into), "--into", str(registry)]
+    )
+    document = read_document(registry.read_bytes(), "registry")
+    assert document.undocumented == ("sails",)
+    names = {"knot-core": ["knot"], "org.sea:knot-io:1.0": ["knot"], "rope": ["rope"], "sails": []}
+    index_of_names = Index(document.libraries, document.undocumented)
+    for query, ids in names.items():
+        assert [match.library_id for match in index_of_names.resolve(query)] == ids, query
+
+
+def test_download_with_another_digest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collect = tool("collect_packages")
+    monkeypatch.setattr(collect, "PAUSE", 0)
+    monkeypatch.setattr(collect.urllib.request, "urlopen", lambda url, timeout: io.BytesIO(b"other"))
+    with pytest.raises(ValueError, match="the digest differs"):
+        collect.download("http://deb.example/x.deb", tmp_path / "x.deb", "0" * 64)
+    assert not (tmp_path / "x.deb").exists()
+    collect.download("http://deb.example/x.deb", tmp_path / "x.deb", hashlib.sha256(b"other").hexdigest())
+    assert (tmp_path / "x.deb").read_bytes() == b"other"

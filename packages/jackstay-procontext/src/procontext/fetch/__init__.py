@@ -15,7 +15,7 @@ __all__, __getattr__, __dir__ = attach(
         "._fetcher": "Access AccessCheck Fetched Fetcher",
         "._network": "Network SystemNetwork",
         "._single_flight": "Cancelled SingleFlight",
-        "._sites": "Sites",
+        "._sites": "Sites readme_urls",
         "._suffixes": "registrable_domain",
         "._urls": "Target parse_url",
     },

@@ -6,8 +6,8 @@ from procontext.fetch._failures import FetchError, display_host, display_url
 from procontext.fetch._fetcher import Access, AccessCheck, Fetched, Fetcher
 from procontext.fetch._network import Network, SystemNetwork
 from procontext.fetch._single_flight import Cancelled, SingleFlight
-from procontext.fetch._sites import Sites
+from procontext.fetch._sites import Sites, readme_urls
 from procontext.fetch._suffixes import registrable_domain
 from procontext.fetch._urls import Target, parse_url
 
-__all__ = ["Access", "AccessCheck", "Cancelled", "FetchError", "Fetched", "Fetcher", "Network", "SingleFlight", "Sites", "SystemNetwork", "Target", "decode", "display_host", "display_url", "is_public", "is_text", "media_type", "parse_url", "registrable_domain"]
+__all__ = ["Access", "AccessCheck", "Cancelled", "FetchError", "Fetched", "Fetcher", "Network", "SingleFlight", "Sites", "SystemNetwork", "Target", "decode", "display_host", "display_url", "is_public", "is_text", "media_type", "parse_url", "readme_urls", "registrable_domain"]

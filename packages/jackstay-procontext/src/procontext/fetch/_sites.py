@@ -1,8 +1,8 @@
 """The allowlist of documentation sites, computed from the registry and the private sources.
 
 A URL is allowed by its exact host or its registrable domain (never a public suffix), on the default port unless a
-library names another. Plain HTTP is allowed only for a host that a library names with `http`. Headers of a private
-source are sent to the origins of that source only, also after a redirect.
+library names another. Of a library without a site, only the README of its repository is allowed. Plain HTTP is for
+hosts that a library names with `http`; headers of a private source are sent to its own origins only.
 """
 
 import re
@@ -16,6 +16,20 @@ from procontext.models import Library
 
 # The usual form of a URL. Strict parsing takes ten times as long, and there may be 100,000 libraries.
 _PLAIN = re.compile(r"http(s?)://([a-z0-9.-]+)(?=[/?#]|$)")
+# Where hosts of repositories have the files of the default branch.
+_RAW = {"github.com": "https://raw.githubusercontent.com/{}/HEAD/", "gitlab.com": "https://gitlab.com/{}/-/raw/HEAD/"}
+_REPOSITORY = re.compile(r"https://(github\.com|gitlab\.com)/([\w.-]+/[\w.-]+)/?")
+
+
+def readme_urls(library: Library) -> tuple[str, ...]:
+    """Return the possible addresses of the README of a library without a site."""
+    if library.docs_url or library.llms_txt_url or library.path:
+        return ()
+    repository = _REPOSITORY.fullmatch(library.repo_url or "")
+    if repository is None:
+        return ()
+    folder = _RAW[repository[1]].format(repository[2])
+    return tuple(f"{folder}{name}" for name in ("README.md", "README.rst", "readme.md", "README"))
 
 
 class Sites:
@@ -28,6 +42,7 @@ class Sites:
         self._explicit_ports: set[tuple[str, int]] = set()
         self._domains: dict[str, bool] = {}  # whether a library is on the domain; filled on demand
         self._headers: list[tuple[str, str, tuple[tuple[str, str], ...]]] = []
+        self._readmes = frozenset(url for library in self._rows for url in readme_urls(library))
         for library in self._rows:
             for url in (library.docs_url, library.llms_txt_url):
                 if url:
@@ -52,7 +67,9 @@ class Sites:
         self._explicit_ports.add((target.host, target.port))
 
     def allows(self, target: Target) -> bool:
-        """Return whether this URL is on the site of a library."""
+        """Return whether this URL is on the site of a library, or the README of one without a site."""
+        if target.url in self._readmes:
+            return True
         if not target.is_encrypted and target.host not in self._plaintext_hosts:
             return False  # plain HTTP could be read and changed on the way
         if target.host in self._hosts:
@@ -110,4 +127,4 @@ def _depth(target: Target, folder: str) -> int:
     return len(folder) if is_below else -1
 
 
-__all__ = ["Sites"]
+__all__ = ["Sites", "readme_urls"]

@@ -1,7 +1,8 @@
 """Discovery of a table of contents: llms.txt, or the next best source on the site.
 
 If the registry names an llms.txt, only "not found" leads to other sources: after a temporary failure, a worse index
-would be cached for a day. Otherwise the front page is read first, and its final URL is the base for the other sources.
+would be cached for a day. Otherwise the front page is read first; its final URL is the base for the other sources.
+A library without a site has the README of its repository.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from procontext.fetch import Fetched, FetchError, decode, is_text
+from procontext.fetch import Fetched, FetchError, decode, is_text, readme_urls
 from procontext.models import IndexSource, Library
 from procontext.page._formats import INVENTORIES
 from procontext.page._html import is_html
@@ -63,8 +64,23 @@ async def find_index(library: Library, fetch: Fetch) -> FoundIndex:
             if llms is not None:
                 return llms
     if not library.docs_url:
-        raise FetchError("not_found", library.llms_txt_url or library.id, "no llms.txt")
+        return await _readme(library, fetch)
     return await _Search(library, fetch).find(library.docs_url)
+
+
+async def _readme(library: Library, fetch: Fetch) -> FoundIndex:
+    """Return a table of contents with the README of the repository."""
+    for url in readme_urls(library):
+        try:
+            await fetch(url)
+        except FetchError as error:
+            if error.reason != "not_found":
+                raise
+        else:
+            text = write_index(library.name, [("Pages", [Entry("README", url)])])
+            assert text is not None
+            return await _found(text, "README", url)
+    raise FetchError("not_found", library.llms_txt_url or library.repo_url or library.id, "no llms.txt and no README")
 
 
 def _from_llms(fetched: Fetched) -> FoundIndex | None:

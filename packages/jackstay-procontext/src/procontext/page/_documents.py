@@ -30,6 +30,7 @@ from procontext.fetch import (
     Target,
     display_url,
     parse_url,
+    readme_urls,
 )
 from procontext.interfaces import Libraries, Progress
 from procontext.models import (
@@ -163,7 +164,7 @@ class LibraryDocuments:
 
         Raises: ProContextError: LLMS_TXT_NOT_FOUND, LLMS_TXT_FETCH_FAILED, TOO_MANY_REDIRECTS.
         """
-        address = library.path or library.llms_txt_url or library.docs_url
+        address = library.path or library.llms_txt_url or library.docs_url or next(iter(readme_urls(library)), None)
         if address is None:
             raise undocumented(library)
         key = _index_key(library, address)

@@ -31,6 +31,9 @@ logger = logging.getLogger("procontext.registry")
 # The version before a registry is loaded.
 UNKNOWN = "unknown"
 
+# Languages whose packages are not in an environment that is read.
+_NOT_INSTALLED = frozenset(("csharp", "go", "java", "ruby", "rust"))
+
 
 class Registry:
     """The libraries. Call `load` or `start` first."""
@@ -123,16 +126,23 @@ class Registry:
         return self._with_environment(query, self._index.resolve(query))
 
     def _with_environment(self, query: str, found: list[Match]) -> list[Match]:
-        """Return the matches with versions, or the installed package with this name if the registry lacks it."""
-        if self._installed is not None and not _is_exact(found):
+        """Return the matches with versions, or the installed package with this name if the registry lacks it.
+
+        Of several libraries with this name, those that the project uses are first.
+        """
+        if self._installed is not None and not self._has_own(found):
             library = self._learn(normalise(query))
             if library is not None and self._index.get(library.id) is None:
                 via: MatchedVia = "installed"
                 return [Match(library.id, library.name, library.languages, library.docs_url, via, 1.0, library.version)]
         requested = requested_version(query)
-        return [
-            msgspec.structs.replace(match, version=requested or self.used_version(match.library_id)) for match in found
-        ]
+        used = {match.library_id: self.used_version(match.library_id) for match in found} if self._installed else {}
+        ranked = sorted(found, key=lambda match: used.get(match.library_id) is None) if _is_exact(found) else found
+        return [msgspec.structs.replace(match, version=requested or used.get(match.library_id)) for match in ranked]
+
+    def _has_own(self, found: Sequence[Match]) -> bool:
+        """Return whether a library of the registry with exactly this name may be the installed package."""
+        return _is_exact(found) and any(_NOT_INSTALLED.isdisjoint(match.languages) for match in found)
 
     def used_version(self, library_id: str) -> str | None:
         """Return the version of a library that the project uses, or None. May block at first."""
@@ -154,7 +164,7 @@ class Registry:
             found = self._index.resolve(query)
         else:
             found = await asyncio.to_thread(self._index.resolve, query)
-        name = None if _is_exact(found) else normalise(query)
+        name = None if self._has_own(found) else normalise(query)
         needs_files = self._installed is not None and not self._installed.is_quick(name)
         if not needs_files or (name is None and requested_version(query)):
             found = self._with_environment(query, found)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, combinations
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from procontext.models import Library, Match, MatchedVia
 from procontext.resolve._names import canonical, normalise, parent_packages, spoken_names, strip_separators
@@ -36,6 +36,9 @@ _WORD: Final = re.compile(r"[a-z0-9]+")
 # `winston.js` and `winstonjs` are winston, if that is on npm. The exceptions are other projects.
 _JS_SUFFIX: Final = re.compile(r"(.{2,}?)[-_.\s]?js")
 _JS_NAMES: Final = frozenset(("angularjs", "angular.js"))
+
+# Libraries with a name, and how they have it.
+_Exact: TypeAlias = list[tuple[Library, MatchedVia]]
 
 
 class _FuzzyIndex(NamedTuple):
@@ -102,8 +105,7 @@ class Index:
             return []
         found = self._named(name)
         if found is not None:
-            libraries, via = found
-            return [_match(library, via, 1.0) for library in libraries]
+            return [_match(library, via, 1.0) for library, via in found]
         return [_match(library, "fuzzy", round(score / 100, 2)) for library, score in self._similar(name)]
 
     @property
@@ -131,6 +133,8 @@ class Index:
                 _put(packages, canonical(name), alone)
             elif index == "npm" and name.startswith("@"):
                 _put(self._scopes, name.partition("/")[0], alone)
+            elif index == "maven":
+                _put(packages, name.rpartition(":")[2], alone)
         for name in library.aliases:
             _put(aliases, name.lower(), alone)
         _put(aliases, library.name.lower(), alone)
@@ -141,7 +145,7 @@ class Index:
         found = self._named(name) if name else None
         return None if found is None else found[0][0]
 
-    def _named(self, name: str) -> tuple[Sequence[Library], MatchedVia] | None:
+    def _named(self, name: str) -> _Exact | None:
         found = self._exact(name)
         if found is None:
             for parent in parent_packages(name):
@@ -152,32 +156,49 @@ class Index:
         for spoken in () if found is not None else spoken_names(name):
             found = self._exact(spoken) or self._without_js_suffix(spoken)
             if found is not None:
-                return found[0], "alias"
+                return [(library, "alias") for library, _ in found]
         return found
 
-    def _of_scope(self, name: str) -> tuple[Sequence[Library], MatchedVia] | None:
+    def _of_scope(self, name: str) -> _Exact | None:
         """Match an npm package whose scope belongs to one library: `@tiptap/starter-kit`."""
         scope = name.partition("/")[0] if name.startswith("@") else ""
         owners = self._scopes.get(scope, ())
-        return (owners, "alias") if len(owners) == 1 else None
+        return [(owners[0], "alias")] if len(owners) == 1 else None
 
-    def _exact(self, name: str) -> tuple[Sequence[Library], MatchedVia] | None:
+    def _exact(self, name: str) -> _Exact | None:
         plain = canonical(name)
         packages = self._packages.get(name) or self._packages.get(plain)
-        if packages is not None:
-            return _ranked(packages, plain), "package_name"
-        library = self._ids.get(name) or self._ids.get(plain)
-        if library is not None:
-            return (library,), "library_id"
-        aliases = self._aliases.get(name) or self._aliases.get(plain) or self._spelled(strip_separators(name))
-        return (_ranked(aliases, plain), "alias") if aliases else None
+        if packages is None:
+            library = self._ids.get(name) or self._ids.get(plain)
+            if library is not None:
+                return [(library, "library_id")]
+            aliases = self._aliases.get(name) or self._aliases.get(plain)
+            if aliases is None and plain not in self._undocumented:  # `deepmerge` is not deep-merge
+                aliases = self._spelled(strip_separators(name))
+            return [(library, "alias") for library in _ranked(aliases, plain)] if aliases else None
+        found: _Exact = [(library, "package_name") for library in packages]
+        # Libraries for other languages that are known by this name: `csv` is a crate and a module of Python.
+        languages = {language for library in packages for language in library.languages}
+        for library in dict.fromkeys((*self._owners_of(name), *self._owners_of(plain))):
+            if library.languages and languages.isdisjoint(library.languages):
+                found.append((library, "library_id" if library.id in (name, plain) else "alias"))
+        if len(found) > len(packages):
+            order = {library_id: at for at, library_id in enumerate(self._ids)}
+            found.sort(key=lambda pair: order[pair[0].id])
+        return sorted(found, key=lambda pair: pair[0].id != plain)
 
-    def _without_js_suffix(self, name: str) -> tuple[Sequence[Library], MatchedVia] | None:
+    def _owners_of(self, name: str) -> Iterator[Library]:
+        """Return the libraries with this identifier or alias."""
+        if name in self._ids:
+            yield self._ids[name]
+        yield from self._aliases.get(name, ())
+
+    def _without_js_suffix(self, name: str) -> _Exact | None:
         """Match a name without its suffix js."""
         stem = _JS_SUFFIX.fullmatch(name)
         found = self._exact(stem[1]) if stem is not None and name not in _JS_NAMES else None
-        scripts = [library for library in found[0] if library.packages.npm] if found is not None else []
-        return (scripts, "alias") if scripts else None
+        scripts: _Exact = [(library, "alias") for library, _ in found or () if library.packages.npm]
+        return scripts or None
 
     def _spelled(self, name: str) -> tuple[Library, ...] | None:
         """Match any name without its separators."""

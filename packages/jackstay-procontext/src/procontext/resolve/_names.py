@@ -14,7 +14,7 @@ _END = re.compile(r"\s*[\[<>=!~^;,(]")
 _JSON_LINE = re.compile(r"[\"']@?[\w./-]+[\"']\s*:")
 _QUOTES = " \t\r\n\"'`"
 
-# Imports of Python and JavaScript and commands of package managers; the group is the name.
+# Imports, lines of manifests and commands of package managers; the group is the name.
 _LINES = (
     re.compile(r"from\s+([\w.]+)\s+import\b"),
     re.compile(r"(?:import|export)\b[^'\"]*['\"]([^'\"\s]+)"),
@@ -22,6 +22,15 @@ _LINES = (
     re.compile(r"import\s+([\w.]+)(?:\s+as\s+\w+)?(?=[\s,;]|$)"),
     re.compile(r"([\w.-]+)\s+as\s+\w+$"),
     re.compile(r"[\"']?(@?[\w./-]+)[\"']\s*:\s*[\"']"),  # a line of package.json
+    re.compile(r"gem\s+['\"]([\w.-]+)"),
+    re.compile(r"require\s+['\"]([\w./-]+)"),  # Ruby
+    re.compile(r"(?:pub\s+)?use\s+([a-z]\w*)(?=::|;|\s+as\b)"),  # Rust
+    re.compile(r"(?:global\s+)?using\s+([\w.]+)\s*;"),  # C#
+    re.compile(r"<artifactid>\s*([\w.-]+)"),
+    re.compile(r"<packagereference\s+include=['\"]([\w.-]+)"),
+    # Coordinates of Maven, also in a line of Gradle
+    re.compile(r"(?:\w+[\s(]+['\"])?([a-z][\w.-]*:[a-z][\w.-]*):[\w.+-]+['\")\s]*$"),
+    re.compile(r"(?:api|implementation|\w+(?:only|implementation))[\s(]+['\"]([a-z][\w.-]*:[a-z][\w.-]*)['\")\s]*$"),
     re.compile(  # the page of a package index
         r"https?://(?:www\.)?(?:npmjs\.com/package|pypi\.org/project|crates\.io/crates|docs\.rs|rubygems\.org/gems|"
         r"nuget\.org/packages)/(@[\w.-]+/[\w.-]+|[\w.-]+)"
@@ -56,8 +65,8 @@ _NAME_ENDINGS = frozenset(("ai", "com", "dev", "io", "js", "net", "org", "py", "
 
 # Words beside a name, as people write them.
 _WORDS = """
-api app client docs documentation framework guide handbook javascript js lib library manual module node package python
-reference sdk the tool toolkit tutorial typescript
+api app client crate csharp docs documentation dotnet framework gem go golang guide handbook java javascript js lib
+library manual module node package python reference ruby rust sdk the tool toolkit tutorial typescript
 """
 _SPOKEN = frozenset(_WORDS.split())
 _BEFORE_VERSION = re.compile(r"(\S.*?)\s+v?\d+(?:\.\w+)*\s+\S.*")
@@ -70,6 +79,7 @@ _SHORT = {
     "tf": "tensorflow",
     "mongo": "pymongo",
     "k8s": "kubernetes",
+    "ruby on rails": "rails",
 }
 
 
