@@ -38,8 +38,8 @@ GUARD = 60.0
 class Pool:
     """Servers, with a connection to each."""
 
-    def __init__(self, url: str, count: int, max_sessions: int, workers: int = 1) -> None:
-        command = [*PROGRAM, "PORT", url, str(max_sessions), str(workers)]
+    def __init__(self, url: str, count: int, max_sessions: int, workers: int = 1, *more: str) -> None:
+        command = [*PROGRAM, "PORT", url, str(max_sessions), str(workers), *more]
         self.servers = [HttpServer(command) for _ in range(count)]
         self.connect()
 
@@ -88,8 +88,8 @@ class Pool:
 
 
 @contextmanager
-def pool(url: str, count: int, max_sessions: int, workers: int = 1) -> Iterator[Pool]:
-    opened = Pool(url, count, max_sessions, workers)
+def pool(url: str, count: int, max_sessions: int, workers: int = 1, *more: str) -> Iterator[Pool]:
+    opened = Pool(url, count, max_sessions, workers, *more)
     try:
         yield opened
     finally:
@@ -369,7 +369,7 @@ def measure(url: str) -> bool:
     """Run and print all measurements; return whether all bounds are met."""
     with pool(url, PROCESSES, MAX_SESSIONS) as servers:
         is_met, sessions = measure_sessions(servers)
-        with listening(servers) as listeners:
-            is_met &= measure_changes(servers, listeners)
+    with pool(url, PROCESSES, MAX_SESSIONS, 1, "callbacks") as servers, listening(servers) as listeners:
+        is_met &= measure_changes(servers, listeners)
     with pool(url, PROCESSES // 2, MAX_SESSIONS, workers=2) as servers, listening(servers) as listeners:
         return measure_restart(servers, listeners, sessions) and is_met

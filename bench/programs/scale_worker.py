@@ -1,4 +1,7 @@
-"""One of several server processes: `python scale_worker.py PORT REDIS_URL MAX_SESSIONS WORKERS`; "-": in memory."""
+"""One of several server processes: `scale_worker.py PORT REDIS_URL MAX_SESSIONS WORKERS [callbacks]`; "-": in memory.
+
+With `callbacks` it measures the callbacks of the loop, which takes time, and needs the loop of asyncio.
+"""
 
 import asyncio
 import sys
@@ -18,7 +21,9 @@ def run_measured(handle: asyncio.Handle) -> None:
     durations[0] = max(durations[0], time.thread_time() - began)
 
 
-asyncio.Handle._run = run_measured
+has_durations = sys.argv[5:] == ["callbacks"]
+if has_durations:
+    asyncio.Handle._run = run_measured
 
 backend = MemoryBackend() if sys.argv[2] == "-" else RedisBackend(sys.argv[2], timeout=10.0)
 server = Server("scale", backend=backend)
@@ -55,7 +60,7 @@ async def memo(name: str) -> str:
 server.run(
     transport="http",
     port=int(sys.argv[1]),
-    loop="asyncio",
+    loop="asyncio" if has_durations else "auto",
     sessions=True,
     health=True,
     max_sessions=int(sys.argv[3]),

@@ -7,6 +7,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from interop.known_clients import PROGRAMS
 from interop.peers import BY_NAME, node
 from jackstay import connect
 from jackstay.types import ElicitResult
+from peers.http_process import HANDSHAKE, INITIALIZED, initialize, post, stateless_call
 from peers.redis_server import RedisServer
 from peers.round_robin import RoundRobin
 from peers.shared_processes import SharedServers, nginx_servers, processes, redis_servers, shared_servers
@@ -150,3 +152,101 @@ def use_client(servers: SharedServers, peer: str, mode: str, revision: str) -> N
         while serving.request("GET", "/health").json["sessions"]:
             pass
         assert not [line for line in serving.lines if "too slowly" in line]
+
+
+# --- one fault each ---------------------------------------------------------------------------------------------------
+
+
+def run_scenario(servers: SharedServers, peer: str, mode: str, scenario: str) -> "subprocess.Popen[str]":
+    return call_once(servers.proxy.url, peer, mode, scenario)
+
+
+def seen_by(program: "subprocess.Popen[str]") -> Any:
+    output, errors = program.communicate(timeout=PROGRAM_SECONDS)
+    assert program.returncode == 0, errors
+    return json.loads(output)
+
+
+def resume(servers: SharedServers, index: int) -> None:
+    """End the call of `pause` in this process."""
+    assert stateless_call(servers.processes[index].port, "resume").text == "done"
+
+
+@CLIENTS
+def test_processes_that_start_are_no_change(redis: RedisServer, peer: str, mode: str, revision: str) -> None:
+    """They register their tools and resources, which concerns nobody."""
+    with redis_servers(redis) as servers:
+        program = run_scenario(servers, peer, mode, "changes")
+        paused = servers.wait_for_next("paused")
+        with processes(redis) as others:
+            assert all(other.port for other in others)
+            resume(servers, paused)
+            assert seen_by(program)["changes"] == 1
+
+
+@CLIENTS
+def test_many_idle_sessions_are_limited_and_not_visited(
+    redis: RedisServer, peer: str, mode: str, revision: str
+) -> None:
+    """The sessions that a client uses continue; subscriptions at both processes are joined."""
+    with redis_servers(redis, max_sessions=20) as servers:
+        for _ in range(100):
+            idle = post(servers.proxy.port, initialize()).headers["mcp-session-id"]
+            headers = {"mcp-session-id": idle, "mcp-protocol-version": HANDSHAKE}
+            assert post(servers.proxy.port, INITIALIZED, headers).status == 202
+        program = run_scenario(servers, peer, mode, "updates")
+        seen = seen_by(program)
+        assert (seen["changes"], seen["updates"]) == (4, 4)
+        for serving in servers.processes:
+            assert serving.request("GET", "/health").json["sessions"] <= 20
+            # Of each change and each update at most the client, and at most once.
+            assert int(stateless_call(serving.port, "visited").text) <= 8
+
+
+@CLIENTS
+def test_events_of_one_turn_are_stored_together(redis: RedisServer, peer: str, mode: str, revision: str) -> None:
+    with redis_servers(redis) as servers:
+        assert all(serving.port for serving in servers.processes)
+        redis.run("CONFIG", "RESETSTAT")
+        seen = seen_by(run_scenario(servers, peer, mode, "report"))
+        assert seen == {"progress": list(range(50)), "text": "done"}
+        assert redis.run("INFO", "commandstats").get("cmdstat_eval", {"calls": 0})["calls"] < 40
+
+
+@CLIENTS
+def test_a_process_above_its_limit_of_requests_refuses_at_once(
+    redis: RedisServer, peer: str, mode: str, revision: str
+) -> None:
+    limit = 4
+    with ThreadPoolExecutor(limit) as threads, redis_servers(redis, max_requests=limit) as servers:
+        program = run_scenario(servers, peer, mode, "busy")
+        paused = servers.wait_for_next("paused")
+        full = servers.processes[1 - paused]
+        for _ in range(limit):
+            threads.submit(stateless_call, full.port, "wait")
+        while (refused := stateless_call(full.port, "pid")).status != 503:
+            pass
+        assert refused.headers["retry-after"] == "1"
+        assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False, "reason": "busy"}
+        resume(servers, paused)
+        output, errors = program.communicate(timeout=PROGRAM_SECONDS)
+        if peer == "sdk1":  # its whole client ends with the first response that is not 200, at once
+            assert "503 Service Unavailable" in errors
+            return
+        assert program.returncode == 0, errors
+        found = json.loads(output)["found"]
+        served = str(servers.processes[paused].process.pid)
+        assert served in found
+        assert all(text == served or text.startswith("failed: MCPError") for text in found), found
+
+
+@CLIENTS
+def test_the_stream_of_a_cancelled_call_is_not_resumed_again_and_again(
+    redis: RedisServer, peer: str, mode: str, revision: str
+) -> None:
+    with redis_servers(redis, retry=0.05) as servers:
+        assert seen_by(run_scenario(servers, peer, mode, "cancelled"))["text"] == "awake"
+        # The GET stream, a resumed one, and what an SDK tries once more; for two seconds, 40 times the interval.
+        assert len([line for _, line in servers.proxy.log if line.startswith("GET")]) <= 5, servers.proxy.log
+        for serving in servers.processes:
+            assert not [line for line in serving.lines if "too slowly" in line]

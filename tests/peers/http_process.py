@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, Self
 
 PROGRAM = Path(__file__).with_name("http_server.py")
 GUARD = 200.0
+HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/protocolVersion": STATELESS,
     "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
 }
 
@@ -143,3 +144,28 @@ def send_request(
     response = connection.getresponse()
     found = {name.lower(): value for name, value in response.getheaders()}
     return HttpReply(response.status, found, response.read())
+
+
+def stateless_call(port: int, tool: str) -> HttpReply:
+    """Call a tool in the stateless era."""
+    message = call(tool)
+    message["params"]["_meta"] = META
+    return post(port, message, {"mcp-protocol-version": STATELESS, "mcp-method": "tools/call", "mcp-name": tool})
+
+
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def initialize() -> dict[str, Any]:
+    """The message that opens a session."""
+    params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+
+
+def post(port: int, body: Any, headers: dict[str, str] | None = None) -> HttpReply:
+    """POST a message on a new connection."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=GUARD)
+    try:
+        return send_request(connection, "POST", "/mcp", body, headers)
+    finally:
+        connection.close()

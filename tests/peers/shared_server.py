@@ -13,6 +13,7 @@ from pathlib import Path
 
 from jackstay.redis import RedisBackend
 from jackstay.server import Context, RateLimit, ResponseCache, Server
+from jackstay.server._driver import Driver
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -21,6 +22,18 @@ from peers.shared_state import FileEvents, FileSessions, HubBus
 
 def write_line(line: str) -> None:
     os.write(2, f"{line}\n".encode())
+
+
+visits = [0]
+changed = Driver.changed
+
+
+def count_visit(connection: Driver, method: str, uri: str, params: bytes) -> None:
+    visits[0] += 1
+    changed(connection, method, uri, params)
+
+
+Driver.changed = count_visit  # type: ignore[method-assign]
 
 
 def topic_of(context: Context) -> str:
@@ -63,6 +76,30 @@ def make(hub: int | None = None, redis: str = "") -> Server:
         finally:
             write_line("cancelled")
         return "never"
+
+    resumed = asyncio.Event()
+
+    @server.tool
+    async def pause() -> str:
+        """Wait until `resume` is called in this process."""
+        write_line("paused")
+        await resumed.wait()
+        return "resumed"
+
+    @server.tool
+    async def resume() -> str:
+        resumed.set()
+        return "done"
+
+    @server.tool
+    async def nap(seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        return "awake"
+
+    @server.tool
+    async def visited() -> int:
+        """Return how many connections were notified of changes."""
+        return visits[0]
 
     @server.tool
     async def report(count: int, context: Context) -> str:

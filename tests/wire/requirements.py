@@ -295,12 +295,13 @@ REQUIREMENTS = (
         "A task that was created is stored, and ends once. A tool runs at most once, unless it is annotated "
         "as idempotent or read-only: if its worker dies, the task fails with an unknown outcome, and the "
         "client raises `OutcomeUnknownError`. With Redis, a replica that is promoted without the last writes may "
-        "lose an end or run a task again",
+        "lose an end, and one that did not confirm a run may repeat it",
         (
             f"{CHAOS_TASKS}::test_a_task_of_a_killed_server_is_run_again_if_its_tool_allows_it",
             f"{CHAOS_TASKS}::test_a_task_of_a_killed_server_is_not_run_again_otherwise",
             f"{CHAOS_TASKS}::test_workers_are_killed_and_started_apart_from_the_server",
             f"{TASKS}::test_a_cancelled_or_lost_task_has_no_known_outcome",
+            "packages/jackstay/tests/redis/test_tasks.py::test_a_run_that_must_not_be_repeated_begins_only_if_a_replica_has_it",
             f"{TASK_WORKER}::test_a_worker_without_its_store_stops_a_repeatable_task_and_its_end_is_refused",
             "packages/jackstay/tests/server/test_task_store.py::test_whatever_happens_a_task_ends_once_and_a_once_task_runs_once",
         ),

@@ -1,8 +1,9 @@
-"""The official SDK 1.x with servers that share sessions: `shared_sdk1.py URL [TOOL]` prints the results as JSON.
+"""The official SDK 1.x with servers that share sessions: `shared_sdk1.py URL [TOOL | SCENARIO]` prints JSON.
 
-With a tool it only calls that, and prints the text of its result or error.
+With a tool it only calls that, and prints the text of its result or error; with a scenario it prints what that saw.
 """
 
+import contextlib
 import json
 import sys
 
@@ -10,6 +11,7 @@ import anyio
 from mcp import ClientSession, McpError, types
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
+from shared_scenarios import SCENARIOS
 
 seen: dict = {"changes": 0, "updates": 0}
 has_changed, has_updated = anyio.Condition(), anyio.Condition()
@@ -75,12 +77,44 @@ async def call_once(session: ClientSession, tool: str) -> None:
         print(json.dumps({"text": str(error)}))
 
 
+class Scripted:
+    """The client of a scenario."""
+
+    seen = seen
+
+    def __init__(self, session: ClientSession) -> None:
+        self.session = session
+
+    async def call(self, tool: str, on_progress=None, **arguments) -> str:
+        async def progressed(done, total, message):
+            if on_progress is not None:
+                on_progress(done)
+
+        result = await self.session.call_tool(tool, arguments, progress_callback=progressed)
+        return result.content[0].text
+
+    async def one_more(self, name: str, call) -> None:
+        await one_more(name, has_changed if name == "changes" else has_updated, call)
+
+    async def cancel(self) -> None:
+        await cancel(self.session)
+
+    async def subscribe(self, uri: str) -> None:
+        await self.session.subscribe_resource(AnyUrl(uri))
+
+    def listening(self, *uris: str):
+        return contextlib.nullcontext()
+
+
 async def main() -> None:
     with anyio.fail_after(120):
         async with streamable_http_client(sys.argv[1]) as (read, write, *_):
             callbacks = {"elicitation_callback": on_elicitation, "message_handler": on_message}
             async with ClientSession(read, write, **callbacks) as session:
                 seen["revision"] = (await session.initialize()).protocolVersion
+                if sys.argv[2:] and sys.argv[2] in SCENARIOS:
+                    print(json.dumps(await SCENARIOS[sys.argv[2]](Scripted(session))))
+                    return
                 if len(sys.argv) > 2:
                     await call_once(session, sys.argv[2])
                     return

@@ -1,14 +1,16 @@
-"""The official SDK 2.x with servers that share sessions: `shared_sdk2.py MODE URL [TOOL]` prints the results as JSON.
+"""The official SDK 2.x with servers that share sessions: `shared_sdk2.py MODE URL [TOOL | SCENARIO]`. It prints JSON.
 
-With a tool it only calls that, and prints the text of its result or error.
+With a tool it only calls that, and prints the text of its result or error; with a scenario it prints what that saw.
 """
 
+import contextlib
 import json
 import sys
 import warnings
 
 import anyio
 from mcp import Client, MCPError, types
+from shared_scenarios import SCENARIOS
 
 warnings.simplefilter("ignore")  # the SDK marks the handshake era as deprecated
 
@@ -77,11 +79,46 @@ async def call_once(client: Client, tool: str) -> None:
         print(json.dumps({"text": str(error)}))
 
 
+class Scripted:
+    """The client of a scenario."""
+
+    seen = seen
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def call(self, tool: str, on_progress=None, **arguments) -> str:
+        async def progressed(done, total, message):
+            if on_progress is not None:
+                on_progress(done)
+
+        result = await self.client.call_tool(tool, arguments, progress_callback=progressed)
+        return result.content[0].text
+
+    async def one_more(self, name: str, call) -> None:
+        await one_more(name, has_changed if name == "changes" else has_updated, call)
+
+    async def cancel(self) -> None:
+        await cancel(self.client)
+
+    async def subscribe(self, uri: str) -> None:
+        if self.client.protocol_version < "2026":
+            await self.client.subscribe_resource(uri)
+
+    def listening(self, *uris: str):
+        if self.client.protocol_version < "2026":
+            return contextlib.nullcontext()
+        return self.client.listen(tools_list_changed=True, resource_subscriptions=list(uris))
+
+
 async def main() -> None:
     mode, url = sys.argv[1:3]
     with anyio.fail_after(120):
         async with Client(url, mode=mode, elicitation_callback=on_elicitation, message_handler=on_message) as client:
             seen["revision"] = client.protocol_version
+            if sys.argv[3:] and sys.argv[3] in SCENARIOS:
+                print(json.dumps(await SCENARIOS[sys.argv[3]](Scripted(client))))
+                return
             if len(sys.argv) > 3:
                 await call_once(client, sys.argv[3])
                 return

@@ -17,7 +17,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 # Serves a method: `async def handler(ctx, params)`; what it returns is encoded as a JSON object.
 MethodHandler: TypeAlias = Callable[[Any, Any], Any]
 # Runs around a method of MCP: `async def interceptor(ctx, call_next): return await call_next()`.
-Interceptor: TypeAlias = Callable[[Any, Callable[[], Awaitable[bytes]]], Awaitable[bytes]]
+Interceptor: TypeAlias = Callable[[Any, Callable[[], Awaitable[bytes]]], Awaitable[object]]
 # Returns the complete result for another one: `async def handler(client, result): ...`; both are JSON objects.
 ResultHandler: TypeAlias = Callable[[Any, dict[str, Json]], Awaitable[Mapping[str, Json]]]
 
@@ -67,7 +67,8 @@ class Extension:
     def intercept(self, method: str) -> Callable[[_F], _F]:
         """Call this function around a method of MCP, such as `tools/call`, as middleware is. For servers; a decorator.
 
-        It is called only for clients that declared the extension: `async def interceptor(ctx, call_next)`.
+        It is called only for clients that declared the extension: `async def interceptor(ctx, call_next)`. The encoded
+        result is what `call_next()` returns; the interceptor returns it, or another one as bytes or as a JSON object.
         """
         return self._register(self.interceptors, method)
 

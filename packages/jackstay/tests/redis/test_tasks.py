@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from jackstay import Server, connect
 from jackstay.errors import BackpressureError, TransportError, UsageError
 from jackstay.redis import RedisBackend
 from jackstay.server import TaskRecord
@@ -178,3 +179,42 @@ async def test_a_task_is_created_only_if_a_replica_has_it() -> None:
         replica.resume()
         assert await until_it_works(lambda: store.create(other, 10)) == other
         await store.close()
+
+
+async def test_a_run_that_must_not_be_repeated_begins_only_if_a_replica_has_it() -> None:
+    """G24: otherwise a replica that is promoted would have the task in its queue."""
+    runs: list[int] = []
+    with RedisServer(repl_diskless_sync_delay="0") as primary, RedisServer() as replica:
+        backend = RedisBackend(primary.url, timeout=100.0)
+        server = Server("replica", backend=backend)
+
+        @server.tool(task=True)
+        async def pay(amount: int) -> int:
+            runs.append(amount)
+            return amount
+
+        async with connect(server) as client:
+            assert (await client.tools.call("pay", {"amount": 1})).text == "1"  # without a replica
+            replica.run("REPLICAOF", "127.0.0.1", free_port(primary))
+            while primary.run("WAIT", "1", "1000") < 1:
+                pass
+            assert (await until_it_works(lambda: client.tools.call("pay", {"amount": 2}))).text == "2"
+            store = backend.tasks
+            seen, confirmed = asyncio.Event(), store.claim
+
+            async def claim(record: TaskRecord) -> bool:
+                """Stop the replica after the task was created."""
+                await asyncio.to_thread(replica.stop)
+                try:
+                    return bool(await confirmed(record))
+                finally:
+                    seen.set()
+
+            store.claim = claim  # type: ignore[method-assign]
+            handle = await client.tools.start("pay", {"amount": 3})
+            await seen.wait()
+            assert runs == [1, 2]
+            store.claim = confirmed  # type: ignore[method-assign]
+            replica.resume()
+            assert (await handle).text == "3"
+        assert runs == [1, 2, 3]

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jackstay import Context, Server, connect
+from jackstay import Client, Context, Server, connect
 from jackstay.errors import JsonRpcError, UsageError
 from jackstay.extensions import Extension
 
@@ -109,6 +109,49 @@ async def test_a_subscription_passes_an_interceptor() -> None:
     async with connect(server, capabilities=DECLARED) as client:
         await client.resources.subscribe("memo://1", print)
         assert seen.is_set()
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_an_interceptor_returns_another_result_as_an_object(version: str) -> None:
+    """One that a handler of the client completes, one of MCP, and what is none."""
+    extension, own = Extension(COUNTS), Extension(COUNTS)
+    kept: list[bytes] = []
+
+    @extension.intercept("tools/call")
+    async def intercept(ctx: Context, call_next: Any) -> Any:
+        result: bytes = await call_next()
+        match ctx.params["arguments"]["text"]:
+            case "later":
+                kept.append(result)
+                return {"resultType": "voucher", "voucher": "v1"}
+            case "other":
+                return {"content": [{"type": "text", "text": "another"}]}
+            case "none":
+                return None
+            case "empty":
+                return b""
+            case _:
+                raise ValueError("a secret")
+
+    @extension.method("vouchers/redeem")
+    def redeem(ctx: Context, params: dict[str, Any]) -> Any:
+        assert params["voucher"] == "v1"
+        return msgspec.Raw(kept.pop())
+
+    @own.result("voucher")
+    async def complete(client: Client, result: dict[str, Any]) -> Any:
+        return await client.submit("vouchers/redeem", {"voucher": result["voucher"]})
+
+    server = Server("vouchers", extensions=[extension])
+    server.tool(name="echo")(lambda text: text)
+    async with connect(server, extensions=[own], versions=(version,)) as client:
+        assert (await client.tools.call("echo", {"text": "other"})).text == "another"
+        if version == "2026-07-28":  # earlier results have no `resultType`
+            assert (await client.tools.call("echo", {"text": "later"})).text == "later"
+        for text in ("none", "empty", "raises"):
+            with pytest.raises(JsonRpcError, match="tools/call failed") as failed:
+                await client.tools.call("echo", {"text": text})
+            assert (failed.value.code, "secret" in str(failed.value)) == (-32603, False)
 
 
 def test_a_declaration_that_cannot_work_is_refused() -> None:

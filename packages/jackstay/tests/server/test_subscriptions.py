@@ -415,7 +415,7 @@ async def test_an_update_visits_only_the_connections_that_subscribed(monkeypatch
         server.drain()
         await new.answer("b")
         assert visits() == [[], [], []]
-    assert repr(server._subscriber_index) == "<SubscriberIndex of 0 resources>"
+    assert repr(server._subscriber_index) == "<SubscriberIndex of 0 topics>"
 
 
 async def test_subscriptions_of_a_connection_that_is_added_later_are_indexed() -> None:

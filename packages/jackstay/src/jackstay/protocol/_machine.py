@@ -7,6 +7,7 @@ of state and event that cannot happen has a cell too (`IMPOSSIBLE`): it raises i
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -73,6 +74,7 @@ def text_of(action: Action) -> str:
     return str(action.value) if isinstance(action, Enum) else action.__doc__ or ""
 
 
+@cache
 def readable_name(name: str) -> str:
     """Return `SpawnFailed` or `SPAWN_FAILED` as `spawn failed`."""
     if name.isupper():

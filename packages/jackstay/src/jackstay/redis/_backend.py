@@ -50,7 +50,7 @@ class RedisBackend:
             self._client = self._reader = target
             block = min(BLOCK, _socket_timeout(target) / 2)
         self._is_owner = isinstance(target, str)
-        self._engine = Engine(self._client, timeout)
+        self._engine = Engine(self._client, timeout, is_own=self._is_owner)
         self.sessions = RedisSessionStore(self._engine)
         self.events = RedisEventStore(self._engine)
         self.changes = RedisBus(self._engine, self._reader, block)

@@ -17,7 +17,7 @@ try:
     from redis.asyncio import Redis
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
-    from redis.exceptions import AuthenticationError, NoPermissionError, ReadOnlyError, RedisError
+    from redis.exceptions import AuthenticationError, NoPermissionError, ReadOnlyError, RedisError, ResponseError
     from redis.exceptions import TimeoutError as RedisTimeoutError
 except ModuleNotFoundError as missing:
     raise UsageError(f"RedisBackend needs the extra `redis`: {install_command('redis')}") from missing
@@ -60,9 +60,13 @@ def make_client(url: str, *, socket_timeout: float, connect_timeout: float, retr
 class Engine:
     """Runs commands on the loop that opened it; other loops may call it too."""
 
-    def __init__(self, client: Any, timeout: float) -> None:
+    def __init__(self, client: Any, timeout: float, *, is_own: bool = False) -> None:
         self.client = client
         self.timeout = timeout
+        # A client of our own has one connection for all pipelines. Its pipelines and its pool would take as long as
+        # everything else of a round trip; of other clients, such as that of a cluster, only the pipelines are known.
+        self._is_own = is_own
+        self._connection: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: list[tuple[Sequence[Command], asyncio.Future[list[Any]]]] = []
         self._sender: asyncio.Task[None] | None = None
@@ -93,6 +97,10 @@ class Engine:
         """Wait for running commands."""
         if self._sender is not None:
             await asyncio.wait({self._sender})
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            await connection.disconnect()
+            await self.client.connection_pool.release(connection)
         self._loop = None
 
     async def run(self, *command: str | bytes | int) -> Any:
@@ -122,13 +130,16 @@ class Engine:
         self._waiting.append((commands, future))
         if self._sender is None:
             self._sender = loop.create_task(self._send())
+        timer = loop.call_later(self.timeout, self._expire, future)  # takes less time than `asyncio.timeout`
         try:
-            async with asyncio.timeout(self.timeout):
-                return await future
-        except TimeoutError:
-            error = RedisTimeoutError(f"no response in {self.timeout:g} s")
-            self._failed(error)
-            raise TransportError(self._error) from None
+            return await future
+        finally:
+            timer.cancel()
+
+    def _expire(self, future: "asyncio.Future[list[Any]]") -> None:
+        if not future.done():
+            self._failed(RedisTimeoutError(f"no response in {self.timeout:g} s"))
+            future.set_exception(TransportError(self._error))
 
     async def _send(self) -> None:
         try:
@@ -141,14 +152,11 @@ class Engine:
             self._sender = None
 
     async def _send_pipeline(self, rows: list[tuple[Sequence[Command], "asyncio.Future[list[Any]]"]]) -> None:
-        pipeline = self.client.pipeline(transaction=False)
-        for commands, _ in rows:
-            for command in commands:
-                pipeline.execute_command(*command)
+        every = [command for commands, _ in rows for command in commands]
         try:
             # A client that was passed in may have no time limit of its own, and a connection may be half open.
             async with asyncio.timeout(2 * self.timeout):
-                replies = await pipeline.execute(raise_on_error=False)
+                replies = await (self._exchange(every) if self._is_own else self._run_pipeline(every))
             if any(isinstance(reply, ReadOnlyError) for reply in replies):
                 await self._disconnect()  # it has become a replica: the next connection may find the new primary
         except Exception as error:  # noqa: BLE001  # whatever a driver raises, nobody may wait for a reply that was lost
@@ -163,6 +171,34 @@ class Engine:
             if not future.done():
                 future.set_result(replies[begin : begin + len(commands)])
             begin += len(commands)
+
+    async def _run_pipeline(self, commands: list[Command]) -> list[Any]:
+        pipeline = self.client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        replies: list[Any] = await pipeline.execute(raise_on_error=False)
+        return replies
+
+    async def _exchange(self, commands: list[Command]) -> list[Any]:
+        """Run commands as a pipeline of redis-py does."""
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = await self.client.connection_pool.get_connection()
+
+        async def send_and_read() -> list[Any]:
+            await connection.send_packed_command(connection.pack_commands(commands))
+            return [await self._read(connection, command[0]) for command in commands]
+
+        replies: list[Any] = await connection.retry.call_with_retry(send_and_read, lambda _: connection.disconnect())
+        return replies
+
+    async def _read(self, connection: Any, name: str | bytes | int) -> Any:
+        try:
+            reply = await connection.read_response()
+        except ResponseError as error:
+            return error
+        callback = self.client.response_callbacks.get(name)
+        return reply if callback is None else callback(reply)
 
     async def _disconnect(self) -> None:
         pool = getattr(self.client, "connection_pool", None)

@@ -19,6 +19,12 @@ for i = 2, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 """
 
+# Keeps and returns a record in one command.
+_LOAD = """
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return redis.call('HGETALL', KEYS[1])
+"""
+
 # TTL, log level, "1" for confirmed, number of new URIs, these, and the URIs to remove.
 _CHANGE = """
 if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 0 then return end
@@ -76,8 +82,8 @@ class RedisSessionStore:
 
     async def load(self, id: str, ttl: float) -> SessionRecord | None:
         """Return a record and keep it for another `ttl` seconds, or None."""
-        key = self._key(id)
-        _, fields = await self._engine.run_all([("PEXPIRE", key, milliseconds(ttl)), ("HGETALL", key)])
+        found = await self._engine.run("EVAL", _LOAD, 1, self._key(id), milliseconds(ttl))
+        fields: dict[bytes, bytes] = dict(zip(found[::2], found[1::2], strict=True))
         if b"c" not in fields:
             return None
         client, principal = _decode(fields[b"c"])

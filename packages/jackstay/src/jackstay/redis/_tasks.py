@@ -17,7 +17,7 @@ from jackstay.server.http import id_hash
 
 logger = logging.getLogger("jackstay.redis")
 
-# Milliseconds that a new task waits for a replica, if there are any.
+# Milliseconds that a new task, and the claim of one that may run only once, wait for a replica, if there are any.
 REPLICA_TIMEOUT = 100
 
 # Seconds and microseconds of the clock of Redis, the number of its replicas, and "1" if its memory is full: then it
@@ -167,7 +167,7 @@ class RedisTaskStore:
         if created == 0:
             raise BackpressureError("Redis is full: no task can be created")
         if created is not None and replicas == [0]:
-            raise TransportError(f"no replica of Redis confirmed the task in {REPLICA_TIMEOUT} ms")
+            raise _unconfirmed("task")
         return None if created is None else TaskRecord.decode(created)
 
     async def load(self, id: str) -> TaskRecord | None:
@@ -177,10 +177,29 @@ class RedisTaskStore:
 
     async def replace(self, record: TaskRecord) -> bool:
         """Replace the previous revision of the task."""
+        return bool(await self._engine.run(*self._replacement(record)))
+
+    async def claim(self, record: TaskRecord) -> bool:
+        """Replace a queued task by its run.
+
+        If a replica that does not have the run was promoted, the task would be queued there, and run again. So a run
+        that must not be repeated has to be confirmed by a replica, if there are any.
+
+        Raises: TransportError if Redis does not respond, or no replica confirmed the run.
+        """
+        commands: list[Command] = [self._replacement(record)]
+        if self._has_replicas and not record.is_repeatable:
+            commands.append(("WAIT", 1, REPLICA_TIMEOUT))
+        was_replaced, *replicas = await self._engine.run_all(commands)
+        if was_replaced and replicas == [0]:
+            raise _unconfirmed("run of a task")
+        return bool(was_replaced)
+
+    def _replacement(self, record: TaskRecord) -> Command:
         is_queued = record.state == "queued"
         keys = (self._task(record.id), self._index(queued=is_queued), self._index(queued=not is_queued))
         values = (record.id, record.revision - 1, record.revision, record.encode(), repr(record.due_at))
-        return bool(await self._engine.run("EVAL", _REPLACE, len(keys), *keys, *values))
+        return ("EVAL", _REPLACE, len(keys), *keys, *values)
 
     async def delete(self, record: TaskRecord) -> bool:
         """Delete this revision of the task."""
@@ -201,6 +220,10 @@ class RedisTaskStore:
                 later = repr(before + UNREADABLE_SECONDS)
                 await self._engine.run("ZADD", self._index(queued=queued), "XX", later, id)
         return records
+
+
+def _unconfirmed(what: str) -> TransportError:
+    return TransportError(f"no replica of Redis confirmed the {what} in {REPLICA_TIMEOUT} ms")
 
 
 def _flag(value: bool) -> str:  # an argument of a script

@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import msgspec
 
 from jackstay.errors import FrameTooLargeError, Json, JsonRpcError, MachineError, McpError, RequestId
+from jackstay.protocol import LISTS
 from jackstay.protocol.server import ServerConfig, ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ABSENT
@@ -84,41 +85,63 @@ class Caller(msgspec.Struct, frozen=True):
 _NO_CALLER = Caller()
 
 
-class SubscriberIndex:
-    """The connections of a server by the resources that their clients subscribed to. Thread-safe."""
+# The methods of the notifications that a list has changed.
+LIST_CHANGES = tuple(dict.fromkeys(row.changed_by for row in LISTS.values()))
 
-    __slots__ = ("_by_uri", "_lock")
+
+class SubscriberIndex:
+    """The connections of a server by what their clients are notified of. Thread-safe.
+
+    A topic is the URI of a resource, or the method of a notification that a list has changed.
+    """
+
+    __slots__ = ("_by_topic", "_changes", "_lock", "number")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # A client may subscribe to a resource by several requests, so the subscriptions are counted.
-        self._by_uri: dict[str, dict[Driver, int]] = {}
+        self._by_topic: dict[str, dict[Driver, int]] = {}
+        # The number of changes of lists, and which one was the last of each.
+        self.number = 0
+        self._changes: dict[str, int] = {}
 
     def __repr__(self) -> str:
-        return f"<SubscriberIndex of {len(self._by_uri)} resources>"
+        return f"<SubscriberIndex of {len(self._by_topic)} topics>"
 
-    def add(self, connection: "Driver", uris: Iterable[str]) -> None:
-        """Add one subscription to each resource."""
+    def add(self, connection: "Driver", topics: Iterable[str]) -> None:
+        """Add one subscription to each topic."""
         with self._lock:
-            for uri in uris:
-                counts = self._by_uri.setdefault(uri, {})
+            for topic in topics:
+                counts = self._by_topic.setdefault(topic, {})
                 counts[connection] = counts.get(connection, 0) + 1
 
-    def remove(self, connection: "Driver", uris: Iterable[str]) -> None:
-        """Remove one subscription to each resource."""
+    def remove(self, connection: "Driver", topics: Iterable[str]) -> None:
+        """Remove one subscription to each topic."""
         with self._lock:
-            for uri in uris:
-                counts = self._by_uri[uri]
+            for topic in topics:
+                counts = self._by_topic[topic]
                 counts[connection] -= 1
                 if not counts[connection]:
                     del counts[connection]
                     if not counts:
-                        del self._by_uri[uri]
+                        del self._by_topic[topic]
 
-    def find(self, uri: str) -> "list[Driver]":
-        """Return the connections whose clients subscribed to this resource."""
+    def find(self, topic: str) -> "list[Driver]":
+        """Return the connections whose clients are notified of this topic."""
         with self._lock:
-            return list(self._by_uri.get(uri, ()))
+            return list(self._by_topic.get(topic, ()))
+
+    def find_for_list(self, method: str) -> "list[Driver]":
+        """As `find()`, for a list that has changed. `changes_since()` returns it from now on."""
+        with self._lock:
+            self.number += 1
+            self._changes[method] = self.number
+            return list(self._by_topic.get(method, ()))
+
+    def changes_since(self, number: int) -> list[str]:
+        """Return the methods of the lists that have changed after the change of this number."""
+        with self._lock:
+            return [method for method, last in self._changes.items() if last > number]
 
 
 # Tasks that were cancelled and have not ended yet. The loop keeps only weak references to tasks.
@@ -194,9 +217,9 @@ class Driver:
         self._queued_events: list[e.Event] = []
         self._is_stepping = False
         self._tasks: dict[int, tuple[asyncio.Task[None], Coroutine[Any, Any, bytes]]] = {}
-        self._stop_hooks: dict[int, list[Callable[[], None]]] = {}
-        self._started: dict[int, tuple[e.Serve, int]] = {}
-        self._client_requests: dict[object, asyncio.Future[msgspec.Raw]] = {}
+        self._stop_hooks: dict[int, list[Callable[[], None]]] | None = None
+        self._started: dict[int, tuple[e.Serve, int]] | None = None
+        self._client_requests: dict[object, asyncio.Future[msgspec.Raw]] | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at = 0.0  # of `_wake`; uvloop has handles without `when()`
 
@@ -230,6 +253,22 @@ class Driver:
         return self._subscriptions
 
     # --- public methods -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the client can receive a notification of a changed list now, without a subscription."""
+        return True
+
+    @property
+    def topics(self) -> Iterator[str]:
+        """What the client is notified of, for the index of subscribers."""
+        lists = LIST_CHANGES if self.is_listening else ()
+        return chain(lists, () if self._subscriptions is None else self._subscriptions.topics)
+
+    def join(self, index: SubscriberIndex) -> None:
+        """Be notified of changes from now on, until the connection is removed from the index."""
+        self.subscriber_index = index
+        index.add(self, self.topics)
 
     def changed(self, method: str, uri: str, params: bytes) -> None:
         """Notify the client of a change if it subscribed to it. Only on the loop's thread."""
@@ -272,6 +311,8 @@ class Driver:
         """Send a request to the client and return its result. Raises: McpError (see `docs/errors.md`)."""
         key = object()
         response: asyncio.Future[msgspec.Raw] = self._loop.create_future()
+        if self._client_requests is None:
+            self._client_requests = {}
         self._client_requests[key] = response
         self.step(e.OutgoingRequested(key, method, params, about))
         try:
@@ -284,6 +325,8 @@ class Driver:
 
     def on_stop(self, serial: int, hook: Callable[[], None]) -> None:
         """Call `hook` when the request with this serial is cancelled, after the hooks that were added before."""
+        if self._stop_hooks is None:
+            self._stop_hooks = {}
         self._stop_hooks.setdefault(serial, []).append(hook)
 
     # --- stepping -----------------------------------------------------------------------------------------------------
@@ -363,7 +406,8 @@ class Driver:
 
     def fail(self, request: e.Serve, error: McpError) -> None:
         """Send the error response of a request."""
-        self._stop_hooks.pop(request.serial, None)
+        if self._stop_hooks:
+            self._stop_hooks.pop(request.serial, None)
         if self._started:
             self._emit_end(request, error)
         self.step(_failure(request, error))
@@ -420,10 +464,10 @@ class Driver:
     def _stop_serving(self, effect: e.StopServing) -> None:
         if self._subscriptions is not None:
             self._subscriptions.forget(effect.serial)
-        started = self._started.get(effect.serial)
+        started = self._started.get(effect.serial) if self._started else None
         if started is not None:
             self._emit_end(started[0], JsonRpcError(0, f"cancelled: {effect.reason}"))
-        for hook in self._stop_hooks.pop(effect.serial, ()):
+        for hook in self._stop_hooks.pop(effect.serial, ()) if self._stop_hooks else ():
             hook()
         running = self._tasks.pop(effect.serial, None)
         if running is not None:
@@ -456,12 +500,15 @@ class Driver:
         self.handlers.notified(self, effect.method, effect.params)
 
     def _complete_client_request(self, effect: e.Complete) -> None:
-        waiting = self._client_requests.get(effect.key)
+        waiting = self._client_request(effect.key)
         if waiting is not None and not waiting.done():
             waiting.set_result(msgspec.Raw(bytes(effect.result)))  # a copy: the frame is released before it is read
 
+    def _client_request(self, key: object) -> "asyncio.Future[msgspec.Raw] | None":
+        return None if self._client_requests is None else self._client_requests.get(key)
+
     def _fail_client_request(self, effect: e.Fail) -> None:
-        waiting = self._client_requests.get(effect.key)
+        waiting = self._client_request(effect.key)
         if waiting is not None and not waiting.done():
             waiting.set_exception(effect.error)
 
@@ -496,11 +543,13 @@ class Driver:
         self.telemetry.emit(f"jackstay.server.{name}", self.number, **fields)
 
     def _emit_start(self, request: e.Serve) -> None:
+        if self._started is None:
+            self._started = {}
         self._started[request.serial] = request, time.monotonic_ns()
         self._emit("request.start", method=request.method.name, id=request.id)
 
     def _emit_end(self, request: e.Serve, error: McpError | None = None) -> None:
-        _, started_at = self._started.pop(request.serial, (request, 0))
+        _, started_at = (self._started or {}).pop(request.serial, (request, 0))
         about = {"method": request.method.name, "id": request.id}
         duration = time.monotonic_ns() - started_at if started_at else 0
         if error is None:

@@ -1,5 +1,6 @@
 """The extensions of a server: what it declares, the methods it serves for them, and their interceptors."""
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
@@ -194,14 +195,28 @@ class _InterceptedMethod:
 
     async def _run(self, connection: Driver, request: e.Serve, caller: Caller) -> bytes:
         context = self._dispatch._make_context(connection, request, caller)
+        stays_open = False
 
         async def call_next() -> bytes:
+            nonlocal stays_open
             outcome = self._before(connection, request, caller)
             if outcome is None:
+                stays_open = True
                 return b""
             return outcome if isinstance(outcome, bytes) else await outcome
 
         try:
-            return await self._interceptor(context, call_next)
+            result: object = await self._interceptor(context, call_next)
+            encoded = result if isinstance(result, bytes) else encode_json(result)
+            # An interceptor without `return` must not leave the client waiting forever.
+            if not (encoded.startswith(b"{") or (stays_open and not encoded)):
+                raise TypeError(f"an interceptor must return the result, encoded or not, not {type(result).__name__}")
+        except (McpError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # interceptors may raise anything
+            raise JsonRpcError(ErrorCode.INTERNAL_ERROR, report(request.method.name, error)) from error
         finally:
             context.end()
+        if request.meta is None or encoded is result:
+            return encoded
+        return connection.server_config.finalize(encoded)

@@ -545,9 +545,14 @@ class Server:
 
         `params`, if there are any, are sent unchanged. Thread-safe.
         """
-        if uri:  # there may be thousands of connections, of which few have subscribed
-            connections = [] if self._subscriber_index is None else self._subscriber_index.find(uri)
-        else:
+        index = self._subscriber_index
+        if index is None:  # there was no connection yet
+            connections = []
+        elif uri:  # there may be thousands of connections, of which few have subscribed
+            connections = index.find(uri)
+        elif method in CHANGES.values():
+            connections = index.find_for_list(method)
+        else:  # of anything, see `GAP`
             with self._lock:
                 connections = list(self._connections.values())
         if self._views is not None and self._bus is None and method in CHANGES.values():
@@ -729,17 +734,15 @@ class Server:
             self._connections[connection.number] = connection
             if self._subscriber_index is None:
                 self._subscriber_index = SubscriberIndex()
-        connection.subscriber_index = self._subscriber_index
-        if connection._subscriptions is not None:  # a stored session
-            self._subscriber_index.add(connection, connection._subscriptions.all_uris)
+        connection.join(self._subscriber_index)
 
     def _remove_connection(self, connection: Driver) -> None:
         """Undo `add_connection()`."""
         with self._lock:
             self._connections.pop(connection.number, None)
         index, connection.subscriber_index = connection.subscriber_index, None
-        if index is not None and connection._subscriptions is not None:
-            index.remove(connection, connection._subscriptions.all_uris)
+        if index is not None:
+            index.remove(connection, connection.topics)
         if self._mounts is not None:
             self._mounts.forget(connection)
 

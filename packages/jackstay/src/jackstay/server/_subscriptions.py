@@ -93,6 +93,12 @@ class Subscription(msgspec.Struct, frozen=True):
     on_close: Callable[[], None] | None = None
 
     @property
+    def topics(self) -> Iterator[str]:
+        """The accepted URIs, and the methods of the accepted notifications of changed lists."""
+        lists = (method for method, (_, member) in _flags().items() if getattr(self.accepted, member))
+        return chain(self.uris, lists)
+
+    @property
     def meta(self) -> bytes:
         """The `_meta` of all messages that belong to the subscription."""
         return b'{"%b":%b}' % (META_SUBSCRIPTION_ID.encode(), encode_json(self.request.id))
@@ -197,6 +203,11 @@ class Subscriptions:
         """The URIs of all subscriptions; one that several of them have is repeated."""
         return chain(self.uris, *(subscription.uris for subscription in self._open.values()))
 
+    @property
+    def topics(self) -> Iterator[str]:
+        """What the client subscribed to, for the index of subscribers."""
+        return chain(self.uris, *(subscription.topics for subscription in self._open.values()))
+
     def close(self) -> None:
         """Remove all subscriptions and release their quota."""
         for serial in list(self._open):
@@ -205,13 +216,13 @@ class Subscriptions:
         self.uris.clear()
         self._release(self._size)
 
-    def _add_to_index(self, uris: Iterable[str]) -> None:
+    def _add_to_index(self, topics: Iterable[str]) -> None:
         if self._connection.subscriber_index is not None:
-            self._connection.subscriber_index.add(self._connection, uris)
+            self._connection.subscriber_index.add(self._connection, topics)
 
-    def _remove_from_index(self, uris: Iterable[str]) -> None:
+    def _remove_from_index(self, topics: Iterable[str]) -> None:
         if self._connection.subscriber_index is not None:
-            self._connection.subscriber_index.remove(self._connection, uris)
+            self._connection.subscriber_index.remove(self._connection, topics)
 
     def _reserve(self, size: int) -> bool:
         if self._size + size > self._quota.each or not self._quota.reserve(size):
@@ -258,7 +269,7 @@ class Subscriptions:
         size = sum(map(_size, uris or ()))
         subscription = Subscription(bare, accepted, frozenset(uris or ()), size, on_close)
         self._open[request.serial] = subscription
-        self._add_to_index(subscription.uris)
+        self._add_to_index(subscription.topics)
         params = b'{"notifications":%b,"_meta":%b}' % (encode_json(accepted), subscription.meta)
         self._connection.step(e.Notified("notifications/subscriptions/acknowledged", params, request.id))
 
@@ -266,7 +277,7 @@ class Subscriptions:
         """Remove the subscription of a request that was cancelled, if it is one."""
         cancelled = self._open.pop(serial, None)
         if cancelled is not None:
-            self._remove_from_index(cancelled.uris)
+            self._remove_from_index(cancelled.topics)
             self._release(cancelled.size)
             if cancelled.on_close is not None:
                 cancelled.on_close()

@@ -118,7 +118,11 @@ class TaskStore(Protocol):
         """Return the task with this id, or None."""
 
     async def replace(self, record: TaskRecord) -> bool:
-        """Replace the stored record if its revision is `record.revision - 1`. Returns whether it was."""
+        """Replace the stored record if its revision is `record.revision - 1`. Returns whether it was.
+
+        A store may have a method `claim(record)`, which is called instead for the beginning of a run. If it raises, the
+        run does not begin, and is returned to the queue.
+        """
 
     async def delete(self, record: TaskRecord) -> bool:
         """Delete the stored record if its revision is `record.revision`. Returns whether it was."""

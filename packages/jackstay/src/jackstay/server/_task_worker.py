@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from jackstay.errors import JsonRpcError, McpError, ShutdownError
+from jackstay.errors import JsonRpcError, McpError, ShutdownError, TransportError
 from jackstay.protocol.server import events as e
 from jackstay.server import _task_store as rules
 from jackstay.server._changes import WORKER_METHOD
@@ -211,9 +211,10 @@ class TaskWorker:
                     continue
                 was_failing = False
             except Exception as error:  # noqa: BLE001  # of any store
-                # With its traceback once for each outage.
+                # Once for each outage, and with a traceback unless the store is only unavailable.
                 log = logger.debug if was_failing else logger.error
-                log("the task store failed; trying again: %r", error, exc_info=not was_failing)
+                has_traceback = not was_failing and not isinstance(error, TransportError)
+                log("the task store failed; trying again: %s", error, exc_info=has_traceback)
                 was_failing, pause = True, RETRY_SECONDS
             try:
                 async with asyncio.timeout(min(pause, self.lease / 3)):
@@ -225,10 +226,12 @@ class TaskWorker:
         """Begin runs of queued tasks. Returns whether there were any."""
         now = await self.store.now()
         while self._uncertain:
-            stored = await self.store.load(self._uncertain[-1].id)
-            claimed = self._uncertain.pop()
-            if stored == claimed and now < claimed.due_at:
-                self._begin(claimed)
+            claimed = self._uncertain[-1]
+            if await self.store.load(claimed.id) == claimed:
+                await self.store.replace(rules.release(claimed, now))
+            self._uncertain.pop()
+        # Looked up in the class: an object that wraps a store may seem to have any attribute.
+        claim = getattr(self.store, "claim" if hasattr(type(self.store), "claim") else "replace")
         rows = await self.store.due(now, self.slots - len(self._running), queued=True)
         for row in rows:
             run = rules.claim(row, now, self.lease, self._name)
@@ -236,7 +239,7 @@ class TaskWorker:
                 await self.store.delete(row)  # it expired before a worker had time for it
                 continue
             self._uncertain.append(run)
-            was_claimed = await self.store.replace(run)
+            was_claimed = await claim(run)
             self._uncertain.pop()
             if self._main is None:  # this worker stops
                 if was_claimed:
@@ -343,7 +346,7 @@ class TaskWorker:
             try:
                 was_changed = await self._update(record.id, renew)
             except Exception as error:  # noqa: BLE001  # of any store
-                logger.warning("task %s: renewing its lease failed: %r", record.id, error)
+                logger.warning("task %s: renewing its lease failed: %s", record.id, error)
                 # Another worker may run it soon: this one must not continue.
                 if record.is_repeatable and loop.time() - renewed_at >= self.lease * 0.8:
                     running.must_stop.set()

@@ -4,10 +4,13 @@ Requests in a session are in `test_session_requests`, resumed streams in `test_s
 """
 
 import asyncio
+import gc
+import tracemalloc
 
 import pytest
 
 from jackstay.protocol.server import events as e
+from jackstay.server._driver import Driver
 from jackstay.server.http import MemoryEventStore
 from jackstay.server.http import _session as session_file
 from jackstay.server.http._asgi import AsgiRequest
@@ -82,6 +85,70 @@ async def test_unrelated_messages_are_sent_on_the_get_stream() -> None:
         server.add_tool("new", input_schema={"type": "object"}, handler=lambda arguments: "x")
         assert (await standalone.message())["method"] == "notifications/tools/list_changed"
         assert (await http.post(tool("echo", text="a"))).kind == "application/json"
+
+
+@pytest.mark.parametrize("has_events", [False, True])
+async def test_a_changed_list_visits_only_sessions_with_a_get_stream_and_others_when_they_open_one(
+    monkeypatch: pytest.MonkeyPatch, has_events: bool
+) -> None:
+    server, visited = serving(), list[int]()
+    changed = Driver.changed
+    monkeypatch.setattr(
+        Driver, "changed", lambda self, *change: (visited.append(self.number), changed(self, *change))[0]
+    )
+
+    def add_tool() -> list[int]:
+        visited.clear()
+        server.add_tool("new", input_schema={"type": "object"}, handler=lambda arguments: "x", replace=True)
+        return visited
+
+    app = server.asgi(sessions=True, **({"event_store": MemoryEventStore()} if has_events else {}))
+    add_tool()  # before the sessions: they are not notified of it
+    async with http_client(app) as quiet, http_client(app) as http:
+        await quiet.handshake()
+        await http.handshake()
+        silent, session = (found.number for found in app._all_sessions())
+        stream = await listening(http)
+        assert add_tool() == [session]
+        assert (await stream.message())["method"] == "notifications/tools/list_changed"
+        stream.disconnect()
+        await stream.end()
+        assert add_tool() == []
+        visited.clear()
+        for client, number in ((http, session), (quiet, silent)):
+            opened = await listening(client)
+            assert (await opened.message())["method"] == "notifications/tools/list_changed"
+            assert visited.pop() == number
+            assert len(opened.messages) == 1
+        assert add_tool() == [session, silent]
+    for found in app._all_sessions():
+        found.stop()
+    assert repr(server._subscriber_index) == "<SubscriberIndex of 0 topics>"
+
+
+async def test_an_idle_session_takes_less_than_two_kilobytes() -> None:
+    """There may be thousands, each of which was used."""
+    app = serving().asgi(sessions=True)
+    async with http_client(app) as http:
+
+        async def use(count: int) -> None:
+            for number in range(count):
+                http.headers = {"user-agent": f"a program with a name of its own, number {number}"}
+                await http.handshake()
+                assert (await http.post(tool("echo", text="a"))).status == 200
+            http.responses.clear()
+            gc.collect()
+
+        await use(10)
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            await use(100)
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert app.sessions == 110
+        assert (after - before) / 100 < 2048
 
 
 async def test_without_a_get_messages_are_queued_once_each_and_bounded() -> None:

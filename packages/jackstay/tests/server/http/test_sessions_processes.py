@@ -4,7 +4,6 @@ They share a file and a bus over sockets, as a user may write them, or a real Re
 """
 
 import asyncio
-import http.client
 import sqlite3
 import sys
 from collections.abc import Awaitable, Iterator
@@ -17,11 +16,10 @@ import pytest
 
 from jackstay import Client, McpError, connect
 from jackstay.types import ElicitResult
-from peers.http_process import META, HttpReply, call, send_request
+from peers.http_process import HANDSHAKE, STATELESS, call, initialize, post, stateless_call
 from peers.redis_server import RedisServer
 from peers.shared_processes import SharedServers, processes, redis_servers, shared_servers
 
-HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 # `make test` installs Redis on Debian.
 NEEDS_REDIS = pytest.mark.skipif(sys.platform != "linux", reason="needs redis-server")
 VERSIONS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
@@ -288,22 +286,3 @@ def test_a_process_above_its_limit_of_requests_refuses_and_the_other_serves() ->
             assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False, "reason": "busy"}
             assert stateless_call(second.port, "pid").text == str(second.process.pid)
             first.process.kill()
-
-
-def stateless_call(port: int, tool: str) -> HttpReply:
-    message = call(tool)
-    message["params"]["_meta"] = META
-    return post(port, message, {"mcp-protocol-version": STATELESS, "mcp-method": "tools/call", "mcp-name": tool})
-
-
-def initialize() -> dict[str, Any]:
-    params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
-    return {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-
-
-def post(port: int, body: Any, headers: dict[str, str] | None = None) -> HttpReply:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200.0)
-    try:
-        return send_request(connection, "POST", "/mcp", body, headers)
-    finally:
-        connection.close()

@@ -344,13 +344,15 @@ def queue_outgoing(c: "Server", event: e.OutgoingRequested) -> None:
 
 def send_queued(c: "Server", _: e.Event) -> None:
     """send what was queued"""
-    c.outgoing.send_queued()
+    if c.has_outgoing:
+        c.outgoing.send_queued()
 
 
 def drop_queued(c: "Server", _: e.Event) -> None:
     """drop what was queued"""
-    for _notification in range(c.outgoing.drop_queued()):
-        c.count("notification dropped")
+    if c.has_outgoing:
+        for _notification in range(c.outgoing.drop_queued()):
+            c.count("notification dropped")
 
 
 def send_outgoing(c: "Server", event: e.OutgoingRequested) -> None:
@@ -406,7 +408,8 @@ def clear_deadline(c: "Server", _: e.Event) -> None:
 
 def fail_all_outgoing(c: "Server", _: e.Event) -> None:
     """fail all requests to the client"""
-    c.outgoing.fail_all()
+    if c.has_outgoing:
+        c.outgoing.fail_all()
 
 
 def cancel_running(c: "Server", event: e.Event) -> None:

@@ -53,9 +53,11 @@ class ServerConnection:
     """
 
     __slots__ = (
+        "_counts",
         "_methods",
+        "_outgoing",
+        "_request_ids",
         "config",
-        "counts",
         "in_flight",
         "is_post",
         "is_strict",
@@ -64,7 +66,6 @@ class ServerConnection:
         "negotiation",
         "now",
         "out",
-        "outgoing",
         "peer_requests",
         "state",
         "wake_at",
@@ -87,10 +88,11 @@ class ServerConnection:
         self.max_frame_bytes = limit = config.options.max_frame_bytes
         # The effects of the current step.
         self.out: list[e.Effect] = []
-        # How often something was dropped or failed without an error being raised.
-        self.counts: dict[str, int] = {}
+        # Created on first use: there may be thousands of idle connections, and most of them need neither.
+        self._counts: dict[str, int] | None = None
+        self._outgoing: OutgoingRequests | None = None
+        self._request_ids = request_ids
         self.negotiation = Negotiation(config, version, client)
-        self.outgoing = OutgoingRequests(self.out, limit, request_ids)
         self.peer_requests = PeerRequests(self.out, limit)
         # The serial numbers of the requests in flight, by id.
         self.in_flight: Mapping[RequestId, int] = self.peer_requests.in_flight
@@ -116,9 +118,31 @@ class ServerConnection:
         return self.negotiation.client
 
     @property
+    def counts(self) -> Mapping[str, int]:
+        """How often something was dropped or failed without an error being raised."""
+        return self._counts or {}
+
+    @property
+    def outgoing(self) -> OutgoingRequests:
+        """The requests to the client."""
+        if self._outgoing is None:
+            self._outgoing = OutgoingRequests(self.out, self.max_frame_bytes, self._request_ids)
+        return self._outgoing
+
+    @property
+    def has_outgoing(self) -> bool:
+        """True if a request to the client was sent or queued, ever."""
+        return self._outgoing is not None
+
+    @property
     def outgoing_requests(self) -> Mapping[int, OutgoingRequest]:
         """The pending requests to the client (key, method, related request id), by id."""
-        return self.outgoing.pending
+        return {} if self._outgoing is None else self._outgoing.pending
+
+    def release_memory(self) -> None:
+        """Release the memory of tables that are empty: a `dict` keeps it for the next item."""
+        if not self.in_flight:
+            self.peer_requests.in_flight.clear()
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -275,5 +299,7 @@ class ServerConnection:
 
     def count(self, name: str) -> int:
         """Increment a counter and return its value."""
-        self.counts[name] = count = self.counts.get(name, 0) + 1
+        if self._counts is None:
+            self._counts = {}
+        self._counts[name] = count = self._counts.get(name, 0) + 1
         return count

@@ -5,6 +5,7 @@ revision, and the first one determines that of the connection. Over HTTP the rev
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -31,6 +32,20 @@ FIRST_STATES: dict[str | None, ServerState] = {
 }
 
 
+# Bytes of the parameters of a client that are shared.
+MAX_SHARED = 1024
+
+
+@lru_cache(256)
+def _first_equal(client: ClientParams) -> ClientParams:
+    return client
+
+
+def _share(client: ClientParams) -> ClientParams:
+    """Return equal parameters of an earlier connection, if there are any: a server has many clients of few programs."""
+    return _first_equal(client) if len(client.info) + len(client.capabilities) <= MAX_SHARED else client
+
+
 class Negotiation:
     """What is known of the client: `version` is None while `fresh`, `client` is None without a handshake.
 
@@ -46,7 +61,7 @@ class Negotiation:
             )
         self.config = config
         self.version = version
-        self.client = client
+        self.client = None if client is None else _share(client)
 
     def __repr__(self) -> str:
         return f"<Negotiation {self.version} {self.client}>"
@@ -55,7 +70,7 @@ class Negotiation:
         """Agree on a revision and store the client's parameters. Returns the encoded result of `initialize`."""
         version, result = self.respond(client)
         self.version = version
-        self.client = ClientParams(version, client.info, client.capabilities)
+        self.client = _share(ClientParams(version, client.info, client.capabilities))
         return result
 
     def respond(self, client: ClientParams) -> tuple[str, bytes]:

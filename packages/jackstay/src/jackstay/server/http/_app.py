@@ -355,9 +355,8 @@ class App:
                 elif route.action is Action.SERVE_IN_SESSION:
                     assert session is not None  # the routing table has this action for open sessions only
                     assert self._sessions is not None
-                    session.caller = caller
                     try:
-                        channel = await self._sessions.receive(session, message, frame, route.accepts)
+                        channel = await self._sessions.receive(session, message, frame, route.accepts, caller)
                     except WorkerGoneError:
                         refused = WORKER_GONE
                     except TransportError as error:
@@ -392,9 +391,8 @@ class App:
         session = self._sessions.create()
         if session is None:
             return BUSY
-        session.caller = caller
         session.caller_key = caller_key(caller.principal, caller.address)
-        channel = session.receive(message, frame, route.accepts)
+        channel = session.receive(message, frame, route.accepts, caller)
         more: HeaderLines = ()
         if session.core.client is not None:
             try:

@@ -108,6 +108,7 @@ class Post(Driver):
     """A connection that lasts for one POST. Create it, then `serve()` the message."""
 
     KEEPS_SUBSCRIPTIONS = False
+    is_listening = False
 
     __slots__ = (
         "_accepts_json",

@@ -18,13 +18,14 @@ from jackstay.protocol.http import ACCEPTED, Accepts, ErrorResponse, error_respo
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
-from jackstay.server._driver import Caller, ConnectionConfig, Driver, perform_table
+from jackstay.server._driver import LIST_CHANGES, Caller, ConnectionConfig, Driver, SubscriberIndex, perform_table
 from jackstay.server.http._asgi import HeaderLines, HttpRequest, Receive, wait_for_disconnect
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import ENDED, EventStore, append_all
 from jackstay.server.http._orphans import end_stream
 from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import ResponseConfig, cancelled_response, whole_response
+from jackstay.server.http._principal import ANONYMOUS
 from jackstay.server.http._session_store import SessionChange, SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES
@@ -50,6 +51,9 @@ _NO_EVENT = error_response(400, "unknown or expired Last-Event-ID; open the stre
 _CANCELLED = error_response(400, "the requests of this stream were cancelled; there is no response to resume")
 
 
+_ANONYMOUS = Caller(ANONYMOUS.id, ANONYMOUS.scopes, ANONYMOUS.claims)
+
+
 class Session(Driver):
     """A session. `ended` is called once, when it has closed. `id` is empty until the handshake succeeded."""
 
@@ -63,6 +67,7 @@ class Session(Driver):
         "_receiving",
         "_response_config",
         "_saving",
+        "_seen_changes",
         "_standalone",
         "_unsaved",
         "_unsaved_bytes",
@@ -108,11 +113,13 @@ class Session(Driver):
         # The channel of the POST that is being processed: refusals by the core are sent on it.
         self._receiving: Channel | None = None
         self._by_id: dict[RequestId, Channel] = {}
-        self._by_name: dict[str, Channel] = {}
+        self._by_name: dict[str, Channel] | None = None
         self._names: tuple[str, int] | None = None
         self._standalone: Channel | None = None
+        # The number of the last change of a list before the stream of the GET ended; None while it is open.
+        self._seen_changes: int | None = 0
         self._queued: dict[bytes, None] | None = None
-        self._unsaved: list[tuple[str, int, bytes]] = []
+        self._unsaved: list[tuple[str, int, bytes]] | None = None
         self._saving: asyncio.Task[None] | None = None
         if record is not None:
             self.caller = Caller(record.principal)
@@ -161,8 +168,9 @@ class Session(Driver):
 
     # --- POST ---------------------------------------------------------------------------------------------------------
 
-    def receive(self, message: Message, frame: bytes, accepts: Accepts) -> Channel:
-        """Process the message of a POST. Pass the returned channel to `respond()`."""
+    def receive(self, message: Message, frame: bytes, accepts: Accepts, caller: Caller) -> Channel:
+        """Process the message of a POST by this caller. Pass the returned channel to `respond()`."""
+        self.caller = caller
         in_flight = self.core.in_flight
         members = message.members if isinstance(message, Batch) else (message,)
         # A request id that is already in flight belongs to its first POST; the duplicate is refused.
@@ -204,8 +212,22 @@ class Session(Driver):
                 status, lines, body = self._whole_response(channel)
                 await request.respond(status, [*lines, *more] if more else lines, body)
         finally:
-            self._open_responses -= 1
-            self.last_used = self._loop.time()
+            self._end_response()
+
+    def _end_response(self) -> None:
+        self._open_responses -= 1
+        self.last_used = self._loop.time()
+        if self._open_responses or self.core.in_flight:
+            return
+        # There may be thousands of idle sessions. A table that was used keeps its memory until it is cleared.
+        self.core.release_memory()
+        if not self._by_id:
+            self._by_id.clear()
+        if not self._tasks:
+            self._tasks.clear()
+        # Rules of visibility may use the headers of the last request.
+        if self.caller.headers and getattr(self.handlers, "views", None) is None:
+            self.caller = _without_headers(self.caller)
 
     async def _wait(self, channel: Channel) -> None:
         after = self._response_config.keepalive
@@ -265,6 +287,8 @@ class Session(Driver):
         prefix, count = self._names or (f"{self._workers.name}_{secrets.token_hex(4)}", 0)
         self._names = prefix, count + 1
         channel.name = f"{prefix}{_STANDALONE if channel is self._standalone else f'.{count + 1}'}"
+        if self._by_name is None:
+            self._by_name = {}
         self._by_name[channel.name] = channel
         self._save(channel, encode_json(list(channel.ids)))  # never sent; for `end_stream`
         return self._prime(channel)
@@ -300,11 +324,38 @@ class Session(Driver):
         if self._events is None and channel is not self._standalone and not channel.is_settled:
             self._mark_lost(channel)
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether there is a GET stream. Without one, changes of lists are found out when there is."""
+        return self._seen_changes is None
+
+    def join(self, index: SubscriberIndex) -> None:
+        """Be notified of changes from now on."""
+        self._seen_changes = index.number
+        super().join(index)
+
+    def _begin_listening(self) -> None:
+        """Notify the client of lists that have changed while there was no GET stream, and from now on at once."""
+        seen, self._seen_changes = self._seen_changes, None
+        if seen is not None and self.subscriber_index is not None:
+            self.subscriber_index.add(self, LIST_CHANGES)
+            for method in self.subscriber_index.changes_since(seen):
+                self.changed(method, "", b"")
+
+    def _end_listening(self) -> None:
+        if self._seen_changes is None:
+            self._seen_changes = 0
+            if self.subscriber_index is not None:
+                self._seen_changes = self.subscriber_index.number
+                self.subscriber_index.remove(self, LIST_CHANGES)
+
     def _detach(self, channel: Channel) -> None:
         """Detach the current response of a channel. Messages that it did not write stay pending."""
         current_stream, channel.current_stream = channel.current_stream, None
         if current_stream is None:
             return
+        if channel is self._standalone:
+            self._end_listening()
         unsent = current_stream.unsent()
         current_stream.end()
         channel.sent -= len(unsent)
@@ -317,7 +368,7 @@ class Session(Driver):
         channel.is_lost = True
         for key, _, about in list(self.core.outgoing_requests.values()):
             if about in channel.ids:
-                waiting = self._client_requests.get(key)
+                waiting = self._client_request(key)
                 if waiting is not None and not waiting.done():
                     waiting.set_exception(_stream_closed_error())
                 self.step(e.OutgoingCancelled(key))
@@ -361,8 +412,7 @@ class Session(Driver):
             await self._write_response(channel, stream, request, [], first)
             return None
         finally:
-            self._open_responses -= 1
-            self.last_used = self._loop.time()
+            self._end_response()
 
     async def _open_standalone(self) -> tuple[Channel, list[bytes]]:
         """Return the standalone channel, and the events that were sent while no GET was open."""
@@ -384,13 +434,13 @@ class Session(Driver):
         if not name or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
             return _NO_EVENT
         # An unknown channel has ended or belongs to another worker: only its stored events are available.
-        channel = self._by_name.get(name) or Channel(name=name)
+        channel = (self._by_name or {}).get(name) or Channel(name=name)
         missed = await self._missed_events(channel, int(digits))
         if missed is None:
             return _NO_EVENT
         if missed and not missed[-1]:
             return _CANCELLED  # otherwise the client would resume it again and again
-        if name in self._by_name:
+        if self._by_name and name in self._by_name:
             return channel, missed
         if name.endswith(_STANDALONE):
             # That of another worker, which may have died: from now on this worker has the GET stream.
@@ -407,6 +457,8 @@ class Session(Driver):
         stream = Stream(self._response_config.max_stream_bytes)
         self._detach(channel)
         channel.current_stream = stream
+        if channel is self._standalone:
+            self._begin_listening()
         channel.sent = channel.number
         if (channel.is_settled and channel is not self._standalone) or self.core.state is ServerState.CLOSED:
             stream.end()
@@ -506,6 +558,8 @@ class Session(Driver):
             self.dropped += 1
 
     def _save(self, channel: Channel, data: bytes, number: int | None = None) -> None:
+        if self._unsaved is None:
+            self._unsaved = []
         if len(self._unsaved) >= MAX_UNSAVED or (self._unsaved and self._unsaved_bytes + len(data) > MAX_UNSAVED_BYTES):
             logger.warning("session %d: the event store is too slow; an event cannot be resumed", self.number)
             return
@@ -546,7 +600,7 @@ class Session(Driver):
         channel.wake()
 
     def _end(self, channel: Channel) -> None:
-        if self._by_name.pop(channel.name, None) is not None and hasattr(self._events, "finish"):
+        if self._by_name and self._by_name.pop(channel.name, None) is not None and hasattr(self._events, "finish"):
             self._save(channel, b"", ENDED)
         if channel.current_stream is not None:
             channel.current_stream.end()
@@ -578,6 +632,10 @@ class Session(Driver):
         if self._standalone is not None and self._standalone.current_stream is not None:
             self._standalone.current_stream.end()
         self.ended(self)
+
+
+def _without_headers(caller: Caller) -> Caller:
+    return Caller(caller.principal, caller.scopes, caller.claims) if caller.principal else _ANONYMOUS
 
 
 def _no_bus_error(method: str) -> CapabilityError:

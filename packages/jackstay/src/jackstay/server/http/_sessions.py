@@ -31,6 +31,7 @@ from jackstay.protocol.wire import (
     encode_result,
 )
 from jackstay.server._changes import WORKER_METHOD, ChangeListener
+from jackstay.server._driver import Caller
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import EventStore
 from jackstay.server.http._peer_workers import PeerWorkers
@@ -47,8 +48,13 @@ ID_BYTES = 24
 # Seconds between two searches for expired sessions, or a quarter of a shorter TTL.
 SWEEP_INTERVAL = 4.0
 
-# How many sessions to evict are selected at a time.
-EVICTION_BATCH = 100
+# How many sessions to evict are selected at a time: this share of the limit, and at least `MIN_EVICTION_BATCH`. The
+# selection visits all sessions.
+EVICTION_SHARE = 20
+MIN_EVICTION_BATCH = 100
+
+# How many records are loaded at once to renew them. A store in Redis has one pipeline for all of them.
+TOUCHED_AT_ONCE = 32
 
 # Seconds for which a record is valid if the bus announces its changes reliably.
 RECORD_SECONDS = 1.0
@@ -179,7 +185,9 @@ class Sessions:
         session.is_used = True
         return session
 
-    async def receive(self, session: Session, message: Message, frame: bytes, accepts: Accepts) -> Channel:
+    async def receive(
+        self, session: Session, message: Message, frame: bytes, accepts: Accepts, caller: Caller
+    ) -> Channel:
         """Pass a message to its session, and to other workers if it concerns them.
 
         What it changes is stored before this returns, so that the next request finds the change in any worker.
@@ -191,11 +199,11 @@ class Sessions:
             for member in members:
                 await self._forward(session, member)
         if not any(isinstance(member, Request | Notification) and member.method in _CHANGING for member in members):
-            return session.receive(message, frame, accepts)
+            return session.receive(message, frame, accepts, caller)
         before = session.record
         session.unsaved += 1
         try:
-            channel = session.receive(message, frame, accepts)
+            channel = session.receive(message, frame, accepts, caller)
             await session.settled(channel)
             change = SessionChange.between(before, session.record, is_confirmed=_confirms(members))
             if change != NO_CHANGE:
@@ -340,13 +348,14 @@ class Sessions:
     def _evict_idle(self) -> bool:
         """End an idle session of the caller with the most sessions. Returns False if none is idle.
 
-        The search visits all sessions, so it selects `EVICTION_BATCH` at a time. A selected session stays a valid
+        The search visits all sessions, so it selects several at a time. A selected session stays a valid
         choice while it is not used, because every other session was used later.
         """
         while self._eviction_candidates and not self._is_idle_since(*self._eviction_candidates[-1]):
             self._eviction_candidates.pop()
         if not self._eviction_candidates:
-            self._eviction_candidates = _eviction_order(self._open.values())[::-1]
+            size = max(MIN_EVICTION_BATCH, self._limit // EVICTION_SHARE)
+            self._eviction_candidates = _eviction_order(self._open.values(), size)[::-1]
             if not self._eviction_candidates:
                 return False
             logger.warning("session limit reached: %d sessions; evicting idle ones", len(self._open))
@@ -390,13 +399,13 @@ class Sessions:
 
     async def _touch(self, ids: list[str]) -> None:
         """Renew the TTL of sessions in use, and adopt their records: an open stream sends no requests that would."""
-        for id in ids:
-            try:
-                await self._refresh(id)
-            except TransportError:
-                raise  # the others would fail, too
-            except Exception as error:  # noqa: BLE001  # of one record; a user's store may raise anything
-                log_store_failure(error)
+        for first in range(0, len(ids), TOUCHED_AT_ONCE):
+            some = ids[first : first + TOUCHED_AT_ONCE]
+            for result in await asyncio.gather(*map(self._refresh, some), return_exceptions=True):
+                if isinstance(result, TransportError):
+                    raise result  # the others would fail, too
+                if isinstance(result, Exception):  # of one record; a user's store may raise anything
+                    log_store_failure(result)
 
     def _run_in_background(
         self, operation: Coroutine[object, object, None], loop: asyncio.AbstractEventLoop | None = None
@@ -422,8 +431,8 @@ def _encode(message: Message) -> bytes:
     return encode_notification(message.method, message.params)
 
 
-def _eviction_order(sessions: Iterable[Session]) -> list[tuple[float, Session]]:
-    """Return idle sessions in the order of eviction, each with the time of its last use.
+def _eviction_order(sessions: Iterable[Session], size: int) -> list[tuple[float, Session]]:
+    """Return at most `size` idle sessions in the order of eviction, each with the time of its last use.
 
     The next one is always of the caller with the most sessions left: first those that were not used after `initialize`,
     then the longest idle. Only callers with more than half the sessions of the largest one are considered, because that
@@ -439,7 +448,7 @@ def _eviction_order(sessions: Iterable[Session]) -> list[tuple[float, Session]]:
     heapify(order)
     floor = -order[0][0] / 2 if len(order) > 1 else 0
     chosen: list[tuple[float, Session]] = []
-    while order and len(chosen) < EVICTION_BATCH and -order[0][0] > floor:
+    while order and len(chosen) < size and -order[0][0] > floor:
         count, caller_key = order[0]
         rest = idle[caller_key]
         if -count == counts[caller_key]:
