@@ -98,6 +98,7 @@ ROWS = [
     ),
     (TransportError("killed", exit_code=-9), "killed [signal 9]", "transport", False, True),
     (TransportError("too many requests", retry_in=2.0), "too many requests (in 2 s)", "transport", False, True),
+    (TransportError("busy", retry_in=86_400.0), "busy (in 86400 s)", "transport", False, True),
     (TransportError("no such file", permanent=True), "no such file", "transport", False, False),
     (
         SessionLostError(),

@@ -66,7 +66,7 @@ class McpError(Exception):
             about += ": "
         hint = f"; {self.advice}" if self.advice else ""
         if self.retry_in is not None:
-            hint += f" (in {self.retry_in:.3g} s)"
+            hint += f" (in {self.retry_in:.3g} s)" if self.retry_in < 100 else f" (in {self.retry_in:.0f} s)"
         return f"{about}{self.message}{hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -197,7 +197,8 @@ class TransportError(_TransportEnded, ConnectionError):
     """Could not connect, or could not send. `permanent` means that a retry cannot help.
 
     `absent` means that there is no MCP server at this address: the connection was refused or repeatedly closed without
-    a response, the host is unknown, or the URL belongs to something else. A server may appear there later.
+    a response, the host is unknown, or the URL belongs to something else. A server may appear there later. A program
+    that closes its standard output before it sends a message is not an MCP server either.
     """
 
     type = "transport"

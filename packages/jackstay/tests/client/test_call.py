@@ -33,11 +33,11 @@ async def test_a_result_is_decoded_once_and_awaited() -> None:
 @on_fake_clock
 async def test_an_invalid_result_sets_may_have_run() -> None:
     def refuse(raw: msgspec.Raw) -> bytes:
-        raise ProtocolError("invalid")
+        raise ProtocolError("expected an object, got an integer", path="$")
 
     call = new_call(refuse)
     call.complete(msgspec.Raw(b"1"))
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(ProtocolError, match=r": the server sent an invalid result: expected an .* at \$$") as caught:
         await call
     assert caught.value.may_have_run is True
     assert (caught.value.method, caught.value.request_id) == ("tools/call", 7)

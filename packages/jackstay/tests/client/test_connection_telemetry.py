@@ -16,6 +16,32 @@ from jackstay.protocol.client import Settings
 from jackstay.testing import ScriptedPeer, on_fake_clock
 from scripted.peer import HANDSHAKE, listen, opened, peered, text_result
 
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+@on_fake_clock
+async def test_a_response_with_an_id_that_no_request_has_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Its caller waits until the deadline; without the warning nothing would show that the server responded."""
+    async with opened(server_capabilities={"tools": {}}) as (client, peer):
+        call = asyncio.ensure_future(client.tools.call("x", timeout=1))
+        request = await peer.expect("tools/call")
+        peer.respond(str(request.id), text_result("a string"))
+        peer.send(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}')
+        for _ in range(20):
+            peer.respond(999, {})
+        with pytest.raises(McpError):
+            await call
+        peer.respond(request.id, text_result("late"))
+        await client.ping()
+    text = "scripted: ignored a response that belongs to no open request:"
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == [
+        f"{text} id '{request.id}' (1 so far)",
+        f"{text} id None, error -32700: 'not JSON' (2 so far)",
+        *(f"{text} id 999 ({count} so far)" for count in (3, 4, 5, 6, 7, 8, 16)),
+    ]
+
+
 # --- telemetry --------------------------------------------------------------------------------------------------------
 
 

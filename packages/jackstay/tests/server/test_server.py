@@ -290,10 +290,12 @@ def test_find_server() -> None:
     module = SimpleNamespace(__name__="m", app=server, alias=server, other=3)
     assert find_server(module) is server
     assert find_server(module, "app") is server
-    with pytest.raises(UsageError, match="no Server named 'other' in 'm'"):
+    with pytest.raises(UsageError, match=r"no Server named 'other' in 'm'; it has app, alias$"):
         find_server(module, "other")
     with pytest.raises(UsageError, match=r"several Servers found in .*: app, second; choose one with FILE:NAME"):
         find_server(SimpleNamespace(app=server, second=Server("y")))
+    with pytest.raises(UsageError, match=r"no Server named 'app' in 'empty'$"):
+        find_server(SimpleNamespace(__name__="empty"), "app")
     with pytest.raises(UsageError, match="no Server found"):
         find_server(SimpleNamespace())
 

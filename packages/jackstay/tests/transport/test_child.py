@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from jackstay.errors import FrameTooLargeError, ProtocolError
+from jackstay.errors import FrameTooLargeError, ProtocolError, TransportError
 from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import _child, stdio
 from jackstay.transport._child import CHILD, ENDS, STDERR_BYTES, ChildEvent, ChildState, ChildTransport
@@ -67,6 +68,18 @@ async def test_a_child_without_a_stderr_pipe_is_reported_in_time() -> None:
     await handler.until(lambda: handler.ends)
     assert str(handler.ends[0][0]) == "the server 'child' closed its stdout"
     await transport.close()
+
+
+async def test_a_program_that_closes_its_stdout_without_a_message_is_terminated_at_once() -> None:
+    """It is not a server, so the user who named it should not wait for `close_step`."""
+    handler = RecordingHandler()
+    transport = await started(handler, "-c", "import os, time\nos.close(1)\ntime.sleep(1000)", step=1000.0)
+    await handler.until(lambda: handler.ends)
+    ((error, code, was_silent),) = handler.ends
+    assert isinstance(error, TransportError)
+    assert (error.absent, code, was_silent) == (True, None, True)
+    await transport.close()
+    assert transport._process.exit_code == -signal.SIGTERM
 
 
 async def test_a_lost_framing_is_an_error_and_ends_the_connection() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from jackstay.client._telemetry import Telemetry
-from jackstay.errors import McpError
+from jackstay.errors import McpError, ProtocolError
 from jackstay.types import ProgressNotificationParams
 
 R = TypeVar("R")
@@ -73,6 +73,8 @@ class Call(msgspec.Struct, Generic[R], eq=False):
             value = read(result)
         except McpError as error:
             error.may_have_run = True  # the server responded, but the result is invalid
+            if isinstance(error, ProtocolError) and error.path:
+                error.message = f"the server sent an invalid result: {error.message}"
             future.set_exception(error.about(self.method, self.id))
         else:
             future.set_result(value)

@@ -38,9 +38,6 @@ R = TypeVar("R")
 _NOT_OPEN = "the client is not open; use `async with` or `open()`"
 _OTHER_LOOP = "the client was opened on another event loop; create one client per event loop"
 
-# The number of protocol violations logged as warnings; then only the 16th, 32nd, 64th, ... so that logs stay bounded.
-MAX_VIOLATION_WARNINGS = 8
-
 
 class Connection:
     """One client connection on one event loop. It may be opened in one task and stopped in another.
@@ -559,15 +556,13 @@ class Connection:
             self.on_transition(effect)
 
     def _violation(self, effect: e.Violation) -> None:
-        self._violations = count = self._violations + 1
-        level = logging.WARNING if count <= MAX_VIOLATION_WARNINGS or count.bit_count() == 1 else logging.DEBUG
-        message = "%s: protocol violation: %s (frame of %d bytes; %d so far)"
-        logger.log(level, message, self.telemetry.client, effect.reason, effect.size, count)
+        self._violations += 1
+        self.telemetry.log_violation(effect.reason, effect.size, self._violations)
         if self.telemetry.listeners:
             self.telemetry.emit("jackstay.protocol.violation", reason=effect.reason, frame_size=effect.size)
 
     def _stray(self, effect: e.Stray) -> None:
-        logger.debug("%s: response without a pending request (%s)", self.telemetry.client, effect.kind)
+        self.telemetry.log_stray(effect.kind, effect.count, effect.id, effect.error)
         if self.telemetry.listeners:
             self.telemetry.emit(f"jackstay.response.{effect.kind}", count=effect.count)
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-from jackstay.errors import McpError, SessionLostError, ShutdownError
+from jackstay.errors import JsonRpcError, McpError, SessionLostError, ShutdownError
 
 # The fields of an event by name.
 Fields: TypeAlias = Mapping[str, object]
@@ -17,6 +17,11 @@ Fields: TypeAlias = Mapping[str, object]
 Listener: TypeAlias = Callable[[str, Fields], None]
 
 logger = logging.getLogger("jackstay.client")
+
+# The number of protocol violations logged as warnings; then only the 16th, 32nd, 64th, ... so that logs stay bounded.
+MAX_VIOLATION_WARNINGS = 8
+# How much of a server's text is logged.
+MAX_QUOTE = 200
 
 # Every event and its fields besides `client`. `docs/client.md` has the same table.
 EVENTS: dict[str, tuple[str, ...]] = {
@@ -86,6 +91,22 @@ class Telemetry:
         extra = {"transition": f"{source} -> {target}"}
         logger.warning("%s: %s -> %s: %s", self.client, source, target, reason, extra=extra)
 
+    def log_violation(self, reason: str, size: int, count: int) -> None:
+        """Log a violation of the protocol, the `count`th of this connection."""
+        message = "%s: protocol violation: %s (frame of %d bytes; %d so far)"
+        logger.log(_level(count), message, self.client, reason, size, count)
+
+    def log_stray(self, kind: str, count: int, id: int | str | None, error: JsonRpcError | None) -> None:
+        """Log a response that belongs to no open request.
+
+        One to a cancelled call may be late. An id that no request has is a defect of the server: a caller waits until
+        its deadline, and this is the only hint at the cause.
+        """
+        message = "%s: ignored a response that belongs to no open request: id %s%s (%d so far)"
+        what = "" if error is None else f", error {error.code}: {error.message[:MAX_QUOTE]!a}"
+        level = _level(count) if kind == "unknown" else logging.DEBUG
+        logger.log(level, message, self.client, repr(id)[:MAX_QUOTE], what, count)
+
     def emit_exit(self, code: int | None) -> None:
         """Emit the exit of a child process."""
         if code is not None and self.listeners:
@@ -129,3 +150,8 @@ def log_events(logger: logging.Logger | None = None) -> Listener:
             target.log(level, "%s %s", name, pairs, extra={"jackstay": {"event": name, **fields}})
 
     return listen
+
+
+def _level(count: int) -> int:
+    """Return the level of the record of an event that happened `count` times."""
+    return logging.WARNING if count <= MAX_VIOLATION_WARNINGS or count.bit_count() == 1 else logging.DEBUG

@@ -832,17 +832,17 @@ def find_server(module: object, name: str | None = None) -> Server:
 
     Raises: UsageError, if it is missing or ambiguous.
     """
+    module_name = getattr(module, "__name__", module)
+    servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     if name is not None:
         found = getattr(module, name, None)
         if not isinstance(found, Server):
-            module_name = getattr(module, "__name__", module)
-            raise UsageError(f"no Server named {name!r} in {module_name!r}", path=name)
+            known = f"; it has {', '.join(servers)}" if servers else ""
+            raise UsageError(f"no Server named {name!r} in {module_name!r}{known}", path=name)
         return found
-    servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     distinct = {id(server): server for server in servers.values()}
     if len(distinct) == 1:
         return next(iter(distinct.values()))
-    module_name = getattr(module, "__name__", module)
     if not servers:
         raise UsageError(f"no Server found in {module_name!r}: create one at the top level of the module")
     raise UsageError(f"several Servers found in {module_name!r}: {', '.join(servers)}; choose one with FILE:NAME")

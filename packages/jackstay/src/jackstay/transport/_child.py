@@ -33,6 +33,9 @@ LEFTOVER_GRACE: Final = 0.5
 # event loop for most of a second.
 STDERR_BYTES: Final = 1_024
 
+# The time between the end of input and SIGTERM for a program that closed its stdout before it sent anything.
+SILENT_GRACE: Final = 0.1
+
 _log = logging.getLogger("jackstay.transport")
 
 
@@ -221,9 +224,16 @@ class ChildTransport:
         if not isinstance(error, McpError):
             reason = "exited" if self._process.has_exited else self._reason
             error = TransportError(
-                f"the server {self._name!r} {reason}", exit_code=code, stderr_tail=self._stderr_tail.tail()
+                f"the server {self._name!r} {reason}",
+                exit_code=code,
+                stderr_tail=self._stderr_tail.tail(),
+                absent=self._is_no_server() and not self._process.has_exited,
             )
         self._handler.went_down(error, code, self._frames.was_silent)
+
+    def _is_no_server(self) -> bool:
+        """Return True if the program closed its stdout before it sent anything."""
+        return self._stdout.has_ended and self._frames.was_silent
 
     def _drop_frames(self, _: ChildEvent, __: Exception | None) -> None:
         """drop what was not pulled"""
@@ -233,11 +243,13 @@ class ChildTransport:
 
     async def _end(self) -> None:
         step = self._close_step
+        # A program that is not a server has no session to end.
+        first = min(step, SILENT_GRACE) if self._is_no_server() else step
         try:
             self._close_stdin()
             self._stdout.resume()
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                if await self._process.exits_within(step):
+            for number, seconds in ((signal.SIGTERM, first), (signal.SIGKILL, step)):
+                if await self._process.exits_within(seconds):
                     break
                 self._process.signal(number)
             await self._process.exits_within(step)

@@ -114,11 +114,11 @@ def test_late_and_unknown_responses_are_counted_separately():
     id = harness.written_call("me")
     harness.step(e.Expired(id))
     harness.respond(id)
-    assert harness.out == [e.Stray("late", 1)]
+    assert harness.out == [e.Stray("late", 1, id)]
     harness.respond(id)
-    assert harness.out == [e.Stray("unknown", 1)]
+    assert harness.out == [e.Stray("unknown", 1, id)]
     harness.respond(999)
-    assert harness.out == [e.Stray("unknown", 2)]
+    assert harness.out == [e.Stray("unknown", 2, 999)]
     assert harness.outcomes_of("me") == 1
 
 
@@ -144,7 +144,7 @@ def test_a_response_to_a_queued_call_is_unknown():
     harness = harness_in(S.INITIALIZING)
     id = harness.call("me", wait_for_ready=True)
     harness.respond(id)
-    assert harness.out == [e.Stray("unknown", 1)]
+    assert harness.out == [e.Stray("unknown", 1, id)]
     harness.agree()
     assert harness.methods()[-1] == "tools/call"
     assert harness.outcomes_of("me") == 0

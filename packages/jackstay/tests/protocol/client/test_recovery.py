@@ -171,6 +171,15 @@ def test_the_backoff_doubles_with_the_jitter_of_the_driver():
     assert waits == [1.0, 2.0, 4.0, 6.4, 19.2, 30.0, 30.0]
 
 
+def test_retry_after_makes_the_backoff_longer_up_to_its_maximum():
+    waits = []
+    for retry_in in (0.1, 5.0, 86_400.0):
+        harness = harness_in(S.READY)
+        harness.down(TransportError("HTTP 429: too many requests", retry_in=retry_in))
+        waits.append(round(harness.core.calls.timers.at(e.BackoffElapsed) - harness.now, 1))
+    assert waits == [1.0, 5.0, 30.0]
+
+
 def test_a_reset_reconnects_with_the_shortest_delay():
     harness = harness_in(S.READY)
     for _ in range(3):
@@ -274,7 +283,7 @@ def die(harness, code=1, *, was_silent=True):
 
 
 def test_the_same_silent_exit_twice_in_a_row_before_the_first_ready_is_permanent():
-    harness = Harness().connect()
+    harness = Harness(max_attempts=None).connect()
     die(harness)
     assert harness.state is S.BACKOFF
     harness.reconnect()
@@ -284,26 +293,27 @@ def test_the_same_silent_exit_twice_in_a_row_before_the_first_ready_is_permanent
 
 
 def test_the_same_silent_exit_twice_counts_an_exit_on_the_probe():
-    harness = Harness(versions=("2025-11-25", "2026-07-28")).connect()
+    harness = Harness(versions=("2025-11-25", "2026-07-28"), max_attempts=None).connect()
     die(harness)
     harness.reconnect()
     die(harness)
     assert harness.state is S.CLOSING
 
 
+# A number of attempts applies to every kind of failure: such a program may start to work later.
 NOT_PERMANENT = [
-    ("another code", (1, True), (2, True)),
-    ("a signal", (-9, True), (-9, True)),
-    ("output of the first", (1, False), (1, True)),
-    ("output of the second", (1, True), (1, False)),
-    ("no code", (None, True), (None, True)),
+    ("another code", None, (1, True), (2, True)),
+    ("a signal", None, (-9, True), (-9, True)),
+    ("no code", None, (None, True), (None, True)),
+    ("a number of attempts", 3, (1, True), (1, True)),
+    ("a number of attempts, with output", 3, (1, False), (1, False)),
 ]
 
 
 def test_other_pairs_of_exits_are_not_permanent(subtests):
-    for name, first, second in NOT_PERMANENT:
+    for name, attempts, first, second in NOT_PERMANENT:
         with subtests.test(name=name, first=first, second=second):
-            harness = Harness().connect()
+            harness = Harness(max_attempts=attempts).connect()
             die(harness, first[0], was_silent=first[1])
             harness.reconnect()
             die(harness, second[0], was_silent=second[1])

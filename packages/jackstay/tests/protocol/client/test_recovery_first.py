@@ -89,6 +89,17 @@ def test_a_program_that_prints_and_exits_twice_with_the_same_code_is_not_a_serve
             assert str(harness.core.cause) == f"{start}; is this an MCP server? [exit code 0]"
 
 
+def test_a_silent_program_that_exits_without_an_error_is_probably_not_a_server(subtests):
+    for code, message in (
+        (0, "the server x exited; it sent no MCP message; is this an MCP server? [exit code 0]"),
+        (1, "the server x exited [exit code 1]"),
+    ):
+        with subtests.test(code=code):
+            harness = first().connect()
+            harness.down(TransportError("the server x exited", exit_code=code), code, was_silent=True)
+            assert str(harness.core.cause) == message
+
+
 def test_a_program_that_exits_with_another_code_is_retried():
     harness = first().connect()
     for code in (1, 2, 1, 2):

@@ -347,7 +347,7 @@ ERROR_ROWS = [
     (
         Verdict(Next.REDIRECTED, 302, False, location="https://é/\n"),
         TransportError,
-        "HTTP 302: redirected to 'https://\\xe9/\\n'",
+        "HTTP 302: redirected to 'https://\\xe9/\\n', which is not followed; use the final URL",
         True,
     ),
     (
@@ -356,7 +356,12 @@ ERROR_ROWS = [
         "HTTP 302: redirected; followed only on the same origin",
         True,
     ),
-    (Verdict(Next.REDIRECTED, 303, True, location="/x"), OutcomeUnknownError, "HTTP 303: redirected to '/x'", None),
+    (
+        Verdict(Next.REDIRECTED, 303, True, location="/x"),
+        OutcomeUnknownError,
+        "HTTP 303: redirected to '/x', which is not followed; use the final URL",
+        None,
+    ),
     (
         Verdict(Next.UNEXPECTED, 200, True, content_type="text/html"),
         ProtocolError,

@@ -71,6 +71,26 @@ async def test_a_server_without_tls_is_reported() -> None:
             await connect(http(f"https://127.0.0.1:{port}/mcp"), max_attempts=1).open()
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n{"],
+    ids=["too short", "invalid chunk"],
+)
+async def test_a_server_that_never_ends_its_responses_is_tried_twice(body: bytes) -> None:
+    """It responded over plain http, so the error does not suggest https."""
+
+    async def cut(_: Seen, reply: Reply) -> None:
+        reply.transport.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + body)
+        reply.transport.close()
+
+    async with served(cut) as server:
+        with pytest.raises(TransportError, match=r"^the response is incomplete") as raised:
+            await connect(http(server.url), **FAST).open()
+        assert raised.value.absent
+        assert "https" not in str(raised.value)
+        assert len(server.seen) == 2
+
+
 @pytest.mark.parametrize(("closed", "settings"), [(1, {}), (4, {"max_attempts": 5})])
 async def test_a_server_that_closes_its_first_connections_is_tried_again(closed: int, settings: dict[str, Any]) -> None:
     """By default once, as it may be starting; as often as the settings allow."""

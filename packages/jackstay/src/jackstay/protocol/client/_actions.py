@@ -375,7 +375,7 @@ def complete(c: "Client", event: e.ResponseReceived) -> None:
 
 def count_stray(c: "Client", event: e.StrayReceived) -> None:
     """count it as late or unknown"""
-    c.calls.count_stray(event.id)
+    c.calls.count_stray(event.id, event.error)
 
 
 def count(c: "Client", _: e.Event) -> None:
@@ -507,7 +507,8 @@ def may_have_exited_on_probe(c: "Client", _: e.Event) -> bool:
 def has_repeated_exit(c: "Client", event: e.WentDown) -> bool:
     """never ready, and it exited again in the same way without a message"""
     last = c.recovery.last_exit
-    return c.server is None and last is not None and event.code == last and c.transport.ended_without_message(event)
+    is_repeated = last is not None and event.code == last and c.transport.ended_without_message(event)
+    return is_repeated and c.server is None and c.calls.settings.max_attempts is None
 
 
 def is_check_unanswered(c: "Client", _: e.Event) -> bool:

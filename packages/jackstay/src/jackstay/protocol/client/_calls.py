@@ -16,6 +16,7 @@ from jackstay.errors import (
     FrameTooLargeError,
     InvalidEventError,
     Json,
+    JsonRpcError,
     McpError,
     OutcomeUnknownError,
     ProtocolError,
@@ -423,15 +424,15 @@ class Calls:
             self.timers.disarm(name)
         self.tombstones.clear()
 
-    def count_stray(self, id: int | str | None) -> None:
+    def count_stray(self, id: int | str | None, error: JsonRpcError | None) -> None:
         """Count a response that belongs to no open request, as late or unknown."""
         if isinstance(id, int) and self.tombstones.contains(id, self.now):
             self.tombstones.discard(id)
             self.late += 1
-            self.out.append(Stray("late", self.late))
+            self.out.append(Stray("late", self.late, id, error))
         else:
             self.unknown += 1
-            self.out.append(Stray("unknown", self.unknown))
+            self.out.append(Stray("unknown", self.unknown, id, error))
 
     def abandon(self, exchange: Exchange) -> None:
         """Forget it, and remember its id so that a late response is recognized."""

@@ -31,13 +31,14 @@ def classify(message: Request | Notification | Result | Error | Malformed, size:
         # It is the response to this call: fail the call, or its caller would wait until the deadline.
         return e.ResponseReceived(exchange.id, None, message.as_error(sent=True))
     if isinstance(message, Result | Error):
+        error = None
+        if isinstance(message, Error):
+            data = None if message.data is msgspec.UNSET else message.data
+            error = JsonRpcError(message.code, message.message, data)
         exchange = calls.find_sent(message.id)
         if exchange is None:
-            return e.StrayReceived(message.id)
-        if isinstance(message, Result):
-            return e.ResponseReceived(exchange.id, message.result)
-        data = None if message.data is msgspec.UNSET else message.data
-        return e.ResponseReceived(exchange.id, None, JsonRpcError(message.code, message.message, data))
+            return e.StrayReceived(message.id, error)
+        return e.ResponseReceived(exchange.id, message.result if isinstance(message, Result) else None, error)
     if isinstance(message, Request):
         if message.method == "initialize":
             return e.InitializeReceived(size)

@@ -67,10 +67,14 @@ class Recovery(msgspec.Struct):
         """Return the error of an event that ends a connection."""
         error = getattr(event, "error", None)
         output = transport.non_mcp_output
-        if isinstance(event, e.WentDown) and isinstance(error, TransportError) and output:
-            return TransportError(
-                f"{error.message}; {output}", exit_code=error.exit_code, stderr_tail=error.stderr_tail
-            )
+        if isinstance(event, e.WentDown) and isinstance(error, TransportError):
+            # Programs that fail exit with another code, or print why.
+            if event.was_silent and (event.code == 0 or error.absent):
+                output = "it sent no MCP message; is this an MCP server?"
+            if output:
+                return TransportError(
+                    f"{error.message}; {output}", exit_code=error.exit_code, stderr_tail=error.stderr_tail
+                )
         if isinstance(error, McpError):
             return error
         match event:
@@ -94,9 +98,14 @@ class Recovery(msgspec.Struct):
                 return TransportError(f"not ready within {limit:g} s{silence}")
 
     def start_backoff(self, *, is_reset: bool = False) -> None:
-        """Count a failure and delay the next attempt; after a reset by the server as little as possible."""
+        """Count a failure and delay the next attempt; after a reset by the server as little as possible.
+
+        `Retry-After` of the response (RFC 9110, 10.2.3) makes the delay longer, up to `backoff_max`.
+        """
         settings = self.calls.settings
         delay = settings.backoff_min if is_reset else backoff_delay(settings, self.failures, self.calls.jitter)
+        if self.cause is not None and self.cause.retry_in is not None:
+            delay = max(delay, min(self.cause.retry_in, settings.backoff_max))
         self.failures += 1
         self.calls.timers.arm(e.BackoffElapsed, self.calls.now + delay)
 

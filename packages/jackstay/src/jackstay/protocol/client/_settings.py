@@ -80,9 +80,9 @@ class Settings(SettingsBase, frozen=True, kw_only=True):
         high=1)] = 0.2
     max_attempts: Annotated[int | None, Setting("How many failures before the first ready close the connection for"
         " good. None: 5, but 1 if there is evidently no MCP server (connection refused, unknown host, another service"
-        " at the URL, a program that prints other output), and 2 if connections are closed without a response. A number"
-        " applies to every kind of failure; use it for a server that starts later than its client. After the first"
-        " ready there is no limit.", low=1)] = None
+        " at the URL, a program that prints other output), and 2 if connections are closed without a response or a"
+        " program exits twice in the same way without a message. A number applies to every kind of failure; use it for"
+        " a server that starts later than its client. After the first ready there is no limit.", low=1)] = None
     wait_for_ready: Annotated[bool, Setting("Whether a call that is made while there is no connection waits for it,"
         " until its deadline. False: it fails with StateError.")] = True
     max_pending: Annotated[int, Setting("The maximum number of open calls.", low=1)] = 1024

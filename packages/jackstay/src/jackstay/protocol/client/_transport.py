@@ -101,5 +101,5 @@ class TransportLink(msgspec.Struct):
         return "" if self.has_received_message else "nothing was received from the server"
 
     def ended_without_message(self, event: e.WentDown) -> bool:
-        """Return True if the program ended without an MCP message; other output counts only if attempts are limited."""
-        return event.was_silent or (not self.has_received_message and self.calls.settings.max_attempts is None)
+        """Return True if the program ended without an MCP message."""
+        return event.was_silent or not self.has_received_message

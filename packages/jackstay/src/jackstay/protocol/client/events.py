@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from jackstay.errors import McpError
+from jackstay.errors import JsonRpcError, McpError
 from jackstay.protocol._versions import Era
 
 # An opaque value by which the driver finds the caller; the core only returns it.
@@ -265,6 +265,7 @@ class StrayReceived(Event, frozen=True):
     """a response was received that belongs to no open request"""
 
     id: int | str | None
+    error: JsonRpcError | None = None
 
 
 class CancelReceived(Event, frozen=True):
@@ -494,10 +495,12 @@ class Warn(Effect, frozen=True):
 
 
 class Stray(Effect, frozen=True):
-    """A response that belongs to no open request: `late` or `unknown`, and how many so far."""
+    """A response that belongs to no open request: `late` or `unknown`, how many so far, and what it was."""
 
     kind: str
     count: int
+    id: int | str | None
+    error: JsonRpcError | None = None
 
 
 class Leak(Effect, frozen=True):

@@ -241,7 +241,9 @@ def error_for(verdict: Verdict) -> McpError | None:
     if verdict.next is Next.REFUSED and verdict.status in _REASONS:
         message = f"HTTP {verdict.status}: {_REASONS[verdict.status]}"
     if verdict.location is not None:
-        message = f"HTTP {verdict.status}: redirected to {verdict.location[:200]!a}"
+        message = (
+            f"HTTP {verdict.status}: redirected to {verdict.location[:200]!a}, which is not followed; use the final URL"
+        )
     if verdict.next is Next.UNEXPECTED:
         return ProtocolError(f"{message} ({verdict.content_type[:80]!a})", sent=verdict.may_have_run is not False)
     if verdict.may_have_run is not False:

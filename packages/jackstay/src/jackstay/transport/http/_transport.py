@@ -43,7 +43,7 @@ _GUARD: Final = 1.0  # how long cancelled tasks may take to close their connecti
 class KnownServer:
     """What a target remembers about its server: whether it uses HTTP+SSE, and whether it ever responded.
 
-    `was_cut_off`: the newest handshake ended because the other side closed the connection without a response.
+    `was_cut_off`: the newest handshake ended because the other side closed the connection without a complete response.
     """
 
     __slots__ = ("is_legacy", "was_cut_off", "was_reached")
@@ -306,9 +306,9 @@ class HttpTransport:
         if self._is_ended or post.was_answered:
             return
         if post.kind in (Sent.PROBE, Sent.INITIALIZE):
+            self._known.was_cut_off = was_cut_off = self.sender.was_cut_off or _is_incomplete(error)
             error = self._as_handshake_error(error)
-            self._known.was_cut_off = self.sender.was_cut_off
-            if self._was_cut_off_before and self.sender.was_cut_off and isinstance(error, TransportError):
+            if self._was_cut_off_before and was_cut_off and isinstance(error, TransportError):
                 # One such start may be an accident of a server that is starting or ending; two are a wrong URL.
                 error.absent |= not self._known.was_reached
         self._release(post)
@@ -333,7 +333,8 @@ class HttpTransport:
             )
             other.__cause__ = error
             return other
-        is_plain = self.sender.url.startswith("http:") and not self._known.was_reached
+        # A TLS server closes the connection instead of responding. One that began a response uses plain HTTP.
+        is_plain = self.sender.url.startswith("http:") and not self._known.was_reached and self.sender.was_cut_off
         hint = "; should the URL begin with https://?" if is_plain and "status" not in error.details else ""
         lost = TransportError(f"{error.message}{hint}", details=error.details, retry_in=error.retry_in)
         lost.__cause__ = error
@@ -498,3 +499,9 @@ class HttpTransport:
 
 
 __all__ = ["HttpTransport", "KnownServer"]
+
+
+def _is_incomplete(error: McpError) -> bool:
+    """Return whether the other side ended a response early, instead of being slow or responding with a status."""
+    is_slow = isinstance(error.__cause__, TimeoutError)
+    return isinstance(error, OutcomeUnknownError) and "status" not in error.details and not is_slow
