@@ -344,6 +344,8 @@ def test_a_killed_server(page: Page, url: str) -> None:
     expect(page.locator("#transitions")).to_contain_text("ready → backoff")
     expect(page.locator("#transitions")).to_contain_text("[signal 9]")
     expect(page.locator("#state")).to_have_text("ready")
+    expect(page.locator("#calls li").first).to_be_attached()
+    expect(page.locator("#history")).to_be_hidden()  # it belongs to the tools
     screenshot(page, "connection")
     page.locator("#sections button", has_text="Tools").click()
     expect_outcome(page, "outcome unknown")

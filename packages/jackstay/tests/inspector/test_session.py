@@ -74,6 +74,14 @@ async def test_a_server_that_cannot_start_shows_its_traceback(tmp_path: Path) ->
         assert b"ModuleNotFoundError: No module named 'no_such_module'" in event
         assert b'"may_have_run":false' in event
         await wait_for(session, b"event: stderr", b"import no_such_module")
+        ends = []
+        async for event in session.events.follow():
+            if b"event: ended" in event:
+                ends.append(event.count(b"ModuleNotFoundError"))
+            if b'"to":"closed"' in event:
+                break
+        assert len(ends) > 1
+        assert len(set(ends)) == 1, "each attempt has its own traceback only"
         # The program is mended: connecting again shows its tools.
         program.write_text(PEER.read_text("utf-8"))
         await session.reconnect("server.py was saved")

@@ -215,10 +215,14 @@ def load(location: str, *, with_traceback: bool = False) -> ModuleType:
         if isinstance(error, UsageError) and error.path == location:
             raise
         if with_traceback:
-            traceback.print_exception(error)
+            own = error.__traceback__
+            while own is not None and own.tb_frame.f_code.co_filename.startswith((__file__, "<frozen importlib")):
+                own = own.tb_next  # begin with the user's code
+            traceback.print_exception(type(error), error, own)
         logger.debug("loading %s", location, exc_info=error)
         message = f"cannot load {location!r}: {type(error).__name__}: {_describe_error(error)}"
-        raise UsageError(f"{message}; --log-level debug shows the traceback", path=location) from error
+        hint = "" if with_traceback else "; --log-level debug shows the traceback"
+        raise UsageError(f"{message}{hint}", path=location) from error
 
 
 def _describe_error(error: Exception) -> str:

@@ -170,8 +170,9 @@ class Session:
             shown = {key: fields[key] for key in ("from", "to", "epoch", "attempt")}
             reason = describe_failure(error) if isinstance(error, McpError) else None
             self.events.publish("state", {**shown, "reason": reason, "time": time.time()})
+            if fields["to"] in ("starting", "ready"):
+                self._stderr.clear()  # otherwise the end of each attempt would repeat those before it
             if fields["to"] == "ready":
-                self._stderr.clear()
                 self.events.publish("changed", {})
             elif isinstance(error, McpError) and fields["to"] in ("backoff", "closing", "closed"):
                 self._publish_end(error)

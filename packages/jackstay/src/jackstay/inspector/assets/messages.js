@@ -59,7 +59,7 @@ function draw(row) {
   row.summary.replaceChildren(
     el("span", { class: "quiet time" }, seconds(first.at)), arrow(first.from),
     el("code", { class: "foreign" }, first.method || first.text || first.kind),
-    el("span", { class: "subject foreign" }, subjectOf(first)),
+    subjectOf(first) ? el("span", { class: "subject foreign" }, subjectOf(first)) : "",
     first.id !== undefined ? el("span", { class: "quiet" }, `id ${first.id}`) : "",
     el("span", { class: `badge ${isToolError ? "bad" : kind}` }, isToolError ? "tool error" : text),
     first.is_later_round ? el("span", { class: "badge accent" }, "next round") : "",

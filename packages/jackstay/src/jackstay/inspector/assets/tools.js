@@ -452,7 +452,7 @@ function remember(entry) {
 }
 
 function showHistory() {
-  byId("history").hidden = !state.history.length;
+  byId("history").hidden = state.section !== "tools" || !state.history.length;
   byId("calls").replaceChildren(...state.history.map((entry) => {
     const output = el("div", { hidden: true });
     const details = el("button", { type: "button", "aria-expanded": "false", onclick: () => {
