@@ -190,11 +190,12 @@ def _address(options: ServeOptions) -> str:
 
 
 def _print_check(loaded: "LoadedModules", options: ServeOptions) -> int:
-    from apcore_mcp.catalogue import Catalogue  # noqa: PLC0415  # imports apcore
+    with StatusLine("checking the modules"):
+        from apcore_mcp.catalogue import Catalogue  # noqa: PLC0415  # imports apcore
 
-    catalogue = Catalogue(loaded.registry, tags=options.tags, prefix=options.prefix)
-    catalogue.set_undiscovered(loaded.unloaded)
-    catalogue.refresh()
+        catalogue = Catalogue(loaded.registry, tags=options.tags, prefix=options.prefix)
+        catalogue.set_undiscovered(loaded.unloaded)
+        catalogue.refresh()
     skipped = catalogue.skipped()
     rows = [(first_line(entry.name), "ok", first_line(_details(entry))) for entry in catalogue.tools()]
     rows += [(first_line(id), "skipped", first_line(reason)) for id, reason in sorted(skipped.items())]
@@ -219,16 +220,17 @@ def _details(entry: "Entry") -> str:
 
 
 def _print_export(loaded: "LoadedModules", args: Namespace) -> int:
-    from apcore_mcp.converters.openai import OpenAIConverter  # noqa: PLC0415  # imports apcore
+    with StatusLine("converting the modules"):
+        from apcore_mcp.converters.openai import OpenAIConverter  # noqa: PLC0415  # imports apcore
 
-    tools = OpenAIConverter().convert_registry(
-        loaded.registry,
-        args.embed_annotations,
-        args.strict,
-        args.tags or None,
-        args.prefix,
-        shape=args.export,
-    )
+        tools = OpenAIConverter().convert_registry(
+            loaded.registry,
+            args.embed_annotations,
+            args.strict,
+            args.tags or None,
+            args.prefix,
+            shape=args.export,
+        )
     screen = Screen()
     screen.print_line(paint_json(screen, json.dumps(tools, indent=2, ensure_ascii=False)))
     return 0

@@ -43,8 +43,10 @@ function addTransition(fields) {
 function showEnd(fields) {
   const stderr = fields.stderr.trim();
   byId("ended").replaceChildren(
-    el("h2", {}, "The server is not running"),
+    el("h2", {}, "Not connected to the server"),
     el("p", { class: "error foreign" }, el("code", {}, fields.error), " ", fields.message.split(" [stderr: ")[0]),
+    fields.error === "AuthorizationError"
+      ? el("p", {}, "If the server expects a key, enter it under \"HTTP headers\" in the section Connection.") : "",
     stderr ? el("pre", { tabindex: 0, "aria-label": "What the server wrote to stderr" }, stderr) : "");
   byId("ended").hidden = false;
 }
