@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "packages/jackstay/src/jackstay"
 
-# The commit before the package was renamed, and its source.
-BASE, BASE_SOURCE = "7a6ba43", "src/mooring"
+# The commit before the package was renamed.
+BASE = "7a6ba43"
 
 # By feature: paths (a directory ends with a slash), and "path: names of classes, functions and methods".
 LATER: dict[str, tuple[str, ...]] = {
@@ -253,6 +253,13 @@ def later_rows() -> dict[str, str]:
     return rows
 
 
+def runtime_of(commit: str) -> str:
+    """Return the directory of the runtime in a commit before the rename: the package in `src/` of neither product."""
+    command = ["git", "ls-tree", "--name-only", commit, "src/"]
+    found = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    return next(path for path in found if path not in ("src/apcore_mcp", "src/procontext"))
+
+
 def read_commit(commit: str, source: str) -> dict[str, str]:
     """Return the Python files of a commit below a directory, by their path there."""
     packed = subprocess.run(["git", "archive", commit, source], cwd=ROOT, check=True, capture_output=True).stdout
@@ -269,14 +276,14 @@ def main() -> None:
     """Print the sizes by package, those of later features, and the totals."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--base", default=BASE, help="the earlier commit (%(default)s)")
-    parser.add_argument("--base-source", default=BASE_SOURCE, help="its source (%(default)s)")
+    parser.add_argument("--base-source", help="its source (default: the runtime in src/, as of the default commit)")
     arguments = parser.parse_args()
     here = ROOT / SOURCE
     now = {
         str(path.relative_to(here)): path.read_text() for path in sorted(here.rglob("*.py*")) if path.suffix != ".pyc"
     }
     sizes = measure({path: text for path, text in now.items() if path.endswith((".py", ".pyi"))}, later_rows())
-    base = measure(read_commit(arguments.base, arguments.base_source), {})
+    base = measure(read_commit(arguments.base, arguments.base_source or runtime_of(arguments.base)), {})
 
     print(
         f"{'equal features':<16}{'base: code':>12}{'lines':>8}{'now: code':>12}{'lines':>8}{'change: code':>16}", end=""

@@ -46,7 +46,7 @@ def harbour(until: asyncio.Event) -> dict[str, Route]:
     """A site with 20 pages that respond late, and three pages about subjects."""
     routes = {path: held(until, route) for path, route in pages(20).items()}
     links = [f"[P](/p{number}.md)" for number in range(20)]
-    links += ["[Mooring boats](/a.md)", "[Part](/anchors/drop.md)", "[API](/b.md)", "[Sail](/b.md#s)"]
+    links += ["[Anchoring boats](/a.md)", "[Part](/anchors/drop.md)", "[API](/b.md)", "[Sail](/b.md#s)"]
     routes["/llms.txt"] = text("# Docs\n" + "\n".join(f"- {link}" for link in links))
     return routes | {path: text(f"# Page {path}\n") for path in ("/a.md", "/anchors/drop.md", "/b.md")}
 
@@ -55,7 +55,7 @@ async def test_pages_about_the_query_are_fetched_first(tmp_path: Path) -> None:
     """The words are those of titles and addresses, in any form. The limit applies to the others."""
     release = asyncio.Event()
     async with Site(harbour(release)) as site, opened(tmp_path, site, background_pages=2) as documents:
-        coverage = await documents.cover(library(site), 60.0, "how do I moor a boat with an anchor")
+        coverage = await documents.cover(library(site), 60.0, "how do I anchor boats")
         assert (coverage.pages, coverage.total, coverage.is_fetching) == (2, 23, False)
         assert set(site.paths) >= {"/a.md", "/anchors/drop.md"}
         assert not any(path.startswith("/p") for path in site.paths)

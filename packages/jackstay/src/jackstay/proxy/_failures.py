@@ -1,8 +1,8 @@
 """Convert a failure of the upstream server to the JSON-RPC error that the client receives.
 
-Errors of the server itself are forwarded, with the codes of the client's era. All others become -32603, with
-`mayHaveRun`, `retryable` and a machine-readable `reason` in `data` (docs/proxy.md). Standard error of a child process
-is never included: it may contain secrets.
+Errors of the server itself are forwarded; from a server of the other era, with the codes of the client's era. All
+others become -32603, with `mayHaveRun`, `retryable` and a machine-readable `reason` in `data` (docs/proxy.md).
+Standard error of a child process is never included: it may contain secrets.
 """
 
 from typing import Final

@@ -142,6 +142,8 @@ class Relay:
             outcome = "ok"
         except JsonRpcError as error:
             outcome = "error"
+            if call.is_stateless == upstream.is_stateless:
+                raise
             raise for_era(error, call.method.name, is_stateless=call.is_stateless) from None
         except McpError as error:
             outcome = reason_of(error)
