@@ -117,7 +117,7 @@ async def test_workers_are_killed_and_started_apart_from_the_server(tmp_path: Pa
 @pytest.mark.skipif(sys.platform != "linux", reason="`make test` installs Redis on Debian")
 async def test_redis_and_a_worker_are_killed_while_a_task_runs(tmp_path: Path) -> None:
     """G22, G24: a new worker finds the task in the Redis that was restarted, and its result reaches the client."""
-    with RedisServer(appendonly="yes", appendfsync="everysec") as redis:
+    with RedisServer(appendonly="yes", appendfsync="always") as redis:
         async with connected(tmp_path, "0", redis_url=redis.url) as client:
             again, once = await client.tools.start("again"), await client.tools.start("once")
             with worker(tmp_path, redis.url) as first:

@@ -30,7 +30,7 @@ class FaultyRedis:
     """The processes. `urls` are those of the machines."""
 
     def __init__(self, machines: int) -> None:
-        options = {"appendonly": "yes", "appendfsync": "everysec", "repl_diskless_sync_delay": "0"}
+        options = {"appendonly": "yes", "appendfsync": "always", "repl_diskless_sync_delay": "0"}
         self.primary, self.replica = RedisServer(**options), RedisServer(**options)
         self._count = machines
         # How often each fault happened.

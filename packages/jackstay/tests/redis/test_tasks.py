@@ -133,7 +133,7 @@ async def test_a_redis_that_would_lose_tasks_is_refused_or_reported(
 
 
 async def test_created_tasks_survive_a_crash_and_a_full_memory() -> None:
-    with RedisServer(appendonly="yes", appendfsync="everysec") as server:
+    with RedisServer(appendonly="yes", appendfsync="always") as server:
         store = OwnBackend(server.url)
         await store.open("crash")
         records = [msgspec.structs.replace(RECORD, id=f"{number}", idempotency_key="") for number in range(100)]
