@@ -13,6 +13,7 @@ import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+OWN_PACKAGES = [HERE.parent / "packages" / name for name in ("jackstay", "jackstay-apcore")]
 
 # The fastest configuration of uvicorn. Over HTTP, every server is measured with and without it.
 FAST = ["httptools", "uvloop"]
@@ -25,7 +26,7 @@ ENVIRONMENTS = {
     "fastmcp-4.1.2": ["fastmcp==4.1.2", *FAST],
     "mcp-proxy-0.13.0": ["mcp-proxy==0.13.0"],
     "apcore-mcp-0.23.3": ["apcore-mcp==0.23.3"],
-    "jackstay-apcore": ["--editable", f"{HERE.parent}[apcore]"],
+    "jackstay-apcore": [argument for package in OWN_PACKAGES for argument in ("--editable", str(package))],
 }
 PUBLIC_BRIDGE = "apcore-mcp-0.23.3"
 OUR_BRIDGE = "jackstay-apcore"
@@ -77,12 +78,13 @@ def python_of(environment: str | None) -> str:
     fingerprint = " ".join(packages)
     if "--editable" in packages:
         # The dependencies of Jackstay change without a new version.
-        fingerprint += " " + hashlib.sha256((HERE.parent / "pyproject.toml").read_bytes()).hexdigest()
+        projects = b"".join((package / "pyproject.toml").read_bytes() for package in OWN_PACKAGES)
+        fingerprint += " " + hashlib.sha256(projects).hexdigest()
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != fingerprint:
         print(f"installing {environment} ...", flush=True)
         venv.create(folder, with_pip=True, clear=True)
         subprocess.run(
-            [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], check=True
+            [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *packages], check=True
         )
         stamp.write_text(fingerprint, encoding="utf-8")
     return str(python)

@@ -81,6 +81,7 @@ def sample(*sources: Path) -> list[float]:
 
 def main() -> int:
     """Measure, print and return the exit code."""
+    subprocess.run([sys.executable, str(ROOT / "tests" / "interop" / "install.py"), PEER.name], check=True)
     bridge = [ROOT / "packages" / name / "src" for name in ("jackstay", "jackstay-apcore")]
     (public,) = (PEER / "source").glob("apcore_mcp-*/src")
     rounds = [(sample(*bridge), sample(public)) for _ in range(ROUNDS)]
