@@ -287,9 +287,9 @@ def test_non_python_module_is_skipped(registry: Registry) -> None:
     assert catalogue_of(registry).skipped() == {"native.one": "RuntimeError: no schema"}
 
 
-@pytest.mark.parametrize("reference", ["#count", "https://example.test/schema#/count", "#/$defs/none"])
+@pytest.mark.parametrize("reference", ["#other", "https://example.test/schema#/count", "#/$defs/none"])
 def test_references_that_cannot_be_resolved_keep_the_tool(kinds: SimpleNamespace, reference: str) -> None:
-    """`$anchor`, other documents and missing definitions: the input is listed as it is, the output not at all."""
+    """Missing anchors and definitions, and other documents: the input is listed as it is, the output not at all."""
     schema = {
         "properties": {"n": {"$ref": reference}, "token": {"type": "string", "x-sensitive": True}},
         "$defs": {"count": {"$anchor": "count", "type": "integer"}},

@@ -66,7 +66,10 @@ class _Handlers(dict[Any, Any]):
     """The handlers of a server by the type of the request, as the official SDK has them."""
 
     def __init__(self, server: Server) -> None:
-        super().__init__({kind: self._handler(server, kind) for kind in _RESULTS})
+        kinds = set(_RESULTS)
+        if not server.catalogue.templates:
+            kinds.discard(types.ListResourceTemplatesRequest)
+        super().__init__({kind: self._handler(server, kind) for kind in kinds})
 
     @staticmethod
     def _handler(server: Server, kind: Any) -> Any:

@@ -25,6 +25,13 @@ def is_registry(given: object) -> bool:
     return all(callable(getattr(given, method, None)) for method in ("list", "get_definition"))
 
 
+def is_apcore_registry(given: object) -> bool:
+    """Return whether an object is a registry of apcore."""
+    from apcore import Registry  # type: ignore[import-untyped]  # noqa: PLC0415  # apcore ships no types
+
+    return isinstance(given, Registry)
+
+
 def check_registry(given: object) -> None:
     """Raise TypeError unless an object has the methods of a registry."""
     if not is_registry(given):
@@ -40,9 +47,7 @@ def adapt_executor(given: Any) -> Any:
     """Return an executor with all methods that the bridge uses. Raises: TypeError."""
     if not is_executor(given):
         raise TypeError(f"executor must be an apcore Executor, not {type(given).__name__}")
-    from apcore import Registry  # type: ignore[import-untyped]  # noqa: PLC0415  # apcore ships no types
-
-    is_complete = isinstance(getattr(given, "registry", None), Registry) and hasattr(given, "current_strategy")
+    is_complete = is_apcore_registry(getattr(given, "registry", None)) and hasattr(given, "current_strategy")
     if isinstance(given, AdaptedExecutor) or (
         is_complete and all(callable(getattr(given, method, None)) for method in _EXECUTOR_METHODS)
     ):
@@ -149,6 +154,7 @@ __all__ = [
     "UnsupportedExecutorError",
     "adapt_executor",
     "check_registry",
+    "is_apcore_registry",
     "is_executor",
     "is_registry",
 ]

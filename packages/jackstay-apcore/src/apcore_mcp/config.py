@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from apcore import ACL, ACLRule, Config  # type: ignore[import-untyped]  # apcore ships no types
+import apcore  # type: ignore[import-untyped]  # apcore ships no types
+from apcore import ACL, ACLRule, Config
 from apcore.errors import ModuleError  # type: ignore[import-untyped]
 
 from apcore_mcp.options import make_options
@@ -59,8 +60,7 @@ def register_mcp_namespace() -> None:
 
 def openapi_settings() -> Any:
     """Return `mcp.openapi`, or None."""
-    register_mcp_namespace()
-    section = Config.load(validate=False).get(MCP_NAMESPACE)
+    section = _read_section()
     return section.get("openapi") if isinstance(section, dict) else None
 
 
@@ -70,8 +70,7 @@ def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises: ValueError for a setting that is wrong or cannot take effect; apcore's ConfigError for a file that cannot be
     read.
     """
-    register_mcp_namespace()
-    section = Config.load(validate=False).get(MCP_NAMESPACE)
+    section = _read_section()
     if section is None:
         return dict(given)
     if not isinstance(section, dict):
@@ -90,6 +89,17 @@ def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         if key in settings:
             read(settings[key], options)
     return options
+
+
+def _read_section() -> Any:
+    """Return the section, or None. A program may replace `apcore.Config` by one that has only single keys."""
+    register_mcp_namespace()
+    config = apcore.Config.load(validate=False)
+    section = config.get(MCP_NAMESPACE)
+    if section is None:
+        keys = (*_OPTIONS, *_READERS)
+        section = {key: value for key in keys if (value := config.get(f"{MCP_NAMESPACE}.{key}")) is not None} or None
+    return section
 
 
 def _with_variables(section: Mapping[str, Any]) -> dict[str, Any]:

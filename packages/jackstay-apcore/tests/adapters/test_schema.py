@@ -219,3 +219,31 @@ def test_strict_converter_closes_objects(descriptor: Any) -> None:
     assert converted["properties"]["a"]["additionalProperties"] is False
     assert converted["properties"]["b"]["additionalProperties"] is True
     assert "additionalProperties" not in SchemaConverter().convert_input_schema(descriptor(schema))
+
+
+def test_anchors_and_absolute_references_are_inlined(descriptor: Any) -> None:
+    """They are references inside the schema, which every client can read after inlining."""
+    for reference in ("#count", "http://example.test/schema#count", "http://example.test/schema#/$defs/count"):
+        schema = {
+            "$id": "http://example.test/schema",
+            "type": "object",
+            "$defs": {"count": {"$anchor": "count", "type": "integer"}},
+            "properties": {"a": {"$ref": reference}, "b": {"$ref": reference}},
+        }
+        converted = SchemaConverter().convert_output_schema(descriptor({"type": "object"}, output_schema=schema))
+        assert converted["properties"] == {"a": {"type": "integer"}, "b": {"type": "integer"}}, reference
+    foreign = {"$defs": {"x": {"$id": "http://other.test", "$defs": {"y": {"$anchor": "y"}}}}, "$ref": "#y"}
+    with pytest.raises(KeyError, match="#y"):
+        SchemaConverter().convert_output_schema(descriptor({"type": "object"}, output_schema=foreign))
+
+
+def test_draft_7_ignores_keywords_beside_a_reference(descriptor: Any) -> None:
+    """But not annotations, and never `x-sensitive`: it protects a value."""
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "definitions": {"count": {"type": "number"}},
+        "properties": {"n": {"$ref": "#/definitions/count", "maximum": 5, "x-sensitive": True, "title": "N"}},
+    }
+    converted = SchemaConverter().convert_output_schema(descriptor({"type": "object"}, output_schema=schema))
+    assert converted["properties"]["n"] == {"type": "number", "x-sensitive": True, "title": "N"}

@@ -123,7 +123,7 @@ def test_document_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["--from-openapi", str(tmp_path / "api.json"), "--check"]) == 0
     assert "ping  ok\n" in capsys.readouterr().out
     assert main(["--from-openapi", str(tmp_path / "api.json"), "--extensions-dir", str(tmp_path), "--check"]) == 1
-    assert "--from-openapi: prefix" in capsys.readouterr().err
+    assert "--openapi-prefix" in capsys.readouterr().err
 
 
 def test_unknown_variables_are_logged(

@@ -29,7 +29,6 @@ BAD = [
     (["--extensions-dir", __file__], "is not a directory"),
     (["--extensions-dir", ""], "--extensions-dir must not be empty"),  # not the working directory
     (["--extensions-dir", ".", "--bindings", ""], "--bindings must not be empty"),
-    ([], "--extensions-dir is required"),
     (["--extensions-dir", ".", "--bindings", "/nowhere"], "--bindings: '/nowhere' does not exist"),
     (["--extensions-dir", ".", "--port", "eighty"], "--port must be an int from 1 to 65535, not 'eighty'"),
     (["--extensions-dir", ".", "--port", "0"], "--port must be an int from 1 to 65535, not 0"),
@@ -46,6 +45,14 @@ BAD = [
         "the environment variable NO_SUCH is not set or empty",
     ),
 ]
+
+
+def test_missing_directory_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    """As argparse does for a required flag, and apcore-mcp."""
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.partition(":")[0]) == ("", "apcore-mcp")
+    assert "a backend source is required: --extensions-dir" in err
 
 
 def test_bad_values_exit_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
@@ -317,7 +324,7 @@ def test_broken_pipe_is_silent(modules: Path) -> None:
     assert (process.returncode, err) == (0, "")
 
 
-@pytest.mark.parametrize(("arguments", "code"), [([], 1), (["--help"], 0)])
+@pytest.mark.parametrize(("arguments", "code"), [([], 2), (["--help"], 0)])
 def test_run_as_module(
     arguments: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -494,3 +501,13 @@ def test_help_does_not_import_apcore() -> None:
     assert done.stderr.strip() == "[]"
     assert "--extensions-dir" in done.stdout
     assert "APCORE_MCP_PORT" in done.stdout
+
+
+def test_modules_of_the_openapi_setting_need_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in apcore-mcp, `mcp.openapi` is a source of modules."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "apcore.yaml").write_text('version: "1"\nmcp:\n  openapi:\n    spec: ./doc.json\n')
+    assert main(["--print-config", "claude-code"]) == 0
+    assert "apcore-mcp" in capsys.readouterr().out

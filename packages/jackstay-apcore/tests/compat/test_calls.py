@@ -9,6 +9,7 @@ from apcore import Executor, Identity, Registry
 from apcore_mcp import ExecutionRouter, auth_identity_var, elicit, report_progress
 from apcore_mcp.compat.calls import ExtraCaller, to_result
 from apcore_mcp.server import MCPServerFactory
+from apcore_mcp.server.transport import transport_session_var
 from apcore_mcp.validation import ArgumentRules
 from jackstay.client import connect
 from jackstay.errors import CapabilityError, McpError
@@ -124,3 +125,24 @@ async def test_server_with_a_router_of_another_kind(registry: Registry) -> None:
         assert called.structured_content == {"total": 3, "of": "math.add"}
         with pytest.raises(McpError, match="total"):
             await client.resources.read("apcore://system.health.summary")
+
+
+async def test_start_of_a_task_can_be_cancelled() -> None:
+    """The token of its context is cancelled; the session of the transport is passed on."""
+    seen: dict[str, Any] = {}
+
+    class Bridge:
+        is_meta_tool = staticmethod(lambda _: False)
+        is_async_module = staticmethod(lambda _: True)
+
+        async def submit(self, module_id: str, arguments: Any, context: Any, *, session_key: str) -> Any:
+            seen.update(session=session_key, found=router.cancel("7"), token=context.cancel_token.is_cancelled)
+            return {"task_id": "1"}
+
+    executor = SimpleNamespace(call_async=None)
+    executor.call_async = lambda *_: None
+    router = ExecutionRouter(cast(Any, executor), async_bridge=Bridge(), descriptor_lookup=lambda _: object())
+    reset = transport_session_var.set("s")
+    assert not (await router.handle_call("x.work", {}, extra={"call_id": "7"})).is_error
+    transport_session_var.reset(reset)
+    assert seen == {"session": "s", "found": True, "token": True}

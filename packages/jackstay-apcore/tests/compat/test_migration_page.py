@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from apcore import ModuleError, Registry
 
@@ -16,6 +17,7 @@ from apcore_mcp.compat.keywords import KEYWORDS, to_options
 from apcore_mcp.compat.openapi import BACKEND_OPTIONS, OperationModule
 from apcore_mcp.config import build_acl_from_config
 from apcore_mcp.options import APPROVAL_ALIASES, APPROVALS, ExportKeywords, make_options
+from apcore_mcp.serving import asgi_app
 
 PAGE = (Path(__file__).parents[4] / "docs" / "migration" / "apcore-mcp.md").read_text(encoding="utf-8")
 SPANS = [span for span in re.findall(r"`([^`\n]+)`", PAGE) if not span.startswith("[Annotations")]
@@ -108,9 +110,13 @@ PROOFS: dict[str, tuple[str, ...]] = {
         "compat/test_components.py::test_refusals",
         "compat/test_components.py::test_app_with_routes",
         "compat/test_components.py::test_bridges_of_tasks_and_approvals",
+        "server/test_factory.py::test_tools_of_the_official_sdk_are_accepted",
     ),
     "strict schemas by default": ("here::test_schemas_are_strict_only_on_request",),
-    "references in schemas": ("adapters/test_schema.py::test_references_are_inlined",),
+    "references in schemas": (
+        "adapters/test_schema.py::test_references_are_inlined",
+        "adapters/test_schema.py::test_anchors_and_absolute_references_are_inlined",
+    ),
     "without annotations": ("server/test_factory.py::test_undeclared_hints_are_omitted",),
     "after redaction": ("test_redaction.py::test_schema_accepts_what_redaction_leaves",),
     "an output schema with an unknown": ("here::test_output_schema_that_cannot_be_resolved_is_not_listed",),
@@ -120,7 +126,11 @@ PROOFS: dict[str, tuple[str, ...]] = {
         "test_backends.py::test_options_without_effect_are_refused",
     ),
     "arguments reach the ACL": ("server/test_router.py::test_defaults_are_filled_in",),
-    "exit code 2": ("cli/test_main.py::test_bad_values_exit_with_1",),
+    "exit code 2": (
+        "cli/test_main.py::test_bad_values_exit_with_1",
+        "cli/test_main.py::test_missing_directory_exits_with_2",
+    ),
+    "by the revision of its header": ("here::test_revision_is_that_of_the_session",),
     "message of an exception": ("adapters/test_errors.py::test_messages",),
     "`Internal error occurred`": ("adapters/test_errors.py::test_messages",),
     "bytes and durations": ("server/test_router_json.py::test_json_values",),
@@ -195,6 +205,21 @@ def test_texts_of_errors(registry: Registry, kinds: SimpleNamespace) -> None:
     for kind in (KeyError, ValueError):
         with pytest.raises(kind, match="Unsupported"):
             SchemaConverter().convert_input_schema(registry.get_definition("x.far"))
+
+
+async def test_revision_is_that_of_the_session(registry: Registry) -> None:
+    """Only revisions from 2025-06-18 have output schemas."""
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    headers = {"Accept": "application/json, text/event-stream"}
+    async with asgi_app(registry) as app:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
+            request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+            client.headers["Mcp-Session-Id"] = (await client.post("/mcp", json=request)).headers["Mcp-Session-Id"]
+            await client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+            request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+            client.headers["MCP-Protocol-Version"] = "2025-03-26"
+            assert "outputSchema" in (await client.post("/mcp", json=request)).text
 
 
 def test_empty_acl() -> None:

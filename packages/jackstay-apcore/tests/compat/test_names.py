@@ -1,8 +1,10 @@
 """Names and modules of apcore-mcp 0.23.3 that programs import."""
 
 import importlib
+import sys
+from dataclasses import make_dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from apcore import Executor, Registry
@@ -127,3 +129,12 @@ def test_markdown(descriptor: Any) -> None:
     assert text is not None
     assert text.startswith("# image.resize\n\nResizes\n\nTags: image\n\n## Parameters\n")
     assert render_module_markdown(SimpleNamespace()) is None
+
+
+def test_scanned_module(descriptor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A type of apcore-toolkit, which is not installed here."""
+    from apcore_mcp.markdown import descriptor_to_scanned_module
+
+    scanned = make_dataclass("ScannedModule", ["module_id", "tags", "warnings"])
+    monkeypatch.setitem(sys.modules, "apcore_toolkit", cast(Any, SimpleNamespace(ScannedModule=scanned)))
+    assert descriptor_to_scanned_module(descriptor(tags=("a",))) == scanned("image.resize", ["a"], [])

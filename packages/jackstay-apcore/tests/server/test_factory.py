@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from apcore import Executor, ModuleAnnotations, Registry
@@ -297,10 +297,31 @@ async def test_a_module_that_is_added_to_a_running_server_without_tasks_is_none(
 
 def test_build_tool_keeps_what_cannot_be_inlined(descriptor: Callable[..., Any]) -> None:
     """As in a served catalogue: inputs stay as they are; an output that no client could resolve is not listed."""
-    anchored = {"type": "object", "properties": {"n": {"$ref": "#n"}}, "$defs": {"n": {"$anchor": "n"}}}
+    anchored = {"type": "object", "properties": {"n": {"$ref": "#n"}}, "$defs": {"n": {"$anchor": "other"}}}
     tool = factory.build_tool(descriptor(input_schema=anchored, output_schema=anchored))
     assert (tool.input_schema, tool.output_schema) == (anchored, None)
     assert factory.build_tool(descriptor(output_schema={"type": "array"})).output_schema is None
+
+
+def test_output_schema_of_a_module_in_the_background_is_not_listed(registry: Registry, kinds: SimpleNamespace) -> None:
+    """Such a tool returns the id of a task, in programs with an `AsyncTaskBridge`."""
+    registry.register("x.later", kinds.Add(), metadata={"async": True})
+    listed = {tool.name: tool.output_schema for tool in factory.build_tools(registry)}
+    assert (listed["x.later"], listed["math.add"] is None) == (None, False)
+    assert factory.build_tool(registry.get_definition("x.later")).output_schema is None
+
+
+async def test_tools_of_the_official_sdk_are_accepted(registry: Registry) -> None:
+    hints = SimpleNamespace(model_dump=lambda **_: {"readOnlyHint": True})
+    more = {"title": "T", "outputSchema": None, "meta": None, "annotations": hints}
+    tool = SimpleNamespace(name="x", description="d", inputSchema={"type": "object"}, **more)
+    server = factory.create_server()
+    factory.register_handlers(server, [cast(Any, tool)], ExecutionRouter(Executor(registry)))
+    async with connect(server) as client:
+        (listed,) = await client.tools.list()
+    assert listed.title == "T"
+    assert listed.annotations is not None
+    assert listed.annotations.read_only_hint is True
 
 
 def test_build_tool_has_the_meta_of_a_served_tool(descriptor: Callable[..., Any]) -> None:

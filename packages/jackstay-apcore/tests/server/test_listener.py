@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -86,3 +87,29 @@ def test_registry_type_is_checked(subtests: pytest.Subtests) -> None:
     for given in [None, "registry", object()]:
         with subtests.test(given=given), pytest.raises(TypeError, match="apcore Registry"):
             RegistryListener(given, MCPServerFactory())
+
+
+class Events:
+    """A registry with nothing but events and definitions."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.callbacks: dict[str, Callable[[str, object], None]] = {}
+        self.get_definition = registry.get_definition
+
+    def on(self, event: str, callback: Callable[[str, object], None]) -> None:
+        self.callbacks[event] = callback
+
+
+def test_registry_with_events_only_is_followed(registry: Registry) -> None:
+    """As in apcore-mcp: its events determine which modules it has."""
+    events = Events(registry)
+    listener = RegistryListener(events, MCPServerFactory())
+    listener.start()
+    assert listener.tools == {}
+    events.callbacks["register"]("math.add", None)
+    events.callbacks["register"]("math.later", None)
+    events.callbacks["unregister"]("math.later", None)
+    assert set(listener.tools) == {"math.add"}
+    listener.stop()
+    events.callbacks["unregister"]("math.add", None)
+    assert set(listener.tools) == {"math.add"}

@@ -21,6 +21,9 @@ MAX_NODES = 20_000
 
 _DEFINITIONS = ("$defs", "definitions")
 
+# Keywords that only describe.
+_ANNOTATIONS = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
+
 
 class UnsupportedReferenceError(ValueError, KeyError):
     """A reference to another document, which is not fetched. A ValueError, as in apcore-mcp."""
@@ -105,6 +108,9 @@ class _Inliner:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._nodes = 0
+        self._anchors: Schema | None = None
+        # JSON Schema draft 7, section 8.3: keywords beside a reference are ignored.
+        self._only_references = "/draft-0" in str(root.get("$schema"))
 
     def inline(self) -> Schema:
         """Return the inlined schema."""
@@ -115,13 +121,21 @@ class _Inliner:
 
     def resolve(self, reference: str, chain: tuple[str, ...], depth: int) -> Json:
         """Return the inlined target of `reference`. `chain` has the references that led here."""
-        if reference in chain:
-            raise ValueError(f"Circular $ref detected: {' -> '.join((*chain, reference))}")
         if depth >= MAX_DEPTH:
             raise ValueError(f"$ref nested deeper than {MAX_DEPTH}: {reference}")
+        base = self._root.get("$id")
+        if isinstance(base, str) and base and reference.startswith(base.rstrip("#") + "#"):
+            reference = reference[len(base.rstrip("#")) :]  # to this schema, by its absolute URI
         if not reference.startswith("#"):
             raise UnsupportedReferenceError(f"Unsupported $ref format: {reference} is outside this schema")
-        return self._walk(resolve_reference(self._root, reference), (*chain, reference), depth + 1)
+        if reference in chain:
+            raise ValueError(f"Circular $ref detected: {' -> '.join((*chain, reference))}")
+        if self._anchors is None:
+            self._anchors = _read_anchors(self._root)
+        target = self._anchors.get(reference)
+        if target is None:
+            target = resolve_reference(self._root, reference)
+        return self._walk(target, (*chain, reference), depth + 1)
 
     def _walk(self, node: Json, chain: tuple[str, ...], depth: int) -> Json:
         if not isinstance(node, dict):
@@ -130,10 +144,14 @@ class _Inliner:
         if self._nodes > MAX_NODES:
             raise ValueError(f"the schema has more than {MAX_NODES} subschemas after inlining its references")
         made = walk_schema(node, lambda part: self._walk(part, chain, depth))
+        if depth > 0:
+            made.pop("$anchor", None)  # a target may be inlined more than once
         reference = made.pop("$ref", None)
         if isinstance(reference, str):
             # Keywords beside a reference take precedence over the definition.
             found = self.resolve(reference, chain, depth)
+            if self._only_references:
+                made = {key: part for key, part in made.items() if key in _ANNOTATIONS or key.startswith("x-")}
             if not isinstance(found, dict):
                 if not made:
                     return found
@@ -144,6 +162,21 @@ class _Inliner:
             # The mapping refers to removed definitions; every branch has a constant anyway.
             made["discriminator"] = {key: part for key, part in mapping.items() if key != "mapping"}
         return made
+
+
+def _read_anchors(root: Schema) -> Schema:
+    """Return the subschemas with `$anchor` by reference. Those inside another document (`$id`) are not included."""
+    found: Schema = {}
+
+    def read(part: Json) -> Json:
+        if isinstance(part, dict) and (part is root or not isinstance(part.get("$id"), str)):
+            if isinstance(part.get("$anchor"), str):
+                found.setdefault(f"#{part['$anchor']}", part)
+            walk_schema(part, read)
+        return part
+
+    read(root)
+    return found
 
 
 def _close(schema: Json) -> Json:

@@ -23,7 +23,15 @@ _OPTIONS: Final = (
 
 
 class BadValueError(Exception):
-    """An invalid value on the command line or in the environment."""
+    """An invalid value on the command line or in the environment. `code` is the exit code."""
+
+    code: int = 1
+
+
+class MissingFlagError(BadValueError):
+    """A flag that is required. As for an unknown flag, the exit code is 2."""
+
+    code = 2
 
 
 def dest_of(flag: str) -> str:
@@ -48,8 +56,11 @@ def check(args: Namespace) -> tuple[list[Path], list[Path]]:
     _check_together(args)
     directories = [_directory(args, "extensions_dir", given) for given in args.extensions_dir]
     bindings = [_directory(args, "bindings", given) for given in args.bindings]
-    if not directories and not bindings and not args.from_openapi:
-        raise BadValueError("--extensions-dir is required: the directory of the modules to serve")
+    if not directories and not bindings and not args.from_openapi and not _has_openapi_setting():
+        raise MissingFlagError(
+            "a backend source is required: --extensions-dir, the directory of the modules to serve; or --bindings,"
+            " --from-openapi or mcp.openapi"
+        )
     names = [directory.name for directory in directories]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
@@ -66,6 +77,13 @@ def check(args: Namespace) -> tuple[list[Path], list[Path]]:
     except ValueError as error:
         raise BadValueError(with_flag_name(str(error), args)) from error
     return directories, bindings
+
+
+def _has_openapi_setting() -> bool:
+    """Return whether modules come from `mcp.openapi` of apcore's configuration."""
+    from apcore_mcp.config import openapi_settings  # noqa: PLC0415  # imports apcore
+
+    return bool(openapi_settings())
 
 
 def _check_together(args: Namespace) -> None:

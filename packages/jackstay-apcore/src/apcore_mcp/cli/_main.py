@@ -46,7 +46,7 @@ def run(argv: Sequence[str]) -> int:
             return _install(args, directories, bindings)
     except (BadValueError, UsageError) as error:
         print_error(NAME, str(error))
-        return 1
+        return error.code if isinstance(error, BadValueError) else 1
     if args.print_config:
         return _print_config(args, directories, bindings)
     _set_up_logging(args.log_level)

@@ -30,6 +30,10 @@ Notify = Callable[[str, str, dict[str, Any]], Awaitable[None]]
 
 _SHOWN: Final = ("status", "module_id", "reason", "created_at", "resolved_at")
 
+# The reason of an approval that has been used, and the end of the id of the record that notes it.
+_USED_REASON: Final = "approval_id was used already"
+_USED: Final = ".used"
+
 # How many used approval ids a handler remembers.
 _MAX_USED: Final = 10_000
 
@@ -38,10 +42,10 @@ _MAX_USED: Final = 10_000
 class ApprovalStore(Protocol):
     """Stores pending approvals, for example in a database.
 
-    A store whose records survive a restart also needs `async def consume(self, approval_id: str) -> bool`: mark an
-    approved record as used, in one step, and return False if it was used before or is not approved. Without it, the
-    handler remembers used ids in its process only: after a restart, or in another worker, an approved id is valid for
-    one more call. (It is not part of the protocol, because apcore-mcp's stores do not have it.)
+    A store that several workers share also needs `async def consume(self, approval_id: str) -> bool`: mark an approved
+    record as used, in one step, and return False if it was used before or is not approved. Without it, the handler
+    saves a rejected record for each used id, which is not one step: workers that get the id at the same moment may both
+    run the call. (It is not part of the protocol, because apcore-mcp's stores do not have it.)
     """
 
     async def save_pending(self, approval_id: str, module_id: str, arguments: dict[str, Any]) -> None:
@@ -180,15 +184,14 @@ class StorageBackedApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # ap
         call = CLIENT_CALL.get()
         if call is not None and not _is_id_of(approval_id, *call):
             return ApprovalResult(status="rejected", reason="approval_id not found")
-        is_call = call is not None and call.module_id is not None
         try:
             record = await self._store.get_result(approval_id)
             if record is None:
                 return ApprovalResult(status="rejected", reason="approval_id not found")
             if record.get("status") == "approved":
-                is_valid = not is_call or await self._consume(approval_id)
-                used = ApprovalResult(status="rejected", reason="approval_id was used already")
-                return ApprovalResult(status="approved") if is_valid else used
+                module_id = None if call is None else call.module_id
+                is_valid = module_id is None or await self._consume(approval_id, module_id)
+                return ApprovalResult(status="approved") if is_valid else _rejected(_USED_REASON)
         except Exception as error:
             logger.exception("cannot read the approval %s", approval_id)
             return ApprovalResult(status="rejected", reason=_reason(error))
@@ -196,14 +199,19 @@ class StorageBackedApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # ap
             return ApprovalResult(status="rejected", reason=record.get("reason"))
         return ApprovalResult(status="pending", approval_id=approval_id)
 
-    async def _consume(self, approval_id: str) -> bool:
-        """Return whether this is the first call with the id."""
+    async def _consume(self, approval_id: str, module_id: str) -> bool:
+        """Return whether this is the first call with the id. Raises what the store raises."""
         consume = getattr(self._store, "consume", None)
         if consume is not None:
             return await consume(approval_id) is True
         if approval_id in self._used:
             return False
-        self._remember(approval_id)
+        self._remember(approval_id)  # before the store is awaited, so that a second call of this process is refused
+        mark = approval_id + _USED
+        if await self._store.get_result(mark) is not None:
+            return False
+        await self._store.save_pending(mark, module_id, {})
+        await self._store.resolve(mark, approved=False, reason=_USED_REASON)
         return True
 
     def _remember(self, approval_id: str) -> None:

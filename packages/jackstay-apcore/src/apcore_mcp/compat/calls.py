@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, Final
@@ -17,6 +18,9 @@ from apcore_mcp.tracing import read_parent
 from apcore_mcp.validation import ArgumentRules
 from jackstay.errors import CapabilityError
 from jackstay.types import CallToolResult, TextContent
+
+# The session of the transport, for programs that cancel the tasks of a session (`cancel_session_tasks`).
+transport_session_var: ContextVar[str | None] = ContextVar("transport_session_var", default=None)
 
 # How many ids of calls that have not begun can be cancelled.
 MAX_CANCELLED: Final = 1000
@@ -45,6 +49,8 @@ class ExtraCaller:
         self.version_hint = extra.get("version_hint")
         # For `ExecutionRouter.cancel`.
         self.call_id: Any = extra.get("call_id", self._token)
+        # For the task of a call that runs in the background.
+        self.cancel_token: Any = CancelToken()
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Send progress, without waiting; see `flush`."""
@@ -89,8 +95,10 @@ class ExtraCalls:
             yield
             return
         call_id = str(caller.call_id)
-        caller.is_cancelled = call_id in self._cancelled
-        self._cancelled.pop(call_id, None)
+        if call_id in self._cancelled:
+            del self._cancelled[call_id]
+            caller.is_cancelled = True
+            caller.cancel_token.cancel()
         self._callers[call_id] = caller
         try:
             yield
@@ -102,6 +110,7 @@ class ExtraCalls:
         caller = self._callers.get(call_id)
         if caller is not None:
             caller.is_cancelled = True
+            caller.cancel_token.cancel()
             return True
         if len(self._cancelled) >= MAX_CANCELLED:
             del self._cancelled[next(iter(self._cancelled))]
@@ -120,7 +129,7 @@ class TaskCalls:
         self._bridge = bridge
         self._lookup = lookup
 
-    async def call(self, name: str, arguments: Mapping[str, Any] | None, caller: Any) -> Any:
+    async def call(self, name: str, arguments: Mapping[str, Any] | None, caller: Any, cancel_token: Any = None) -> Any:
         """Return the content, whether it is an error, and the trace id; None for what the bridge does not run."""
         extra = caller if isinstance(caller, dict) else _extra_of(caller)
         if self._bridge.is_meta_tool(name):
@@ -135,7 +144,9 @@ class TaskCalls:
             return None
         if self._needs_approval(name):
             return None
-        envelope = await self._bridge.submit(name, dict(arguments or {}), make_context(extra))
+        session = transport_session_var.get()
+        more = {} if session is None else {"session_key": session}
+        envelope = await self._bridge.submit(name, dict(arguments or {}), make_context(extra, cancel_token), **more)
         return [{"type": "text", "text": json.dumps(envelope, default=str)}], False, None
 
     def _needs_approval(self, name: str) -> bool:
@@ -151,10 +162,11 @@ def _extra_of(caller: Any) -> dict[str, Any]:
     return {"identity": identity, "_meta": dict(caller.meta)}
 
 
-def make_context(extra: Mapping[str, Any]) -> Any:
+def make_context(extra: Mapping[str, Any], cancel_token: Any = None) -> Any:
     """Return a context of apcore for a task of the caller that a dict describes."""
     parent = read_parent(extra.get("_meta") or {})
-    return Context.create(identity=extra.get("identity"), trace_parent=parent, cancel_token=CancelToken())
+    token = CancelToken() if cancel_token is None else cancel_token
+    return Context.create(identity=extra.get("identity"), trace_parent=parent, cancel_token=token)
 
 
 def to_result(returned: Any, rules: ArgumentRules | None, version: str = "") -> CallToolResult:
@@ -192,4 +204,12 @@ def _exact_float(text: str) -> float:
     return number
 
 
-__all__ = ["MAX_CANCELLED", "ExtraCaller", "ExtraCalls", "TaskCalls", "make_context", "to_result"]
+__all__ = [
+    "MAX_CANCELLED",
+    "ExtraCaller",
+    "ExtraCalls",
+    "TaskCalls",
+    "make_context",
+    "to_result",
+    "transport_session_var",
+]

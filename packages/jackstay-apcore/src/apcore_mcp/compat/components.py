@@ -17,6 +17,43 @@ def refuse(keyword: str, value: Any, instead: str) -> None:
         raise TypeError(f"{keyword} is not supported: {instead}")
 
 
+class EventRegistry:
+    """A registry that is not one of apcore, for `RegistryListener`: its events determine which modules it has."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+        names = getattr(given, "list", None)
+        self._ids: dict[str, None] = dict.fromkeys(names() if callable(names) else ())
+
+    def note(self, module_id: str, *, is_registered: bool) -> None:
+        """Note an event."""
+        if is_registered:
+            self._ids[module_id] = None
+        else:
+            self._ids.pop(module_id, None)
+
+    def list(self, **_: object) -> "list[str]":
+        """Return the ids of the modules."""
+        return list(self._ids)
+
+    def get_definition(self, module_id: str) -> Any:
+        """Return the descriptor of a module, or None."""
+        return self._given.get_definition(module_id) if module_id in self._ids else None
+
+    def on(self, event: str, callback: Any) -> None:
+        """Call a function for each event, if the registry has events."""
+        self._change("on", event, callback)
+
+    def off(self, event: str, callback: Any) -> None:
+        """Undo `on`, if the registry can."""
+        self._change("off", event, callback)
+
+    def _change(self, method: str, event: str, callback: Any) -> None:
+        change = getattr(self._given, method, None)
+        if callable(change):
+            change(event, callback)
+
+
 class Capabilities:
     """Capabilities that can be read as in the official SDK: `capabilities.tools.listChanged`, `model_dump()`."""
 
@@ -130,4 +167,4 @@ class TransportMethods:
             server.on_shutdown(self._tasks.shutdown)
 
 
-__all__ = ["Capabilities", "FactoryMethods", "InitOptions", "TransportMethods", "refuse"]
+__all__ = ["Capabilities", "EventRegistry", "FactoryMethods", "InitOptions", "TransportMethods", "refuse"]

@@ -50,6 +50,9 @@ BACKEND_OPTIONS: Final = frozenset(
     )
 )
 
+# A part of an id between dots.
+MODULE_ID_SEGMENT: Final = re.compile(r"^[a-z][a-z0-9_]*$")
+
 _URLS: Final = ("http://", "https://")
 _METHODS: Final = frozenset(("get", "put", "post", "delete", "options", "head", "patch", "trace"))
 _READS: Final = ("GET", "HEAD", "OPTIONS")
@@ -93,7 +96,9 @@ def openapi_backend(
     cannot be fetched.
     """
     if has_other_backend_source and not prefix:
-        raise ValueError("prefix (mcp.openapi.prefix) is required for a document beside other modules")
+        raise ValueError(
+            "mcp.openapi.prefix is required (prefix=, --openapi-prefix) for a document beside other modules"
+        )
     location = resolve_spec_location(spec, project_root=project_root)
     if location is None:
         raise ValueError("spec (mcp.openapi.spec) is required: a URL, a path, or a document")
@@ -421,6 +426,7 @@ def _client(auth_header_factory: Callable[[], Mapping[str, str]] | None) -> Any:
 
 __all__ = [
     "BACKEND_OPTIONS",
+    "MODULE_ID_SEGMENT",
     "OperationModule",
     "add_operations",
     "add_operations_once",

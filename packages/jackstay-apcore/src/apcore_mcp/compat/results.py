@@ -136,8 +136,24 @@ class FactoryTool(Tool, frozen=True):
         return self.output_schema
 
 
+def to_factory_tool(tool: Any) -> Tool:
+    """Return a tool, also one of the official SDK."""
+    if isinstance(tool, Tool):
+        return tool
+    hints = None if tool.annotations is None else tool.annotations.model_dump(exclude_none=True)
+    return FactoryTool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=tool.inputSchema,
+        output_schema=tool.outputSchema,
+        annotations=None if hints is None else Hints(**{_HINTS[key]: hints[key] for key in hints if key in _HINTS}),
+        meta=tool.meta,
+    )
+
+
 def _fields(struct: Any) -> list[Any]:
     return [getattr(struct, name) for name in struct.__struct_fields__]
 
 
-__all__ = ["CallTuple", "DirectResult", "ErrorResult", "FactoryTool", "Hints"]
+__all__ = ["CallTuple", "DirectResult", "ErrorResult", "FactoryTool", "Hints", "to_factory_tool"]

@@ -29,7 +29,7 @@ from apcore_mcp.catalogue import (
 )
 from apcore_mcp.compat.calls import TaskCalls, to_result
 from apcore_mcp.compat.components import FactoryMethods
-from apcore_mcp.compat.results import FactoryTool
+from apcore_mcp.compat.results import FactoryTool, to_factory_tool
 from apcore_mcp.options import check_name
 from apcore_mcp.redaction import allow_redacted
 from apcore_mcp.server.system import add_system_resource, is_readonly_system_module
@@ -92,7 +92,8 @@ class MCPServerFactory(FactoryMethods):
         registry: "Registry | None" = None,  # noqa: ARG002  # of apcore-mcp
         strict: bool | None = None,  # noqa: ARG002  # of apcore-mcp, where it has no effect either
     ) -> FactoryTool:
-        """Return the MCP tool of a module. Hints that the module does not declare are omitted.
+        """Return the MCP tool of a module. Hints that the module does not declare are omitted, and so is the output
+        schema of a module that runs in the background: an `AsyncTaskBridge` returns the id of its task.
 
         Raises: ValueError for an empty id, or one with the prefix of the tools that the server adds.
         """
@@ -100,12 +101,14 @@ class MCPServerFactory(FactoryMethods):
         display = display_of(descriptor)
         name = alias_of(display) or ModuleIDNormalizer().shorten(descriptor.module_id)
         declared = descriptor.annotations
+        is_task = runs_in_background(descriptor)
+        output_schema = {} if is_task else listed_output_schema(self.schema_converter, descriptor)
         return FactoryTool(
             name=name,
             title=descriptor.name or None,
             description=describe(descriptor, display, is_rich=self.rich_description),
             input_schema=listed_input_schema(self.schema_converter, descriptor),
-            output_schema=listed_output_schema(self.schema_converter, descriptor) or None,
+            output_schema=output_schema or None,
             annotations=None if declared is None else self.annotation_mapper.to_mcp_annotations(declared),
             meta=_meta(
                 needs_approval=self.annotation_mapper.has_requires_approval(declared),
@@ -130,7 +133,8 @@ class MCPServerFactory(FactoryMethods):
         catalogue = self.build_catalogue(registry, tags, prefix)
         if not len(catalogue):
             logger.warning("No modules registered")
-        return [to_tool(entry) for entry in catalogue.tools() if not is_readonly_system_module(entry.id)]
+        entries = [entry for entry in catalogue.tools() if not is_readonly_system_module(entry.id)]
+        return [_without_task_output(to_tool(entry), entry) for entry in entries]
 
     def build_catalogue(
         self, registry: "Registry", tags: Sequence[str] | None = None, prefix: str | None = None
@@ -162,7 +166,7 @@ class MCPServerFactory(FactoryMethods):
         `async_bridge` also runs the modules with `metadata.async`, whose descriptors `descriptor_lookup` returns.
         """
         tasks = None if async_bridge is None else TaskCalls(async_bridge, descriptor_lookup)
-        added = [_make(server, tool, _by_name(router, tool, tasks)) for tool in tools]
+        added = [_make(server, tool, _by_name(router, tool, tasks)) for tool in map(to_factory_tool, tools)]
         if tasks is not None:
             added += [_make(server, tool, _by_name(router, tool, tasks)) for tool in async_bridge.build_meta_tools()]
         if approval_bridge is not None:
@@ -297,6 +301,11 @@ def to_tool(entry: Entry, *, redacts: bool = True) -> FactoryTool:
         annotations=entry.annotations,
         meta=_meta(needs_approval=entry.needs_approval, is_streaming=entry.is_streaming),
     )
+
+
+def _without_task_output(tool: Tool, entry: Entry) -> Tool:
+    """Return a tool as `build_tool` does: the result of a module that runs in the background is the id of its task."""
+    return msgspec.structs.replace(tool, output_schema=None) if runs_in_background(entry.descriptor) else tool
 
 
 def _meta(*, needs_approval: bool, is_streaming: bool) -> dict[str, Json] | None:

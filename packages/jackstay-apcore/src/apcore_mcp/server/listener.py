@@ -8,8 +8,9 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
-from apcore_mcp.backends import check_registry
+from apcore_mcp.backends import check_registry, is_apcore_registry
 from apcore_mcp.catalogue import Catalogue
+from apcore_mcp.compat.components import EventRegistry
 from jackstay.types import Tool
 
 if TYPE_CHECKING:
@@ -27,9 +28,8 @@ class RegistryListener:
     """
 
     def __init__(self, registry: "Registry", factory: "MCPServerFactory", catalogue: Catalogue | None = None) -> None:
-        check_registry(registry)
-        self._registry = registry
-        self._catalogue = factory.build_catalogue(registry) if catalogue is None else catalogue
+        self._registry = registry if is_apcore_registry(registry) else _adapt(registry)
+        self._catalogue = factory.build_catalogue(self._registry) if catalogue is None else catalogue
         self._lock = threading.Lock()
         self._is_listening = False
 
@@ -59,13 +59,19 @@ class RegistryListener:
                 self._registry.off("unregister", self._on_unregister)
 
     def _on_register(self, module_id: str, module: Any) -> None:  # noqa: ARG002  # apcore's signature
+        self._note(module_id, is_registered=True)
         if self._update(module_id) and self._catalogue.find(module_id) is not None:
             logger.info("Tool registered: %s", module_id)
 
     def _on_unregister(self, module_id: str, module: Any) -> None:  # noqa: ARG002  # apcore's signature
         was_served = self._catalogue.find(module_id) is not None
+        self._note(module_id, is_registered=False)
         if self._update(module_id) and was_served:
             logger.info("Tool unregistered: %s", module_id)
+
+    def _note(self, module_id: str, *, is_registered: bool) -> None:
+        if self._is_listening and isinstance(self._registry, EventRegistry):
+            self._registry.note(module_id, is_registered=is_registered)
 
     def _update(self, module_id: str) -> bool:
         if not self._is_listening:
@@ -76,6 +82,13 @@ class RegistryListener:
             logger.exception("cannot apply a change of %s", module_id)
             return False
         return True
+
+
+def _adapt(given: Any) -> EventRegistry:
+    """Return an object with the methods of a registry. Raises: TypeError."""
+    if not all(callable(getattr(given, method, None)) for method in ("on", "get_definition")):
+        check_registry(given)
+    return EventRegistry(given)
 
 
 __all__ = ["RegistryListener"]

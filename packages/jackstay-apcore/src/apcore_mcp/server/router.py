@@ -223,28 +223,32 @@ class ExecutionRouter:
         `call_id`.
         """
         given = caller if extra is None else extra
-        known = ExtraCaller(given) if isinstance(given, dict) else given
+        if not isinstance(given, dict):
+            return DirectResult.of(await self._handle(tool_name, arguments, given, given, None))
+        known = ExtraCaller(given)
+        with self._extra_calls.running(known):
+            result = await self._handle(tool_name, arguments, given, known, known.cancel_token)
+        await known.flush()
+        return DirectResult.of(result)
+
+    async def _handle(
+        self, tool_name: str, arguments: dict[str, Any] | None, given: Any, caller: Any, cancel_token: Any
+    ) -> CallToolResult:
+        """Call a module or a task tool by name. `given` is the caller as `handle_call` got it."""
         if self._tasks is not None:
             try:
-                answer = await self._tasks.call(tool_name, arguments, given)
+                answer = await self._tasks.call(tool_name, arguments, given, cancel_token)
             except Exception as error:  # noqa: BLE001  # any error becomes a result
-                return DirectResult.of(self._errors.to_mcp_error(error))
+                return self._errors.to_mcp_error(error)
             if answer is not None:
-                return DirectResult.of(to_result(answer, None))
+                return to_result(answer, None)
         entry = self.catalogue.find(tool_name)
         if entry is None and isinstance(self._executor, AdaptedExecutor):
             definition = self._executor.describe(tool_name)
             entry = bare_entry(tool_name, self._output_schemas.get(tool_name), self._executor.can_stream, definition)
-        result: CallToolResult
         if entry is None:
-            result = self._errors.to_mcp_error(ModuleNotFoundError(module_id=tool_name))
-        elif isinstance(known, ExtraCaller):
-            with self._extra_calls.running(known):
-                result = await self.call(entry, arguments, known)
-            await known.flush()
-        else:
-            result = await self.call(entry, arguments, known)
-        return DirectResult.of(result)
+            return self._errors.to_mcp_error(ModuleNotFoundError(module_id=tool_name))
+        return await self.call(entry, arguments, caller)
 
     async def call(
         self, entry: Entry, arguments: dict[str, Any] | None, caller: Caller | None = None

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from apcore_mcp.compat.calls import transport_session_var
 from apcore_mcp.compat.components import TransportMethods, refuse
 from apcore_mcp.options import TRANSPORTS, check_host_port
 from jackstay.server import Server
@@ -48,7 +49,7 @@ class TransportManager(TransportMethods):
         on_exit: Callable[[], object] | None = None,
         **http: Any,
     ) -> None:
-        is_collector = "metrics_collector" in http or hasattr(wrap_app, "export_prometheus")
+        is_collector = http.pop("metrics_collector", None) is not None or hasattr(wrap_app, "export_prometheus")
         refuse("metrics_collector", is_collector, "pass it to serve() or MCPServer()")
         self._wrap_app = wrap_app
         self._on_exit = on_exit
@@ -194,4 +195,12 @@ def _do_not_exit(_: int) -> None:
     """Keep the process running; it belongs to the program."""
 
 
-__all__ = ["APP", "EXIT_HOOK_TIMEOUT", "MCP_PATH", "SIGNAL_EXIT_CODES", "SSE_PATH", "TransportManager"]
+__all__ = [
+    "APP",
+    "EXIT_HOOK_TIMEOUT",
+    "MCP_PATH",
+    "SIGNAL_EXIT_CODES",
+    "SSE_PATH",
+    "TransportManager",
+    "transport_session_var",
+]
