@@ -191,3 +191,6 @@ async def test_snippets_of_the_page(inspected: Inspected) -> None:
     made = await inspected.post("snippet", format="json-rpc", method="tools/call", params={"name": "add"})
     assert json.loads(made["text"])["params"] == {"name": "add"}
     assert "unknown format" in (await inspected.post("snippet", 400, format="x", method="ping"))["error"]
+    await inspected.post("connect", server="demo", version="2025-06-18")
+    made = await inspected.post("snippet", format="python", method="tools/list", params={})
+    assert "versions=('2025-06-18',)" in made["text"]

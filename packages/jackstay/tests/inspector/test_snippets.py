@@ -47,6 +47,20 @@ def test_python_runs() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_chosen_revision_is_kept() -> None:
+    old = "2025-06-18"
+    made = Snippet(COMMAND, "tools/list", {}, old, old)
+    text = make_snippet("python", made).replace("print(result)", "print(client.protocol_version)")
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, timeout=120, check=False)
+    assert (done.stdout.decode().strip(), done.stderr) == (old, b"")
+    assert f"versions=({old!r},)" in make_snippet("pytest", made)
+    words = shlex.split(make_snippet("shell", Snippet(COMMAND, *REQUESTS[1], old, old)))
+    assert words[:5] == ["jackstay", "read", "note://today", "--protocol", old]
+    assert words[5] == "--"
+    for format in ("python", "pytest", "shell"):
+        assert "2026-07-28" not in snippet(format)  # negotiated: nothing to keep
+
+
 def test_shell() -> None:
     words = shlex.split(snippet("shell"))
     assert words[:4] == ["jackstay", "call", "add it's", "--arguments"]

@@ -393,9 +393,11 @@ class InspectorApi:
         body = await request.json()
         params = body.get("params", {})
         client, target = self.session.client, self.session.choice.target
-        version = client.protocol_version if client.state == "ready" else next(reversed(REVISIONS))
+        chosen = self.session.options.version
+        version = client.protocol_version if client.state == "ready" else chosen or next(reversed(REVISIONS))
+        params = params if isinstance(params, dict) else {}
         try:
-            snippet = Snippet(target, _string(body, "method"), params if isinstance(params, dict) else {}, version)
+            snippet = Snippet(target, _string(body, "method"), params, version, chosen)
             text = make_snippet(_string(body, "format"), snippet)
         except UsageError as error:
             raise _bad_request(str(error)) from error

@@ -12,12 +12,16 @@ from jackstay.transport import StdioTarget, Target
 
 
 class Snippet(msgspec.Struct, frozen=True):
-    """A request to a server: its method and params, and the protocol version of the connection."""
+    """A request to a server: its method and params, and the protocol version of the connection.
+
+    `chosen_version` is the one that the user chose, or empty if it was negotiated.
+    """
 
     target: Target
     method: str
     params: dict[str, Any]
     version: str
+    chosen_version: str = ""
 
 
 def make_snippet(format: str, snippet: Snippet) -> str:
@@ -95,6 +99,8 @@ def _shell(snippet: Snippet) -> str:
         words = ["prompts", *server, "get", str(params.get("name")), *pairs]
     else:
         raise UsageError(f"there is no jackstay command for {snippet.method!r}", path="format")
+    if snippet.chosen_version:
+        words += ["--protocol", snippet.chosen_version]
     if isinstance(target, StdioTarget):
         words += ["--", target.command, *target.arguments]
     return shlex.join(["jackstay", *words]) + "\n"
@@ -105,7 +111,7 @@ def _python(snippet: Snippet) -> str:
         "import asyncio\n\n"
         f"{_imports(snippet.target)}\n\n"
         "async def main() -> None:\n"
-        f"    async with connect({_target(snippet.target)}) as client:\n"
+        f"    async with connect({_connection(snippet)}) as client:\n"
         f"        result = await {_call(snippet)}\n"
         "        print(result)\n\n\n"
         "asyncio.run(main())\n"
@@ -125,7 +131,7 @@ def _pytest(snippet: Snippet) -> str:
         f"{_imports(snippet.target)}\n\n"
         f"def test_{words or 'request'}() -> None:\n"
         "    async def run() -> None:\n"
-        f"        async with connect({_target(snippet.target)}) as client:\n"
+        f"        async with connect({_connection(snippet)}) as client:\n"
         f"            result = await {_call(snippet, is_test=True)}\n"
         f"            {check}\n\n"
         "    asyncio.run(run())\n"
@@ -135,6 +141,12 @@ def _pytest(snippet: Snippet) -> str:
 def _imports(target: Target) -> str:
     names = "connect, stdio" if isinstance(target, StdioTarget) else "connect"
     return f"from jackstay import {names}\n"
+
+
+def _connection(snippet: Snippet) -> str:
+    """Return the arguments of `connect()`."""
+    versions = f", versions=({snippet.chosen_version!r},)" if snippet.chosen_version else ""
+    return f"{_target(snippet.target)}{versions}"
 
 
 def _target(target: Target) -> str:
