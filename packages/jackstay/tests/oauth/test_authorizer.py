@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jackstay.errors import TransportError
+from jackstay.errors import TransportError, UsageError
 from jackstay.oauth import AuthorizationError, Identity, MemoryStore
 from jackstay.oauth._authorizer import FRESH_SECONDS, GRANTS_WINDOW, MAX_GRANTS
 from jackstay.transport import Challenge
@@ -227,6 +227,27 @@ async def test_an_unavailable_issuer_causes_no_sign_in(caplog: pytest.LogCapture
         assert not isinstance(caught.value, AuthorizationError)
         world.issuing.routes["POST", "/token"] = token
         assert await bearer(auth, world) != first
+        assert len(world.browser.visits) == 1
+
+
+async def test_a_refreshed_token_that_cannot_be_stored_is_used(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a full disk. The failure is logged once, not for every refresh."""
+    async with oauth_world() as world:
+        auth = signer(world)
+        await auth.challenged(world.client, world.server.refuse())
+        seen = {await bearer(auth, world)}
+
+        async def refuse(key: str, value: bytes | None) -> None:
+            raise UsageError("no space left on device", path="path")
+
+        monkeypatch.setattr(auth.store, "save", refuse)
+        for _ in range(2):
+            world.clock.now += 3600
+            seen.add(await bearer(auth, world))
+        assert len(seen) == 3
+        assert caplog.text.count("no space left on device") == 1
         assert len(world.browser.visits) == 1
 
 

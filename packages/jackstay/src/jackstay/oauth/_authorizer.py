@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
-from jackstay.errors import TransportError, UsageError
+from jackstay.errors import McpError, TransportError, UsageError
 from jackstay.oauth._challenge import BearerChallenge, read_bearer_challenge, read_scopes
 from jackstay.oauth._discovery import Access, discover, find_authorization_server, find_resource
 from jackstay.oauth._dpop import ALGORITHM, NONCE_REQUIRED, Proofs
@@ -101,6 +101,8 @@ class TokenAuthorizer(ABC):
         self._proofs = Proofs(clock)
         # The issuer that a client id without `issuer` is bound to: the first one that a server names.
         self._bound_issuer = self.identity.issuer
+        # The last tokens could not be stored, which was logged.
+        self._is_store_failing = False
 
     async def sign_out(self, url: str) -> bool:
         """Delete the stored tokens of this server; return whether there were any. They are not revoked at the issuer.
@@ -414,9 +416,17 @@ class TokenAuthorizer(ABC):
         return is_match and self.identity.client_id in ("", tokens.client_id)
 
     async def _save(self, server: ServerState, tokens: Tokens) -> None:
+        """Use the tokens and store them. They are valid even if they cannot be stored: that is logged, once."""
         server.tokens, server.is_loaded = tokens, True
-        await save_entry(self.store, tokens_key(tokens.issuer, tokens.resource), tokens)
-        await save_entry(self.store, server_key(server.url), KnownServer(tokens.issuer, tokens.resource))
+        try:
+            await save_entry(self.store, tokens_key(tokens.issuer, tokens.resource), tokens)
+            await save_entry(self.store, server_key(server.url), KnownServer(tokens.issuer, tokens.resource))
+        except McpError as error:
+            if not self._is_store_failing:
+                _LOG.warning("the tokens of %s are used but could not be stored: %s", tokens.issuer, error)
+            self._is_store_failing = True
+        else:
+            self._is_store_failing = False
 
 
 def _with_dpop(access: Access, bearer: BearerChallenge) -> Access:

@@ -27,7 +27,7 @@ class TokenStore(Protocol):
     """Storage of registrations and tokens: implement it to use a keyring, a vault or a database.
 
     Keys are strings without line breaks; values are JSON and secret. An exception of a method fails the request that
-    needed it, so raise one of `jackstay.errors`.
+    needed it, so raise one of `jackstay.errors`. Tokens that cannot be stored are used nevertheless.
     """
 
     async def load(self, key: str) -> bytes | None:
