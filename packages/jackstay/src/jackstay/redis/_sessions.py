@@ -5,6 +5,8 @@ the client and the principal, `l` the log level, `k` whether the handshake is co
 subscription with its place in their order, `n` the last place.
 """
 
+import sys
+
 import msgspec
 
 from jackstay.protocol.server import ClientParams
@@ -88,7 +90,7 @@ class RedisSessionStore:
             return None
         client, principal = _decode(fields[b"c"])
         uris = sorted((int(place), name[1:].decode()) for name, place in fields.items() if name[:1] == b"u")
-        level, is_confirmed = fields[b"l"].decode(), b"k" in fields
+        level, is_confirmed = sys.intern(fields[b"l"].decode()), b"k" in fields
         return SessionRecord(client, principal, level, tuple(uri for _, uri in uris), is_confirmed)
 
     async def delete(self, id: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from jackstay.protocol.server import events as e
 from jackstay.server._driver import Driver
-from jackstay.server.http import MemoryEventStore
+from jackstay.server.http import MemoryEventStore, MemorySessionStore
 from jackstay.server.http import _session as session_file
 from jackstay.server.http._asgi import AsgiRequest
 from jackstay.testing import run_on_fake_clock
@@ -149,6 +149,18 @@ async def test_an_idle_session_takes_less_than_two_kilobytes() -> None:
             tracemalloc.stop()
         assert app.sessions == 110
         assert (after - before) / 100 < 2048
+
+
+async def test_a_worker_that_restores_a_session_shares_its_texts_and_does_not_count_the_confirmation() -> None:
+    store = MemorySessionStore()
+    first, second = (serving().asgi(sessions=True, session_store=store) for _ in range(2))
+    async with http_client(first) as http, http_client(second) as other:
+        opened = await http.post(initialize("2025-11-25"))
+        confirmation = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        confirmed = await other.post(confirmation, headers={"mcp-session-id": opened.headers["mcp-session-id"]})
+        assert confirmed.status == 202
+        assert only(second).core.counts == {}
+        assert only(second).core.version is only(first).core.version
 
 
 async def test_without_a_get_messages_are_queued_once_each_and_bounded() -> None:

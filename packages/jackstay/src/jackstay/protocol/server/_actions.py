@@ -124,6 +124,10 @@ def drop_response(c: "Server", event: e.ResponseReceived) -> None:
     _report_violation(c, "response in the stateless era", event.size)
 
 
+def accept_initialized(c: "Server", event: e.InitializedReceived) -> None:
+    """do nothing"""
+
+
 def cancel(c: "Server", event: e.CancelReceived) -> None:
     """cancel the handler, send no response"""
     assert event.id is not None

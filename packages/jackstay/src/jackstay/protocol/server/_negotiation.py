@@ -60,8 +60,9 @@ class Negotiation:
                 f"unsupported version {version!r}; supported: {', '.join(config.supported)}", path="version"
             )
         self.config = config
-        self.version = version
         self.client = None if client is None else _share(client)
+        # The text of the shared parameters: each session would keep that of its record.
+        self.version = version if self.client is None or self.client.version != version else self.client.version
 
     def __repr__(self) -> str:
         return f"<Negotiation {self.version} {self.client}>"
@@ -69,8 +70,8 @@ class Negotiation:
     def initialize(self, client: ClientParams) -> bytes:
         """Agree on a revision and store the client's parameters. Returns the encoded result of `initialize`."""
         version, result = self.respond(client)
-        self.version = version
         self.client = _share(ClientParams(version, client.info, client.capabilities))
+        self.version = self.client.version
         return result
 
     def respond(self, client: ClientParams) -> tuple[str, bytes]:

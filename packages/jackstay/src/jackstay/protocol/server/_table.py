@@ -104,7 +104,8 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.ResponseReceived: (_STRAY, _RESPONSE, _RESPONSE, Cell((a.drop_response,)), _RESPONSE, _),
     # On HTTP a client of the stateless era cancels by closing the response, not by this notification.
     e.CancelReceived: (_, _CANCEL, _CANCEL, _if(a.is_post, _, _CANCEL), _CANCEL, _),
-    e.InitializedReceived: (_, Cell((), S.OPERATING), _, _, _, _),
+    # A worker that restored the session is in operation before it receives this.
+    e.InitializedReceived: (_, Cell((), S.OPERATING), Cell((a.accept_initialized,)), _, _, _),
     e.NotificationReceived: (_, _, _DELIVER, _DELIVER, _, _),
     e.DuplicateRequested: (_DUPLICATE, _DUPLICATE, _DUPLICATE, _DUPLICATE, _DUPLICATE, _),
     e.UnsupportedRequested: (_VERSION, _VERSION, _VERSION, _VERSION, _SHUTDOWN, _),

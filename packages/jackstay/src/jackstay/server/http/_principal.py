@@ -5,6 +5,7 @@ object with the method `verify` is one.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, Protocol
 
 import msgspec
@@ -29,6 +30,7 @@ class Principal(msgspec.Struct, frozen=True):
 ANONYMOUS: Final = Principal("")
 
 
+@lru_cache(1024)
 def caller_key(principal: str, peer: str) -> tuple[str, str]:
     """Return whom a session or a POST is counted for: the principal, or the address without authentication."""
     return ("principal", principal) if principal else ("peer", peer)
