@@ -231,6 +231,7 @@ class Calls:
             return None
         self.now, self.last_id, self.number = now, id, number
         timeout, limit = self.default_deadlines
+        waits_for_ready, waits_if_busy = self.default_waits
         at = soft_at = None if timeout is None else now + timeout
         hard_at = None if limit is None else now + limit
         if at is None or (hard_at is not None and hard_at < at):
@@ -252,7 +253,8 @@ class Calls:
             soft_at,
             hard_at,
             now,
-            *self.default_waits,
+            waits_for_ready,
+            waits_if_busy,
         )
         return Send(frame, number, id)
 
