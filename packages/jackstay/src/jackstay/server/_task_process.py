@@ -41,7 +41,8 @@ async def _run(server: "Server") -> int:
     for number in SIGNALS:
         loop.add_signal_handler(number, stop, number)
     await server.startup(_run)
-    print(f"{server.name} runs tasks", file=sys.stderr, flush=True)
+    sys.stderr.write(f"{server.name} runs tasks\n")  # one write, as in `run_http`
+    sys.stderr.flush()
     received = await stopped
     await server.shutdown(_run)
     return 128 + received if received == signal.SIGINT else 0

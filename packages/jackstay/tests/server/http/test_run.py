@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import http.client
+import io
 import logging
 import os
 import re
@@ -582,3 +583,17 @@ def test_the_supervisor_gets_what_workers_need(
     assert [len(secret) for secret in more["request_state_secrets"]] == [32]
     assert not secrets or more["request_state_secrets"] == secrets
     assert "(3 workers)" in capsys.readouterr().err
+
+
+def test_the_address_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log line of another thread cannot come between the line and its newline."""
+    writes: list[str] = []
+
+    class Stderr(io.StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return len(text)
+
+    monkeypatch.setattr(sys, "stderr", Stderr())
+    _run._announce("demo serves http://127.0.0.1:8000/mcp")
+    assert writes == ["demo serves http://127.0.0.1:8000/mcp\n"]

@@ -210,7 +210,9 @@ def _announce(line: str) -> None:
         if getattr(handler.formatter, "is_structured", False):
             handler.handle(logger.makeRecord(logger.name, logging.INFO, "", 0, line, (), None))
             return
-    print(line, file=sys.stderr, flush=True)
+    # One write: `print` writes the newline apart, and a log line of another thread could come between.
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _url(options: RunOptions, endpoint: HttpOptions, sockets: list[socket.socket]) -> str:
