@@ -62,10 +62,10 @@ class Nginx:
         return False
 
     def _example(self) -> str:
-        """Return the example with the ports of this test. Each request goes to the next server, whatever failed."""
+        """Return the example with the ports of this test."""
         replaced = {
-            "server server-1:8000;": f"server 127.0.0.1:{self._ports[0]} max_fails=0;",
-            "server server-2:8000;": f"server 127.0.0.1:{self._ports[1]} max_fails=0;",
+            "server-1:8000": f"127.0.0.1:{self._ports[0]}",
+            "server-2:8000": f"127.0.0.1:{self._ports[1]}",
             "listen 8080;": f"listen 127.0.0.1:{self.port};",
             "proxy_read_timeout 60s;": "proxy_read_timeout 1h;",
         }

@@ -29,6 +29,8 @@ class Ledger:
     path: Path
     outcomes: dict[str, str] = field(default_factory=dict)
     errors: Counter[str] = field(default_factory=Counter)
+    # The kind of error of each call that failed.
+    failures: dict[str, str] = field(default_factory=dict)
     breaches: list[str] = field(default_factory=list)
     replayed: set[str] = field(default_factory=set)
     longest_lag: float = 0.0
@@ -48,6 +50,7 @@ class Ledger:
         except McpError as error:
             self.outcomes[nonce] = "failed" if error.may_have_run is False else "unknown"
             self.errors[type(error).__name__] += 1
+            self.failures[nonce] = type(error).__name__
         except asyncio.CancelledError:
             self.outcomes[nonce] = "cancelled"
         except Exception as error:  # noqa: BLE001  recorded as a breach

@@ -10,22 +10,25 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from chaos.http.process import LedgerServer
 from chaos.ledger.ledger import Ledger
-from chaos.ledger.redis_faults import FaultyRedis, longest_fault
+from chaos.ledger.redis_faults import WEIGHTS, Faults, FaultyRedis
 from jackstay.client import Client, connect
 from jackstay.types import ElicitResult
 from peers.round_robin import RoundRobin
 
-VERSIONS = ("2025-11-25", "2026-07-28")
+STATELESS = "2026-07-28"
+VERSIONS = ("2025-11-25", STATELESS)
 CALLERS = 4
 TOOLS = ("record", "record_in_steps", "record_confirmed")
-FAULTS = {"kill a server": 4, "empty Redis": 1, "disturb Redis": 7}
+KILL = "kill a server"
+FAULTS = {KILL: 6, **WEIGHTS}
 
 
 class Servers:
@@ -57,22 +60,21 @@ class Servers:
             server.__exit__(None, None, None)
 
 
-async def disturb(servers: Servers, rng: random.Random, over: asyncio.Event, longest: float) -> None:
+async def disturb(servers: Servers, faults: Faults, over: asyncio.Event) -> None:
     """Disturb one part after the other until `over`. In the end all of them run."""
-    while True:
-        try:
-            async with asyncio.timeout(rng.uniform(0.2, 1.5)):
-                await over.wait()
-            return
-        except TimeoutError:
-            pass
-        fault = rng.choices(list(FAULTS), list(FAULTS.values()))[0]
-        if fault == "kill a server":
-            await asyncio.to_thread(servers.restart, rng.choice(servers.each))
-        elif fault == "empty Redis":
-            await asyncio.to_thread(servers.redis.primary.run, "FLUSHALL")
+    async for fault, seconds in faults.until(over, 1.5):
+        if fault == KILL:
+            await asyncio.to_thread(servers.restart, faults.rng.choice(servers.each))
         else:
-            await servers.redis.disturb(rng, longest)
+            await servers.redis.disturb(faults.rng, fault, seconds)
+
+
+def check(ledger: Ledger, faults: Faults) -> list[str]:
+    """Return the calls of 2026-07-28 that failed while only Redis did: they need none. Late ones are not counted."""
+    if KILL in faults.weights:
+        return []
+    failures = {nonce: kind for nonce, kind in ledger.failures.items() if kind != "TimeoutError"}
+    return [f"{nonce}: {kind}, but only Redis failed" for nonce, kind in failures.items() if STATELESS in nonce]
 
 
 async def call_until(over: asyncio.Event, client: Client, ledger: Ledger, rng: random.Random, prefix: str) -> None:
@@ -101,8 +103,9 @@ def connected(url: str, version: str) -> Client:
     return client
 
 
-async def run(ledger: Ledger, rng: random.Random, seconds: float) -> None:
-    """Call and disturb for so many seconds."""
+async def run(ledger: Ledger, rng: random.Random, seconds: float, names: Sequence[str] = ()) -> None:
+    """Call and disturb for so many seconds, only by the faults that are named."""
+    faults = Faults(rng, FAULTS, names, seconds)
     with tempfile.TemporaryDirectory() as directory, FaultyRedis(2) as redis, ExitStack() as stack:
         os.symlink(ledger.path, Path(directory) / "ledger")
         servers = Servers(Path(directory), redis)
@@ -110,13 +113,14 @@ async def run(ledger: Ledger, rng: random.Random, seconds: float) -> None:
         ports = await asyncio.to_thread(servers.start)
         proxy = stack.enter_context(RoundRobin(*ports))
         over = asyncio.Event()
-        clients = [connected(proxy.url, version) for version in VERSIONS for _ in range(2)]
-        work: list[Coroutine[Any, Any, None]] = [disturb(servers, rng, over, longest_fault(seconds))]
+        versions = [version for version in VERSIONS for _ in range(2)]
+        clients = [connected(proxy.url, version) for version in versions]
+        work: list[Coroutine[Any, Any, None]] = [disturb(servers, faults, over)]
         for number, client in enumerate(clients):
             await client.open()
             for caller in range(CALLERS):
                 chance = random.Random(rng.random())
-                work.append(call_until(over, client, ledger, chance, f"machines-{number}-{caller}"))
+                work.append(call_until(over, client, ledger, chance, f"machines-{versions[number]}-{number}-{caller}"))
         asyncio.get_running_loop().call_later(seconds, over.set)
         started_at = time.monotonic()
         try:
@@ -125,4 +129,7 @@ async def run(ledger: Ledger, rng: random.Random, seconds: float) -> None:
             for client in clients:
                 await client.stop()
         took = time.monotonic() - started_at
-        print(f"machines: {len(proxy.log)} requests in {took:.1f} s; {dict(redis.faults)}", flush=True)
+        print(f"machines: {len(proxy.log)} requests in {took:.1f} s; {dict(faults.counts)}", flush=True)
+        failed = Counter(kind for nonce, kind in ledger.failures.items() if STATELESS in nonce)
+        print(f"machines: calls of {STATELESS} that failed: {dict(failed)}", flush=True)
+    ledger.breaches += check(ledger, faults)

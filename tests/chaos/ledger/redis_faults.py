@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+import shutil
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -13,17 +15,64 @@ import redis
 from peers.redis_proxy import Fault, RedisProxy
 from peers.redis_server import RedisServer, free_port
 
-# What is done, with weights, and what is done to the connections of one machine.
-FAULTS = {"kill": 3, "stop": 2, "fill": 1, "promote": 1, "partition": 4}
+# What is done to Redis, or to the connections of one machine with it, with weights.
+WEIGHTS = {
+    "kill Redis": 3,
+    "empty Redis": 1,
+    "pause Redis": 1,
+    "stop Redis": 1,
+    "fill Redis": 1,
+    "promote a replica": 1,
+    "stall": 1,
+    "slow": 1,
+    "lose": 1,
+    "cut": 1,
+}
+# How many seconds it lasts in a run that has only this fault, and at most in any other.
+SECONDS = {
+    "kill Redis": 2.0,
+    "empty Redis": 2.0,
+    "pause Redis": 3.0,
+    "stop Redis": 3.0,
+    "fill Redis": 1.0,
+    "promote a replica": 0.0,
+    "stall": 3.0,
+    "slow": 3.0,
+    "lose": 30.0,
+    "cut": 20.0,
+    "stop a worker": 4.0,
+}
 PARTITIONS: tuple[Fault, ...] = ("stall", "slow", "lose", "cut")
-# Seconds that Redis is down for all machines, at most.
-OUTAGE_SECONDS = 3.0
 GUARD = 60.0
 
 
-def longest_fault(seconds: float) -> float:
-    """Return how long a partition may last in a run of so many seconds: up to 20 in a long one."""
-    return min(20.0, max(2.0, seconds / 10))
+class Faults:
+    """What happens in a run of so many seconds: by weight, or only the faults that are named, for their whole time.
+
+    `counts` has how often each of them happened.
+    """
+
+    def __init__(self, rng: random.Random, weights: Mapping[str, int], names: Sequence[str], seconds: float) -> None:
+        self.rng = rng
+        self.weights = {name: weight for name, weight in weights.items() if not names or name in names}
+        self.is_whole = bool(names)
+        # A partition of up to 20 s in a long run.
+        self._longest = min(20.0, max(2.0, seconds / 10))
+        self.counts: Counter[str] = Counter()
+
+    async def until(self, over: asyncio.Event, longest_pause: float) -> AsyncIterator[tuple[str, float]]:
+        """Return one fault after the other and its seconds, with pauses, until `over`."""
+        while True:
+            try:
+                async with asyncio.timeout(self.rng.uniform(0.2, longest_pause)):
+                    await over.wait()
+                return
+            except TimeoutError:
+                pass
+            name = self.rng.choices(list(self.weights), list(self.weights.values()))[0]
+            seconds = SECONDS.get(name, 0.0)
+            yield name, seconds if self.is_whole else self.rng.uniform(0, min(seconds, self._longest))
+            self.counts[name] += 1
 
 
 class FaultyRedis:
@@ -33,8 +82,6 @@ class FaultyRedis:
         options = {"appendonly": "yes", "appendfsync": "always", "repl_diskless_sync_delay": "0"}
         self.primary, self.replica = RedisServer(**options), RedisServer(**options)
         self._count = machines
-        # How often each fault happened.
-        self.faults: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -54,34 +101,34 @@ class FaultyRedis:
     def urls(self) -> list[str]:
         return [proxy.url for proxy in self._proxies]
 
-    async def disturb(self, rng: random.Random, longest: float) -> None:
-        """Let one fault happen, for `longest` seconds at most. Afterwards everything works."""
-        fault, seconds = rng.choices(list(FAULTS), list(FAULTS.values()))[0], rng.uniform(0, longest)
-        if fault != "partition":
-            seconds = min(seconds, OUTAGE_SECONDS)
-        partition = rng.choice(PARTITIONS)
-        self.faults[partition if fault == "partition" else fault] += 1
-        if fault == "kill":
+    async def disturb(self, rng: random.Random, fault: str, seconds: float) -> None:
+        """Let this fault happen. Afterwards everything works."""
+        if fault in ("kill Redis", "empty Redis"):
             await asyncio.to_thread(self.primary.kill)
             await asyncio.sleep(seconds)
-            await asyncio.to_thread(self._restart)
-        elif fault == "stop":
+            await asyncio.to_thread(self._restart, is_empty=fault == "empty Redis")
+        elif fault == "pause Redis":
+            await asyncio.to_thread(self.primary.run, "CLIENT", "PAUSE", int(seconds * 1000))
+            await asyncio.sleep(seconds)
+        elif fault == "stop Redis":
             self.primary.stop()
             await asyncio.sleep(seconds)
             self.primary.resume()
-        elif fault == "fill":
+        elif fault == "fill Redis":
             await asyncio.to_thread(self.primary.run, "CONFIG", "SET", "maxmemory", "1")
-            await asyncio.sleep(min(seconds, 1.0))
+            await asyncio.sleep(seconds)
             await asyncio.to_thread(self.primary.run, "CONFIG", "SET", "maxmemory", "0")
-        elif fault == "promote":
+        elif fault == "promote a replica":
             await asyncio.to_thread(self._promote)
         else:
             proxy = rng.choice(self._proxies)
-            await asyncio.to_thread(proxy.set, partition)
+            await asyncio.to_thread(proxy.set, next(row for row in PARTITIONS if row == fault))
             await asyncio.sleep(seconds)
             await asyncio.to_thread(proxy.set, "")
 
-    def _restart(self) -> None:
+    def _restart(self, *, is_empty: bool) -> None:
+        if is_empty:
+            shutil.rmtree(self.primary.directory / "appendonlydir")
         self.primary.start()
         _silence(self.primary)
         self._replicate()
@@ -122,4 +169,4 @@ def _role(server: RedisServer) -> list[object]:
         return []  # it is loading what the primary has sent
 
 
-__all__ = ["FaultyRedis", "longest_fault"]
+__all__ = ["WEIGHTS", "Faults", "FaultyRedis"]

@@ -1,8 +1,10 @@
 """Inject faults into real servers for a while and compare the outcomes of calls with what ran (`make chaos`).
 
     PYTHONPATH=tests python -m chaos.ledger.run --seconds 60 [--loop uvloop] [--seed 7] [--only stdio http ...]
+    PYTHONPATH=tests python -m chaos.ledger.run --only machines tasks --fault "kill Redis" --seconds 120 --seed 7
 
-The parts share the seconds. Exit code 1: a guarantee was violated or a resource leaked; every breach is printed.
+The parts share the seconds. With `--fault` nothing else happens to several machines and to tasks. Exit code 1: a
+guarantee was violated or a resource leaked; every breach is printed.
 """
 
 import argparse
@@ -17,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +79,7 @@ class Run(NamedTuple):
     rng: random.Random
     seconds: float
     rate: float = 0.0
+    faults: Sequence[str] = ()
 
     def is_over(self, started_at: float) -> bool:
         return time.monotonic() - started_at > self.seconds
@@ -334,13 +337,13 @@ def sync_part(run: Run) -> None:
 
 async def machines_part(run: Run) -> None:
     """Sessions of two servers on Redis, each of which is killed."""
-    await machines.run(run.ledger, run.rng, run.seconds)
+    await machines.run(run.ledger, run.rng, run.seconds, run.faults)
 
 
 async def tasks_part(run: Run) -> None:
     """Tasks in Redis, whose workers are killed like Redis itself."""
     ledger = run.ledger.path.with_suffix(".tasks")
-    print(f"tasks: {await tasks.run(ledger, run.rng, run.seconds, run.rate)}", flush=True)
+    print(f"tasks: {await tasks.run(ledger, run.rng, run.seconds, run.rate, run.faults)}", flush=True)
     run.ledger.breaches += tasks.check(ledger.read_text().splitlines())
 
 
@@ -392,7 +395,17 @@ def main() -> int:
         "--rate", type=float, default=0.0, help="tasks per second; default: each caller creates one after the other"
     )
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument(
+        "--fault",
+        nargs="+",
+        choices=sorted({*machines.FAULTS, *tasks.FAULTS}),
+        default=[],
+        help="of the parts machines and tasks, each for its whole time",
+    )
     arguments = parser.parse_args()
+    for name, table in (("machines", machines.FAULTS), ("tasks", tasks.FAULTS)):
+        if arguments.fault and name in arguments.only and not table.keys() & set(arguments.fault):
+            parser.error(f"the part {name} has none of these faults: name other parts with --only")
     if arguments.loop == "uvloop":
         import uvloop
 
@@ -407,7 +420,8 @@ def main() -> int:
         for name in arguments.only:
             part, share = PARTS[name]
             seconds = arguments.seconds * share / total
-            run = Run(Ledger(Path(directory) / name), random.Random(f"{seed}{name}"), seconds, arguments.rate)
+            rng = random.Random(f"{seed}{name}")
+            run = Run(Ledger(Path(directory) / name), rng, seconds, arguments.rate, arguments.fault)
             found: list[str] = []
             try:
                 with nothing_left():

@@ -14,11 +14,11 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from chaos.ledger.redis_faults import FaultyRedis, longest_fault
+from chaos.ledger.redis_faults import WEIGHTS, Faults, FaultyRedis
 from chaos.ledger.task_server import make, write
 from jackstay.client import Client, connect
 from jackstay.errors import McpError
@@ -33,7 +33,9 @@ TOOLS = {"once": 3, "again": 5, "confirm": 2}
 LAST_SECONDS = 120.0
 OUTCOMES = ("completed", "failed", "unknown")
 # What is done to the parts, with weights. A worker that is stopped loses its leases, and ends its tasks too late.
-FAULTS = {"kill a worker": 5, "stop a worker": 2, "disturb Redis": 8}
+# Redis is not emptied, because that loses tasks.
+FAULTS = {"kill a worker": 6, "stop a worker": 2, **WEIGHTS}
+del FAULTS["empty Redis"]
 CLOCK_OFFSETS = (0.0, 3600.0)
 
 
@@ -93,26 +95,18 @@ class Workers:
         process.wait()
 
 
-async def disturb(
-    redis: FaultyRedis, workers: Workers, rng: random.Random, over: asyncio.Event, longest: float
-) -> None:
+async def disturb(redis: FaultyRedis, workers: Workers, faults: Faults, over: asyncio.Event) -> None:
     """Disturb a worker or Redis now and then, until `over`. In the end all of them run."""
-    while True:
-        try:
-            async with asyncio.timeout(rng.uniform(0.5, 2.5)):
-                await over.wait()
-            return
-        except TimeoutError:
-            pass
-        fault, index = rng.choices(list(FAULTS), list(FAULTS.values()))[0], rng.randrange(WORKERS)
+    async for fault, seconds in faults.until(over, 2.5):
+        index = faults.rng.randrange(WORKERS)
         if fault == "kill a worker":
             workers.restart(index)
         elif fault == "stop a worker":
             workers.processes[index].send_signal(signal.SIGSTOP)
-            await asyncio.sleep(rng.uniform(0, 4))
+            await asyncio.sleep(seconds)
             workers.processes[index].send_signal(signal.SIGCONT)
         else:
-            await redis.disturb(rng, longest)
+            await redis.disturb(faults.rng, fault, seconds)
 
 
 async def call(client: Client, ledger: str, tool: str, nonce: str, seconds: float) -> None:
@@ -130,12 +124,13 @@ async def call(client: Client, ledger: str, tool: str, nonce: str, seconds: floa
         write(ledger, "completed", nonce, result.text)
 
 
-async def run(ledger: Path, rng: random.Random, seconds: float, rate: float = 0.0) -> str:
+async def run(ledger: Path, rng: random.Random, seconds: float, rate: float = 0.0, names: Sequence[str] = ()) -> str:
     """Create tasks for so many seconds, wait for all of them, and return a summary.
 
-    So many tasks each second are created at `rate`; otherwise each caller creates one after the other.
+    So many tasks each second are created at `rate`; otherwise each caller creates one after the other. Only the faults
+    that are named happen.
     """
-    path = str(ledger)
+    path, faults = str(ledger), Faults(rng, FAULTS, names, seconds)
     with FaultyRedis(1 + WORKERS) as redis:
         own, *urls = redis.urls
         workers = Workers(urls, path)
@@ -165,10 +160,10 @@ async def run(ledger: Path, rng: random.Random, seconds: float, rate: float = 0.
             async with client:
                 over = asyncio.Event()
                 asyncio.get_running_loop().call_later(seconds, over.set)
-                disturbance = disturb(redis, workers, rng, over, longest_fault(seconds))
+                disturbance = disturb(redis, workers, faults, over)
                 await asyncio.gather(disturbance, *(caller(row) for row in range(CALLERS)))
         finally:
             workers.close()
     lines = ledger.read_text().splitlines()
     counts = {name: sum(line.startswith(f"{name} ") for line in lines) for name in ("created", "start", *OUTCOMES)}
-    return f"{', '.join(f'{name} {count}' for name, count in counts.items())}; {dict(redis.faults)}"
+    return f"{', '.join(f'{name} {count}' for name, count in counts.items())}; {dict(faults.counts)}"

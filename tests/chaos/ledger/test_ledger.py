@@ -1,11 +1,14 @@
 """The ledger finds every kind of breach, and reports no false ones."""
 
+import asyncio
+import random
 from pathlib import Path
 
 import pytest
 
-from chaos.ledger import tasks
+from chaos.ledger import machines, tasks
 from chaos.ledger.ledger import Ledger
+from chaos.ledger.redis_faults import Faults
 from jackstay.errors import JsonRpcError, McpError, OutcomeUnknownError, ShutdownError, TransportError
 
 
@@ -90,3 +93,25 @@ def test_a_late_end_a_second_outcome_and_a_foreign_exception_are_breaches(tmp_pa
 def test_tasks_are_compared_with_what_ran(text: str, breach: str) -> None:
     found = tasks.check(text.splitlines())
     assert (len(found) == 1 and breach in found[0]) if breach else found == []
+
+
+@pytest.mark.parametrize(
+    ("names", "breaches"),
+    [(["kill Redis"], ["machines-2026-07-28-2-0-1: OutcomeUnknownError, but only Redis failed"]), ([], [])],
+)
+def test_stateless_calls_do_not_need_redis(names: list[str], breaches: list[str], tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    for nonce in ("machines-2026-07-28-2-0-1", "machines-2025-11-25-0-0-1"):
+        with ledger.watch(nonce, 60):
+            raise OutcomeUnknownError("lost")
+    assert machines.check(ledger, Faults(random.Random(1), machines.FAULTS, names, 60)) == breaches
+
+
+async def test_only_the_faults_that_are_named_happen_for_their_whole_time() -> None:
+    faults, over, found = Faults(random.Random(1), tasks.FAULTS, ["kill Redis", "lose"], 1), asyncio.Event(), set()
+    async for fault in faults.until(over, 0.2):
+        found.add(fault)
+        if len(found) == 2:
+            over.set()
+    assert found == {("kill Redis", 2.0), ("lose", 30.0)}
+    assert sum(faults.counts.values()) >= 2

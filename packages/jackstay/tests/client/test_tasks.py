@@ -1,6 +1,7 @@
 """The client waits for tasks behind an ordinary call, whatever happens to the connection."""
 
 import asyncio
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,40 @@ async def test_a_lost_call_of_another_tool_is_not_sent_again() -> None:
         working.drops.append("tools/call")
         with pytest.raises(OutcomeUnknownError):
             await client.tools.call("sleep", {"seconds": 1}, wait_for_ready=False)
+
+
+@on_fake_clock
+async def test_a_call_whose_responses_are_lost_is_sent_again_less_and_less_often() -> None:
+    """A proxy without a server responds to every attempt at once: the client must not send thousands of them."""
+    working = Working()
+    loop, sent_at = asyncio.get_running_loop(), []
+
+    async def lose(ctx: Context, call_next: Any) -> bytes:
+        if ctx.method == "tools/call":
+            sent_at.append(loop.time())
+            raise JsonRpcError(-32603, "bad gateway")
+        result: bytes = await call_next()
+        return result
+
+    working.server.add_middleware(lose)
+    async with working.connect() as client:
+        submit = client.tools._tasks._requests.request
+
+        async def request(*arguments: Any, **options: Any) -> Any:
+            assert len(sent_at) < 100
+            try:
+                return await submit(*arguments, **options)
+            except JsonRpcError as error:
+                raise OutcomeUnknownError("HTTP 502: the server or a proxy failed") from error
+
+        client.tools._tasks._requests.request = request  # type: ignore[method-assign]
+        with pytest.raises(TimeoutError) as late:
+            await client.tools.call("sleep", {"seconds": 1}, timeout=10)
+        assert late.value.may_have_run
+    pauses = [after - before for before, after in pairwise(sent_at)]
+    assert pauses[:3] == pytest.approx([0.02, 0.04, 0.08], abs=0.01)
+    assert pauses[-1] == pytest.approx(1.0, abs=0.01)
+    assert len(sent_at) < 20
 
 
 class Unreliable(LoopStore):

@@ -169,6 +169,7 @@ class Tasks:
             key = token_urlsafe(18)
             keyed = {**options, "meta": {**(options.get("meta") or {}), META_KEY: key}}
         lost: McpError | None = None
+        delay = FIRST_POLL
         while True:
             try:
                 answer: Any = await self._requests.request(
@@ -197,6 +198,10 @@ class Tasks:
                 break
             meta: dict[str, Json] = {**(options.get("meta") or {}), META_KEY: key, META_RESENT: True}
             keyed = {**options, "meta": meta}
+            # A proxy without a server responds at once, and so does every attempt.
+            async with deadline.bound(sent=True):
+                await asyncio.sleep(delay)
+            delay = min(delay * 2, 1.0)
         if isinstance(answer, CreateTaskResult):
             return await self._begin(name, answer)
         result: CallToolResult = answer

@@ -4,11 +4,12 @@ They share a file and a bus over sockets, as a user may write them, or a real Re
 """
 
 import asyncio
+import socket
 import sqlite3
 import sys
 from collections.abc import Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ import pytest
 
 from jackstay import Client, McpError, connect
 from jackstay.types import ElicitResult
-from peers.http_process import HANDSHAKE, STATELESS, call, initialize, post, stateless_call
+from peers.http_process import HANDSHAKE, STATELESS, Serving, call, initialize, post, stateless_call
+from peers.nginx import Nginx
 from peers.redis_server import RedisServer
 from peers.shared_processes import SharedServers, processes, redis_servers, shared_servers
 
-# `make test` installs Redis on Debian.
+# `make test` installs them on Debian.
 NEEDS_REDIS = pytest.mark.skipif(sys.platform != "linux", reason="needs redis-server")
+NEEDS_NGINX = pytest.mark.skipif(sys.platform != "linux", reason="needs nginx")
 VERSIONS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 
 
@@ -286,3 +289,34 @@ def test_a_process_above_its_limit_of_requests_refuses_and_the_other_serves() ->
             assert refused.json["error"]["data"] == {"retryable": True, "mayHaveRun": False, "reason": "busy"}
             assert stateless_call(second.port, "pid").text == str(second.process.pid)
             first.process.kill()
+
+
+@NEEDS_NGINX
+def test_nginx_uses_a_server_as_soon_as_it_runs_again() -> None:
+    """Both were down within the same seconds, so that nginx knows none that did not fail."""
+    with Serving() as first, Serving() as second, Nginx(first.port, second.port) as nginx:
+        ports = (first.port, second.port)
+        for serving in (first, second):
+            assert stateless_call(nginx.port, "pid").status == 200
+            serving.process.kill()
+            serving.process.wait()
+        for _ in range(4):
+            assert stateless_call(nginx.port, "pid").status == 502
+        with Serving(port=ports[0]) as again:
+            assert again.port == ports[0]
+            for _ in range(4):
+                assert stateless_call(nginx.port, "pid").text == str(again.process.pid)
+
+
+@NEEDS_NGINX
+def test_nginx_passes_on_what_a_machine_does_not_accept() -> None:
+    """Its queue of connections is full, so it responds to no packet, as a machine without power."""
+    with Serving() as serving, ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(closing(socket.socket()))
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        nginx = stack.enter_context(Nginx(full.getsockname()[1], serving.port))
+        for _ in range(3):
+            assert stateless_call(nginx.port, "pid").text == str(serving.process.pid)

@@ -1,6 +1,8 @@
 """One POST: headers, responses and failures. On a fake clock, with an in-memory server."""
 
 import asyncio
+import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -442,6 +444,44 @@ async def test_a_response_whose_connection_is_lost_is_sent_again(caplog: pytest.
             assert received == ["q"] * count
         await client.ping()
     assert "the server did not receive a response" in caplog.text
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+@pytest.mark.parametrize("has_body", [True, False])
+def test_a_response_that_a_server_cannot_process_now_is_sent_again(status: int, has_body: bool) -> None:
+    """Its store may be down, so that it cannot pass the response on. The server that waits for it waits on."""
+
+    @on_fake_clock
+    async def test() -> None:
+        answered, received = asyncio.Event(), []
+
+        async def call(seen: Seen, reply: Reply) -> None:
+            reply.sse()
+            reply.event({"method": "roots/list", "jsonrpc": "2.0", "id": "q"})
+            await answered.wait()
+            reply.event({"jsonrpc": "2.0", "id": seen.id, "result": {"content": []}})
+            reply.end()
+
+        async def answer(seen: Seen, reply: Reply) -> None:
+            received.append(asyncio.get_running_loop().time())
+            if len(received) == 4:
+                answered.set()
+                reply.send(202)
+                return
+            error = {"code": -32603, "message": "the session store is unavailable"}
+            body = json.dumps({"jsonrpc": "2.0", "error": error}).encode() if has_body else b""
+            reply.send(status, body, "application/json" if has_body else "text/html", retry_after="1")
+
+        script = Mcp(HANDSHAKE, session="s")
+        script.on.update({"tools/call": call, "response": answer})
+        client, _ = client_of(script)
+        client.roots.set(["file:///a"])
+        async with client:
+            assert (await client.tools.call("echo")).content == []
+        pauses = [after - before for before, after in pairwise(received)]
+        assert pauses == pytest.approx([1.0, 1.0, 2.0], abs=0.1)
+
+    test()
 
 
 # --- cancelling -------------------------------------------------------------------------------------------------------

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from jackstay.errors import FrameTooLargeError, McpError, OutcomeUnknownError
+from jackstay.errors import FrameTooLargeError, McpError, OutcomeUnknownError, TransportError
 from jackstay.protocol import Revision
 from jackstay.protocol.http import Next, ParamHeader, Sent, listen_headers, post_headers
 from jackstay.protocol.wire import EventReader
 from jackstay.transport._contract import ExchangeHandler
 from jackstay.transport.http._contract import HttpResponse
 from jackstay.transport.http._outgoing import Outgoing
-from jackstay.transport.http._reading import answered_ids, error_for_id, not_an_answer, read_body
+from jackstay.transport.http._reading import answered_ids, error_for_id, not_an_answer, quote, read_body
 from jackstay.transport.http._sending import CannotConnect, Reply
 from jackstay.transport.http._streams import next_reader, read_events, resume_delay
 
@@ -37,8 +37,11 @@ LINGER: Final = 1.0
 # call limits it as well; this is for calls without one.
 MAX_RESUMES: Final = 8
 
-# Seconds before a response to a request of the server is sent again, if its connection was lost.
-RESPONSE_DELAYS: Final = (0.1, 0.5, 2.0)
+# Seconds before a response to a request of the server is sent again, at least, if its connection was lost or it got one
+# of these statuses: of a server that cannot pass it on now, or of a proxy without one.
+RESPONSE_DELAYS: Final = (0.1, 0.5, 2.0, 4.0)
+MAX_RESPONSE_DELAY: Final = 4.0
+_NOT_NOW: Final = frozenset((429, 502, 503, 504))
 
 _ENDED = "the response ended without an answer"
 
@@ -97,14 +100,20 @@ class Post:
             transport.lost(self, unknown, was_declined=False, could_connect=True)
 
     async def _send_response(self, send: Callable[["Post"], Awaitable[None]]) -> None:
-        """Send a response, again if its connection is lost: the server accepts it once, and waits for it otherwise."""
+        """Send a response, again if its connection is lost or the server cannot process it now.
+
+        The server accepts it once, and waits for it otherwise.
+        """
         for delay in RESPONSE_DELAYS:
             try:
                 await send(self)
-            except (CannotConnect, OutcomeUnknownError) as error:
-                if isinstance(error, OutcomeUnknownError) and "status" in error.details:
-                    raise
+            except CannotConnect:
                 await asyncio.sleep(delay)
+            except (OutcomeUnknownError, TransportError) as error:
+                is_lost = isinstance(error, OutcomeUnknownError) and "status" not in error.details
+                if not is_lost and error.details.get("status") not in _NOT_NOW:
+                    raise
+                await asyncio.sleep(max(delay, min(error.retry_in or 0.0, MAX_RESPONSE_DELAY)))
             else:
                 return
         await send(self)
@@ -144,6 +153,10 @@ class Post:
                 frame = error_for_id(reply.error_body, self.id)
                 assert frame is not None  # this verdict implies it
                 self._answer(frame)
+            case Next.ERROR if not self.out.method and reply.verdict.status in _NOT_NOW:
+                verdict = reply.verdict
+                message = f"HTTP {verdict.status}: {quote(reply.error_body)}"
+                raise TransportError(message, retry_in=verdict.retry_in, details={"status": verdict.status})
             case Next.ERROR:
                 logger.warning("the server rejected %s: %s", self.out.method or "a response", reply.error_body[:200])
             case Next.SESSION_LOST:
