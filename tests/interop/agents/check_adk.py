@@ -27,12 +27,13 @@ def received(response: Any) -> Received:
 
 
 class TestContract(AsyncContract):
+    function = staticmethod(adk_toolset)
     has_events = False
     runs_without_server = True
 
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model = adk_agent.ScriptedModel(turns=list(turns))
-        agent = LlmAgent(name="worker", model=model, tools=[adk_toolset(source, **options)])
+        agent = LlmAgent(name="worker", model=model, tools=[self.adapt(source, **options)])
         async with InMemoryRunner(agent) as runner:
             events = await runner.run_debug("Work.", quiet=True)
         found = responses(model.received)

@@ -27,10 +27,11 @@ async def run_agent(workbench: Any, turns: tuple[Turn, ...]) -> tuple[str, list[
 
 
 class TestContract(AsyncContract):
+    function = staticmethod(autogen_workbench)
     has_structured = False
 
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
-        async with autogen_workbench(source, **options) as workbench:
+        async with self.adapt(source, **options) as workbench:
             answer, results, messages = await run_agent(workbench, turns)
             tools = await workbench.list_tools()
             await workbench.reset()

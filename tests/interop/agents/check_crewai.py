@@ -44,6 +44,7 @@ def as_run(model: Any, tools: list[Any], answer: Any) -> Run:
 
 
 class TestBlocking(Contract):
+    function = staticmethod(crewai_tools)
     has_images = False
     has_structured = False
 
@@ -60,7 +61,7 @@ class TestBlocking(Contract):
             def on_log(source: Any, event: Any) -> None:
                 events.append(("log", event.params))
 
-            with crewai_tools(source, **options) as tools:
+            with self.adapt(source, **options) as tools:
                 answer = make_agent(model, tools=tools).kickoff("Work.")
             crewai_event_bus.flush()
         run = as_run(model, tools, answer)
@@ -69,13 +70,14 @@ class TestBlocking(Contract):
 
 
 class TestAsync(AsyncContract):
+    function = staticmethod(crewai_tools)
     has_images = False
     has_structured = False
     has_events = False
 
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model = crewai_agent.ScriptedModel(list(turns))
-        async with crewai_tools(source, **options) as tools:
+        async with self.adapt(source, **options) as tools:
             answer = await make_agent(model, tools=tools).kickoff_async("Work.")
         return as_run(model, tools, answer)
 

@@ -54,18 +54,22 @@ QUESTION = {"messages": [("user", "Work.")]}
 
 
 class TestAsync(AsyncContract):
+    function = staticmethod(langchain_tools)
+
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model, events = langchain_agent.ScriptedModel(turns=list(turns)), Events()
-        async with langchain_tools(source, **options) as tools:
+        async with self.adapt(source, **options) as tools:
             agent = create_agent(model, tools)
             result = await agent.ainvoke(QUESTION, config={"callbacks": [events]})
         return as_run(model, result, events)
 
 
 class TestBlocking(Contract):
+    function = staticmethod(langchain_tools)
+
     def run(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model, events = langchain_agent.ScriptedModel(turns=list(turns)), Events()
-        with langchain_tools(source, **options) as tools:
+        with self.adapt(source, **options) as tools:
             result = create_agent(model, tools).invoke(QUESTION, config={"callbacks": [events]})
         return as_run(model, result, events)
 

@@ -47,12 +47,14 @@ async def run_agent(tools: list[Any], turns: tuple[Turn, ...]) -> tuple[str, lis
 
 
 class TestContract(AsyncContract):
+    function = staticmethod(llama_index_tools)
+
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         events = Events()
         dispatcher = get_dispatcher("jackstay.agents")
         dispatcher.add_event_handler(events)
         try:
-            async with llama_index_tools(source, **options) as tools:
+            async with self.adapt(source, **options) as tools:
                 answer, outputs = await run_agent(tools, turns)
         finally:
             dispatcher.event_handlers.remove(events)

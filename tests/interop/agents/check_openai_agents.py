@@ -27,13 +27,14 @@ def received(output: Any) -> Received:
 
 
 class TestContract(AsyncContract):
+    function = staticmethod(openai_agents_server)
     has_structured = False  # the SDK has either structured output or texts and images
     has_events = False
     logs_progress = True
 
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model = openai_agents_agent.ScriptedModel(list(turns))
-        async with openai_agents_server(source, **options) as server:
+        async with self.adapt(source, **options) as server:
             agent = Agent("Worker", mcp_servers=[server], model=model)
             result = await Runner.run(agent, "Work.", run_config=CONFIG)
         outputs = [item["output"] for item in model.received if item.get("type") == "function_call_output"]

@@ -45,6 +45,8 @@ class StreamingModel(pydantic_ai_agent.ScriptedModel):
 
 
 class TestContract(AsyncContract):
+    function = staticmethod(pydantic_ai_toolset)
+
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model = StreamingModel(list(turns))
         events: list[tuple[str, Any]] = []
@@ -53,7 +55,7 @@ class TestContract(AsyncContract):
             custom = [event async for event in stream if event.event_kind == "custom"]
             events.extend((event.name.removeprefix("mcp_"), event.params) for event in custom)
 
-        agent = Agent(model, toolsets=[pydantic_ai_toolset(source, **options)])
+        agent = Agent(model, toolsets=[self.adapt(source, **options)])
         result = await agent.run("Work.", event_stream_handler=keep_events)
         parts = returns(result.all_messages())
         return Run(

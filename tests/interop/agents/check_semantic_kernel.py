@@ -32,12 +32,13 @@ def received(result: Any) -> Received:
 
 
 class TestContract(AsyncContract):
+    function = staticmethod(semantic_kernel_plugin)
     has_events = False
     logs_progress = True
     has_structured = False
 
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
-        async with semantic_kernel_plugin(source, **options) as plugin:
+        async with self.adapt(source, **options) as plugin:
             answer, model, results = await run_agent(plugin, turns)
         return Run(
             answer=answer,

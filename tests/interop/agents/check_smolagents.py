@@ -26,12 +26,13 @@ def run_agent(tools: list[Any], turns: tuple[Turn, ...]) -> tuple[Any, Any]:
 
 
 class TestContract(Contract):
+    function = staticmethod(smolagents_tools)
     has_events = False
     logs_progress = True
     has_structured = False  # the model receives it as text; code receives a dict: see below
 
     def run(self, source: Any, *turns: Turn, **options: Any) -> Run:
-        with smolagents_tools(source, **options) as tools:
+        with self.adapt(source, **options) as tools:
             agent, answer = run_agent(tools, turns)
         steps = [step for step in agent.memory.steps if isinstance(step, ActionStep)][:-1]
         self.state = agent.state

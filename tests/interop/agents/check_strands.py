@@ -37,11 +37,12 @@ def as_run(model: Any, answer: Any, events: list[Any]) -> Run:
 
 
 class TestBlocking(Contract):
+    function = staticmethod(strands_tools)
     has_events = False
 
     def run(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model = strands_agent.ScriptedModel(list(turns))
-        agent = Agent(model=model, tools=[strands_tools(source, **options)], callback_handler=None)
+        agent = Agent(model=model, tools=[self.adapt(source, **options)], callback_handler=None)
         try:
             return as_run(model, agent("Work."), [])
         finally:
@@ -49,9 +50,11 @@ class TestBlocking(Contract):
 
 
 class TestAsync(AsyncContract):
+    function = staticmethod(strands_tools)
+
     async def arun(self, source: Any, *turns: Turn, **options: Any) -> Run:
         model, events = strands_agent.ScriptedModel(list(turns)), []
-        tools = strands_tools(source, **options)
+        tools = self.adapt(source, **options)
         agent = await asyncio.to_thread(lambda: Agent(model=model, tools=[tools], callback_handler=None))
         answer = None
         try:

@@ -92,13 +92,22 @@ Turn = tuple[str, dict[str, Any]] | str
 
 
 class Contract:
-    """The tests. A subclass has `run()`: run the agent with the source and the turns of the model."""
+    """The tests. A subclass has `function`, of `jackstay.agents`, and `run()`.
 
+    `run()` runs the agent with the turns of the model and with what `adapt()` returns.
+    """
+
+    function: Any
+    toolset: Any = None
     has_images = True
     has_structured = True
     has_events = True
     logs_progress = False  # where the framework has no callback for it
     runs_without_server = False  # where the framework itself catches the error of a toolset
+
+    def adapt(self, source: Any, **options: Any) -> Any:
+        """Return `toolset`, or what `function` makes of the source."""
+        return self.function(source, **options) if self.toolset is None else self.toolset
 
     def run(self, source: Any, *turns: Turn, **options: Any) -> Run:
         raise NotImplementedError
@@ -163,6 +172,19 @@ class Contract:
         assert "5" in sum_
         assert run.answer == "Done."
         assert ledger.read_text() == "ran\n"
+
+    def test_a_source_that_could_not_be_opened_can_be_opened_later(self, tmp_path: Path) -> None:
+        server = tmp_path / "server.py"
+        self.toolset = self.function(stdio(sys.executable, server, env={"PYTHONPATH": os.environ["PYTHONPATH"]}))
+        if self.runs_without_server:
+            assert self.run(None, "Done.").tools == []
+        else:
+            with pytest.raises(Exception, match=r"server\.py"):
+                self.run(None, "Done.")
+        server.write_text(f"import runpy; runpy.run_path({str(PROGRAM)!r}, run_name='__main__')", encoding="utf-8")
+        run = self.run(None, ("add", {"a": 2, "b": 3}), "Done.")
+        assert "5" in run.results[0].text
+        assert run.answer == "Done."
 
     def test_a_server_that_does_not_start(self) -> None:
         source = stdio(sys.executable, "-c", "raise SystemExit('no such database')")

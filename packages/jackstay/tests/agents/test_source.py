@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,18 @@ from jackstay.agents import CallEvent, ToolSource
 
 # A wait that ends here has failed.
 GUARD = 60.0
+# A server as a program.
+SHOP = """
+from jackstay import Server
+
+server = Server("shop")
+
+@server.tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+server.run()
+"""
 
 
 def make_server() -> Server:
@@ -205,12 +219,38 @@ def test_it_can_be_closed_twice() -> None:
     with pytest.raises(TransportError):
         source.wait_open()
     source.wait_close()
-    source = ToolSource(make_server())
+    source = ToolSource(connect(make_server()))
     source.wait_open()
     source.wait_close()
     source.wait_close()
     with pytest.raises(StateError):
         source.wait_open()
+
+
+async def test_it_can_be_opened_again(tmp_path: Path) -> None:
+    """Frameworks open a source at each use until that succeeds, and again after they closed it."""
+    program = tmp_path / "server.py"
+    source = ToolSource(stdio(sys.executable, program), open_timeout=GUARD)
+    failures = await asyncio.gather(source.open(), source.open(), return_exceptions=True)
+    assert [type(failure) for failure in failures] == [TransportError, TransportError]
+    with pytest.raises(TransportError):
+        await asyncio.to_thread(source.wait_open)
+    program.write_text(SHOP, encoding="utf-8")
+    async with source:
+        assert [tool.name for tool in await source.list_tools()] == ["add"]
+    with source:
+        assert source.wait_call("add", {"a": 1, "b": 2}).text == "3"
+    assert not any(thread.name == "jackstay-sync" for thread in threading.enumerate())
+
+
+async def test_a_failed_attempt_does_not_close_a_later_one() -> None:
+    """Another task may have opened the source again before the task of the failed attempt cleans up."""
+    async with ToolSource(make_server()) as source:
+        failed = asyncio.get_running_loop().create_task(asyncio.sleep(0))
+        await source._run(source._close, failed)
+        source._unregister()
+        assert len(await source.list_tools()) == 3
+        await failed
 
 
 async def test_the_last_list_is_used_while_the_server_cannot_be_reached(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,7 +64,7 @@ def pydantic_ai_toolset(source: Source, *, only: Only = None, **options: Unpack[
 
     Raises: UsageError for an invalid source, an unknown option or a bad value, and if PydanticAI is not installed.
     """
-    toolset: PydanticAIToolset = _adapter("pydantic_ai").PydanticAIToolset(source, only, options)
+    toolset: PydanticAIToolset = _adapter("pydantic_ai").PydanticAIToolset(ToolSource(source, only, **options))
     return toolset
 
 

@@ -13,9 +13,8 @@ from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from jackstay.agents._source import CallEvent, Only, Source, ToolSource
+from jackstay.agents._source import CallEvent, ToolSource
 from jackstay.models import Outcome
-from jackstay.protocol.client import ClientKeywords
 
 # The server validates the arguments.
 _ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(keys_schema=core_schema.str_schema()))
@@ -38,26 +37,19 @@ class McpLogEvent(CustomEvent):
 class PydanticAIToolset(AbstractToolset):
     """The tools of a server as a toolset."""
 
-    def __init__(self, source: Source, only: Only, options: ClientKeywords) -> None:
-        self._arguments = (source, only, options)
-        # Made here, so that mistakes are found now, and again whenever it is opened after it was closed.
-        self._tools = ToolSource(source, only, **options)
+    def __init__(self, source: ToolSource) -> None:
+        self._source = source
         self._users = 0
-        self._is_new = True
 
     @property
     def id(self) -> str | None:
         """The name of the server."""
-        return self._tools.name
+        return self._source.name
 
     async def __aenter__(self) -> "PydanticAIToolset":
         self._users += 1
         try:
-            if self._users == 1 and not self._is_new:
-                source, only, options = self._arguments
-                self._tools = ToolSource(source, only, **options)
-            self._is_new = False
-            await self._tools.open()
+            await self._source.open()
         except BaseException:
             self._users -= 1
             raise
@@ -66,7 +58,7 @@ class PydanticAIToolset(AbstractToolset):
     async def __aexit__(self, *exception: object) -> bool | None:
         self._users -= 1
         if not self._users:
-            await self._tools.close()
+            await self._source.close()
         return None
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, Any]:
@@ -84,7 +76,7 @@ class PydanticAIToolset(AbstractToolset):
                 max_retries=ctx.max_retries,
                 args_validator=_ANY_ARGUMENTS,
             )
-            for tool in await self._tools.list_tools()
+            for tool in await self._source.list_tools()
         }
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: Any) -> Any:  # noqa: ARG002
@@ -94,7 +86,7 @@ class PydanticAIToolset(AbstractToolset):
             kind = McpProgressEvent if event.kind == "progress" else McpLogEvent
             await ctx.emit(kind(params=event.data))
 
-        return _value(await self._tools.call(name, tool_args, on_event))
+        return _value(await self._source.call(name, tool_args, on_event))
 
 
 def _value(outcome: Outcome) -> Any:

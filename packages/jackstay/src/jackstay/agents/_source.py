@@ -68,7 +68,8 @@ class ToolSource:
     """The tools of one server or fleet. Open it with `async with` or `with`, then use it from any loop or thread.
 
     What this object opens, it closes; a client that is already open stays open. `options` are the settings of
-    `docs/settings.md`, for a connection that is made here.
+    `docs/settings.md`, for a connection that is made here; such a connection can be opened again after it was closed
+    or could not be opened.
 
     Raises: UsageError for an invalid source, an unknown option or a bad value.
     """
@@ -76,24 +77,32 @@ class ToolSource:
     def __init__(self, source: Source, only: Only = None, **options: Any) -> None:
         is_blocking = isinstance(source, sync.Client | sync.Fleet)
         target: Any = vars(source)["_async"] if is_blocking else source
+        # Makes the client or the fleet, which can be opened only once; None if the program made it.
+        self._connect: Callable[[], Client | Fleet] | None = None
         if not isinstance(target, Client | Fleet):
-            target = connect(target, **options)
+            self._connect = partial(connect, target, **options)
+            target = self._connect()
         elif options:
             option = next(iter(options))
             raise UsageError(f"{option!r} is an option of {type(target).__name__}(): pass it there", path=option)
-        self._target: Client | Fleet = target
-        self._clients = [target] if isinstance(target, Client) else [target[name] for name in target]
+        self._only = only
+        self._use(target)
         self._is_owner = all(client.state == "new" for client in self._clients)
         self._portal = sync.portal()
         # The event loop of the connection; None for the one of the portal.
         self._loop = None if self._is_owner or is_blocking else asyncio.get_running_loop()
-        self._toolbox = Toolbox(target, "openai", only=only)
+        self._is_new = True
         self._listed: list[AgentTool] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._handlers: list[Callable[[CallEvent], None]] = []
 
     def __repr__(self) -> str:
         return f"<ToolSource of {self._target!r}>"
+
+    def _use(self, target: Client | Fleet) -> None:
+        self._target = target
+        self._clients = [target] if isinstance(target, Client) else [target[name] for name in target]
+        self._toolbox = Toolbox(target, "openai", only=self._only)
 
     @property
     def name(self) -> str:
@@ -112,10 +121,12 @@ class ToolSource:
     async def open(self) -> None:
         """Open the connection, unless it is open. Raises: as `client.open()`; nothing is left running then."""
         self._register()
+        attempt: list[asyncio.Task[None]] = []
         try:
-            await self._run(self._open)
+            await self._run(self._open, attempt)
         except BaseException:
-            await self.close()
+            await self._run(self._close, *attempt)
+            self._unregister()
             raise
 
     async def close(self) -> None:
@@ -183,10 +194,12 @@ class ToolSource:
     def wait_open(self) -> None:
         """As `open()`, for code without an event loop."""
         self._register()
+        attempt: list[asyncio.Task[None]] = []
         try:
-            self._wait(self._open)
+            self._wait(self._open, attempt)
         except BaseException:
-            self.wait_close()
+            self._wait(self._close, *attempt)
+            self._unregister()
             raise
 
     def wait_close(self) -> None:
@@ -231,21 +244,29 @@ class ToolSource:
             self._portal.register(self, self._close)
 
     def _unregister(self) -> None:
-        if self._is_owner:
+        if self._is_owner and self._opening is None:
             self._portal.unregister(self)
 
     # --- on the event loop of the connection --------------------------------------------------------------------------
 
-    async def _open(self) -> None:
+    async def _open(self, attempt: "list[asyncio.Task[None]]") -> None:
+        """Open the connection; `attempt` receives the task that does so."""
         if not self._is_owner:
             return
         if self._opening is None:
+            if not self._is_new and self._connect is not None:
+                self._use(self._connect())
+            self._is_new = False
             for client in self._clients:
                 client.on_notification(partial(self._on_notification, client.settings.name))
             self._opening = asyncio.create_task(self._target.open())
+        attempt.append(self._opening)
         await asyncio.shield(self._opening)
 
-    async def _close(self) -> None:
+    async def _close(self, attempt: "asyncio.Task[None] | None" = None) -> None:
+        """Close the connection; with `attempt`, only if that is the one which opened it."""
+        if attempt is not None and attempt is not self._opening:
+            return
         # Once: the next call may run on another event loop, because that of the portal ends when it is idle.
         opening, self._opening = self._opening, None
         if opening is not None:
