@@ -28,6 +28,8 @@ from apcore_mcp.server.router import MAX_TEXT_COPY, ExecutionRouter
 from apcore_mcp.server.transport import TransportManager
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jackstay.server.http import App, Asgi
 
 logger = logging.getLogger("apcore_mcp")
@@ -84,6 +86,7 @@ class Bridge:
         self.started_at = time.monotonic()
         self._lock = threading.Lock()
         self._needs_shutdown = False
+        self._closers: list[Callable[[], None]] = []
         if options.dynamic:
             self.listener.start()
         warn_of_open_control(self.executor)
@@ -98,6 +101,12 @@ class Bridge:
         """Stop following the registry. Further calls do nothing."""
         self.listener.stop()
         self.sync.stop()
+        while self._closers:
+            self._closers.pop()()
+
+    def on_close(self, closer: "Callable[[], None]") -> None:
+        """Call `closer()` in `close()`."""
+        self._closers.append(closer)
 
     def start_up(self) -> None:
         """Call `on_startup`. If it raises, the bridge is not served."""

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 def wrap_app(bridge: "Bridge", app: "App") -> "Asgi":
     """Return an app that serves the pages and passes everything else to the endpoint `app`."""
     pages = pages_of(bridge, app)
+    endpoint: Asgi = app
+    page = pages.get(bridge.options.inspector_prefix) if bridge.options.explorer else None
+    if page is not None:
+        endpoint = page.messages.record(app)  # type: ignore[attr-defined]  # it is an Inspector
+        bridge.on_close(page.messages.close)  # type: ignore[attr-defined]  # the same
     has_root = app.options.path.rstrip("/") == ""
     inspector = bridge.options.inspector_prefix if bridge.options.explorer and not has_root else None
 
@@ -27,7 +32,7 @@ def wrap_app(bridge: "Bridge", app: "App") -> "Asgi":
             location = f"{scope.get('root_path', '')}{inspector}"
             await respond(send, 307, "text/plain; charset=utf-8", f"{location}\n".encode(), (("location", location),))
             return
-        await app(scope, receive, send)
+        await endpoint(scope, receive, send)
 
     return served
 

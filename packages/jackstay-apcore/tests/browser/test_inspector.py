@@ -580,3 +580,34 @@ def test_contrast_and_reflow(page: Page, served: Serve, scheme: Any, width: int)
         page.get_by_role("button", name="Back to the list of tools").click()
         expect(page.locator("#search")).to_be_focused()
         assert page.evaluate(CONTRAST) == []
+
+
+def test_resources_messages_and_log(page: Page, served: Serve, demo: Registry, kinds: SimpleNamespace) -> None:
+    demo.register("test.broken", kinds.Plain(lambda inputs, context: 1 / 0, documentation="How to break it"))
+    open_tool(page, served(), "test.broken")
+    run(page)
+    expect_outcome(page, "error")
+    page.get_by_role("button", name="Messages").click()
+    expect(page.locator("#wire summary").filter(has_text="tools/call")).to_contain_text("tool error")
+    expect(page.get_by_text("Replay a recording")).to_be_hidden()
+    page.get_by_role("button", name="Log", exact=True).click()
+    expect(page.locator("#stderr")).to_contain_text("ZeroDivisionError")
+    expect(page.locator("#log-title")).to_have_text("Log of the server")
+    page.get_by_role("button", name="Resources").click()
+    page.locator("#tools button").filter(has_text="test.broken").click()
+    page.get_by_role("button", name="Read").click()
+    expect(page.locator(".result")).to_contain_text("How to break it")
+
+
+def test_key_can_be_changed(page: Page, served: Serve) -> None:
+    page.goto(served(auth=keys({"alice": KEY, "bob": "bobby-0123456789abcdef"})))
+    page.locator("#key-value").fill(KEY)
+    page.get_by_role("button", name="Use this key").click()
+    expect(page.locator("#live")).to_have_text("live")
+    page.get_by_role("button", name="Change the key").click()
+    page.locator("#key-value").fill("wrong")
+    page.get_by_role("button", name="Use this key").click()
+    expect(page.locator("#key-error")).not_to_be_empty()
+    page.locator("#key-value").fill("bobby-0123456789abcdef")
+    page.get_by_role("button", name="Use this key").click()
+    expect(page.locator("#live")).to_have_text("live")

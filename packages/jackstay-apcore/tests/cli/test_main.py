@@ -511,3 +511,14 @@ def test_modules_of_the_openapi_setting_need_no_directory(
     (tmp_path / "apcore.yaml").write_text('version: "1"\nmcp:\n  openapi:\n    spec: ./doc.json\n')
     assert main(["--print-config", "claude-code"]) == 0
     assert "apcore-mcp" in capsys.readouterr().out
+
+
+def test_check_counts_the_operations_of_the_settings(tmp_path: Path) -> None:
+    operation = {"operationId": "list_pets", "responses": {"200": {"description": "all"}}}
+    document = {"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"}, "paths": {"/pets": {"get": operation}}}
+    document["servers"] = [{"url": "http://127.0.0.1:9"}]
+    (tmp_path / "pets.json").write_text(json.dumps(document))
+    (tmp_path / "apcore.yaml").write_text("mcp:\n  openapi:\n    spec: pets.json\n")
+    words = [sys.executable, "-m", "apcore_mcp", "--check"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 served, 0 skipped"), done.stderr

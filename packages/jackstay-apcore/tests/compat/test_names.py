@@ -138,3 +138,9 @@ def test_scanned_module(descriptor: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     scanned = make_dataclass("ScannedModule", ["module_id", "tags", "warnings"])
     monkeypatch.setitem(sys.modules, "apcore_toolkit", cast(Any, SimpleNamespace(ScannedModule=scanned)))
     assert descriptor_to_scanned_module(descriptor(tags=("a",))) == scanned("image.resize", ["a"], [])
+
+
+def test_exporter_is_also_in_the_module_of_transports() -> None:
+    from apcore_mcp.server import transport  # the module of 0.23.3
+
+    assert transport.MetricsExporter is apcore_mcp.MetricsExporter

@@ -344,7 +344,7 @@ async def test_changes_are_streamed_until_disconnect(registry: Registry) -> None
 
 def test_about_has_the_endpoint(registry: Registry) -> None:
     about = request_app_sync(inspector_of(registry), "GET", "/inspector/api/about", host="localhost:8000").json
-    assert (about["title"], about["sections"]) == ("Tool Inspector", ["tools"])
+    assert (about["title"], about["sections"]) == ("Tool Inspector", ["tools", "resources"])
     endpoint, config, shell = about["start"]
     assert endpoint == {"label": "Endpoint", "text": "http://localhost:8000/mcp"}
     assert json.loads(config["text"]) == {"mcpServers": {"demo": {"url": "http://localhost:8000/mcp"}}}
@@ -375,6 +375,6 @@ def test_metrics_are_a_section(registry: Registry) -> None:
     app: App = Server("demo").asgi()
     inspector = routes(app, catalogue, router, metrics=lambda: b"tools 4\n")
     about = request_app_sync(inspector, "GET", "/inspector/api/about").json
-    assert about["sections"] == ["tools", "metrics"]
+    assert about["sections"] == ["tools", "resources", "metrics"]
     assert request_app_sync(inspector, "GET", "/inspector/api/metrics").json == {"text": "tools 4\n"}
     assert request_app_sync(inspector_of(registry), "GET", "/inspector/api/metrics").json == {"text": ""}

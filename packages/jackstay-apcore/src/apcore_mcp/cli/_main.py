@@ -90,17 +90,21 @@ def _run(args: Namespace, directories: list[Path], bindings: list[Path]) -> int:
 
 
 def _add_operations(loaded: "LoadedModules", args: Namespace) -> None:
-    document = openapi_of(args)
-    if document is None:
-        return
-    from apcore_mcp.compat.openapi import build_openapi_backend_from_config  # noqa: PLC0415  # only with the flag
+    documents = {"--from-openapi": openapi_of(args)}
+    if args.check or args.export:
+        from apcore_mcp.config import openapi_settings  # noqa: PLC0415  # imports apcore
 
-    try:
-        build_openapi_backend_from_config(
-            document, registry=loaded.registry, has_other_backend_source=bool(loaded.directories or loaded.bindings)
-        )
-    except ValueError as error:
-        raise BadValueError(f"--from-openapi: {error}") from error
+        documents["mcp.openapi"] = openapi_settings()  # a server adds them when it starts
+    for source, document in documents.items():
+        if not document:
+            continue
+        from apcore_mcp.compat.openapi import build_openapi_backend_from_config  # noqa: PLC0415  # only with documents
+
+        has_others = bool(loaded.directories or loaded.bindings or loaded.registry.list())
+        try:
+            build_openapi_backend_from_config(document, registry=loaded.registry, has_other_backend_source=has_others)
+        except ValueError as error:
+            raise BadValueError(f"{source}: {error}") from error
 
 
 @contextmanager

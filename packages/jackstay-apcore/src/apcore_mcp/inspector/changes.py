@@ -7,7 +7,9 @@ may become one event. A stream ends when its page disconnects or the server drai
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from jackstay.inspector import start_response, wait_for_disconnect, write_body
+import msgspec
+
+from jackstay.inspector import EventLog, start_response, wait_for_disconnect, write_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +41,8 @@ class Changes:
         """Whether the maximum number of streams is open."""
         return self._open >= MAX_STREAMS
 
-    async def stream(self, receive: "Receive", send: "Send") -> None:
-        """Send events to one page until it disconnects."""
+    async def stream(self, receive: "Receive", send: "Send", log: EventLog | None = None, after: int = 0) -> None:
+        """Send events to one page until it disconnects: changes, and the events of `log` after this number."""
         changed = asyncio.Event()
         unsubscribe = self._catalogue.subscribe(_waker(asyncio.get_running_loop(), changed))
         self._open += 1
@@ -48,8 +50,9 @@ class Changes:
         try:
             await start_response(send, 200, "text/event-stream", (("x-accel-buffering", "no"),))
             # The page reads the list on `open`, so that changes before the subscription are not missed.
-            await write_body(send, b"event: open\ndata: {}\n\n")
-            await self._stream_changes(changed, gone, send)
+            opened = {} if log is None else {"log": log.id}
+            await write_body(send, b"event: open\ndata: %b\n\n" % msgspec.json.encode(opened))
+            await self._stream_changes(changed, gone, send, log, after)
             await write_body(send, b"", is_last=True)
         except OSError:
             pass  # ASGI: a server may raise OSError when the client has disconnected
@@ -58,9 +61,14 @@ class Changes:
             unsubscribe()
             gone.cancel()
 
-    async def _stream_changes(self, changed: asyncio.Event, gone: "asyncio.Future[None]", send: "Send") -> None:
+    async def _stream_changes(
+        self, changed: asyncio.Event, gone: "asyncio.Future[None]", send: "Send", log: EventLog | None, after: int
+    ) -> None:
         silence = 0.0
         while not gone.done() and not self._app.is_draining:
+            for number, event in () if log is None else log.after(after):
+                await write_body(send, event)
+                after, silence = number, 0.0
             waiting = asyncio.ensure_future(changed.wait())
             try:
                 await asyncio.wait((waiting, gone), timeout=TICK, return_when=asyncio.FIRST_COMPLETED)

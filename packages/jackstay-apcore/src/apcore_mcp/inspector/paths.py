@@ -13,6 +13,7 @@ from apcore_mcp.access import authorize, check_host_and_origin
 from apcore_mcp.inspector.calls import Call, Calls, encode, problems_of
 from apcore_mcp.inspector.changes import Changes
 from apcore_mcp.inspector.listing import describe_start, details_of, endpoint_url, list_tools
+from apcore_mcp.inspector.messages import Messages, View
 from jackstay.errors import UsageError
 from jackstay.inspector import (
     FORMATS,
@@ -22,6 +23,7 @@ from jackstay.inspector import (
     Routes,
     Snippet,
     make_snippet,
+    respond,
     start_response,
     wait_for_disconnect,
     write_body,
@@ -29,13 +31,14 @@ from jackstay.inspector import (
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, error_response
 from jackstay.transport.http import http
+from jackstay.types import ResourceTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apcore_mcp.catalogue import Catalogue, Entry
     from apcore_mcp.server.router import ExecutionRouter
-    from jackstay.server.http import App, Asgi
+    from jackstay.server.http import App
 
 
 def routes(
@@ -46,7 +49,7 @@ def routes(
     *,
     may_call: bool = True,
     metrics: "Callable[[], bytes] | None" = None,
-) -> "Asgi":
+) -> "Inspector":
     """Return the inspector of a catalogue as an ASGI app for the paths below `prefix`; `app` is the MCP endpoint.
 
     `metrics` returns the metrics in the text format of Prometheus, for a section of their own.
@@ -69,6 +72,7 @@ class Inspector(PageApp):
     ) -> None:
         self.calls = Calls()
         self.changes = Changes(app, catalogue)
+        self.messages = Messages(app, catalogue)
         self._app = app
         self._catalogue = catalogue
         self._router = router
@@ -101,15 +105,27 @@ class Inspector(PageApp):
             ("validate", False): ("POST", self._validate),
             ("snippet", False): ("POST", self._snippet),
             ("metrics", False): ("GET", self._show_metrics),
+            ("resources", False): ("GET", self._list_resources),
+            ("read", False): ("POST", self._read),
+            ("messages", True): ("GET", self._message),
+            ("recording", False): ("GET", self._recording),
         }
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def _about(self, request: Request) -> None:
+        sections = ["tools", "resources"]
+        if self.messages.view(request) is not None:
+            sections.append("messages")
+        if request.is_local:
+            sections.append("log")
+        if self._metrics is not None:
+            sections.append("metrics")
         await request.respond(
             {
                 "title": "Tool Inspector",
-                "sections": ["tools"] if self._metrics is None else ["tools", "metrics"],
+                "sections": sections,
+                "takes_key": self._app.guard is not None,
                 "formats": list(FORMATS),
                 "can_validate": True,
                 "may_call": self._may_call,
@@ -127,7 +143,56 @@ class Inspector(PageApp):
     async def _stream_changes(self, request: Request) -> None:
         if self.changes.is_full or self._app.is_draining:
             raise RequestRejected(_busy("too many event streams are open"))
-        await self.changes.stream(request.receive, request.send)
+        view = self.messages.view(request)
+        if view is None:
+            await self.changes.stream(request.receive, request.send)
+            return
+        after = request.query.get("after", "")
+        is_same = request.query.get("log") == view.events.id and after.isdecimal()
+        await self.changes.stream(request.receive, request.send, view.events, int(after) if is_same else 0)
+
+    async def _list_resources(self, request: Request) -> None:
+        found: dict[str, Any] = {"resources": [], "templates": [], "subscribed": []}
+        for name, key in (("resources", "resources"), ("templates", "resourceTemplates")):
+            method = f"resources/{'' if name == key else 'templates/'}list"
+            cursor: dict[str, Any] = {}
+            while True:
+                answer = await self.messages.send(request, method, cursor)
+                if "failed" in answer:
+                    await request.respond(answer)
+                    return
+                found[name] += answer["raw"].get(key, [])
+                if not answer["raw"].get("nextCursor"):
+                    break
+                cursor = {"cursor": answer["raw"]["nextCursor"]}
+        await request.respond(found)
+
+    async def _read(self, request: Request) -> None:
+        body = await request.json()
+        uri, template, values = body.get("uri"), body.get("template"), body.get("values", {})
+        if isinstance(template, str) and isinstance(values, dict):
+            try:
+                uri = ResourceTemplate(name="", uri_template=template).expand(values)
+            except UsageError as error:
+                raise RequestRejected(error_response(400, str(error))) from error
+        if not isinstance(uri, str):
+            raise RequestRejected(error_response(400, 'the body must be {"uri"} or {"template", "values"}'))
+        await request.respond({"uri": uri, **await self.messages.send(request, "resources/read", {"uri": uri})})
+
+    async def _message(self, request: Request) -> None:
+        line = self._view(request).transcript.find(int(request.name)) if request.name.isdecimal() else None
+        if line is None:
+            raise RequestRejected(error_response(404, "that message is no longer kept"))
+        await respond(request.send, 200, "application/json", line)
+
+    async def _recording(self, request: Request) -> None:
+        await respond(request.send, 200, "application/x-ndjson", self._view(request).transcript.save())
+
+    def _view(self, request: Request) -> View:
+        view = self.messages.view(request)
+        if view is None:
+            raise RequestRejected(error_response(403, "only pages on this machine or with a key may see the messages"))
+        return view
 
     # --- acting -------------------------------------------------------------------------------------------------------
 
@@ -150,12 +215,14 @@ class Inspector(PageApp):
 
     async def _stream_call(self, call: Call, request: Request) -> None:
         send = request.send
+        record = self.messages.record_call(request.principal.id, call.entry.name, call.arguments)
         watching = asyncio.ensure_future(wait_for_disconnect(request.receive))
         watching.add_done_callback(lambda _: call.cancel())
         try:
             await start_response(send, 200, "application/x-ndjson", (("x-accel-buffering", "no"),))
             async with aclosing(call.lines(self._router)) as lines:
                 async for line in lines:
+                    record(line)
                     await write_body(send, b"\n" if line is None else encode(line))
             await write_body(send, b"", is_last=True)
         except OSError:

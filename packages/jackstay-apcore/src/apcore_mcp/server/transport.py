@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apcore_mcp.compat.calls import transport_session_var
 from apcore_mcp.compat.components import TransportMethods, refuse
+from apcore_mcp.metrics import MetricsExporter
 from apcore_mcp.options import TRANSPORTS, check_host_port
 from jackstay.server import Server
 
@@ -201,6 +202,7 @@ __all__ = [
     "MCP_PATH",
     "SIGNAL_EXIT_CODES",
     "SSE_PATH",
+    "MetricsExporter",
     "TransportManager",
     "transport_session_var",
 ]

@@ -9,11 +9,13 @@ __all__, __getattr__, __dir__ = attach(
     __name__,
     {
         "._app": "PageApp Request Routes check_same_origin",
+        "._events": "EventLog",
         "._reload": "restart_on_save",
         "._responses": "RequestRejected read_json respond respond_error respond_json start_response stream_body"
         " wait_for_disconnect write_body",
         "._serve": "serve_session",
         "._session": "Choice Session",
         "._snippets": "FORMATS Snippet make_snippet",
+        "._transcript": "Transcript",
     },
 )

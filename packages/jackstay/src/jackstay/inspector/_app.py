@@ -47,20 +47,20 @@ class Request:
         self.name = name
         self.principal = principal
         self.host = headers.get("host", "")
-        self._address = (scope.get("client") or ("",))[0]
+        self.client = scope.get("client")
         self.query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
-        self._headers = headers
+        self.headers = headers
         self._max_body_bytes = max_body_bytes
 
     @property
     def is_local(self) -> bool:
         """Whether the page is on this machine: by the address of the client and by the name that it used."""
         name = self.host.rpartition(":")[0] or self.host
-        return self._address in ("127.0.0.1", "::1") and name.lower() in LOCAL_HOSTS
+        return (self.client or ("",))[0] in ("127.0.0.1", "::1") and name.lower() in LOCAL_HOSTS
 
     async def json(self) -> dict[str, Any]:
         """Return the body. Raises: RequestRejected if it is not a JSON object of the allowed size."""
-        kind = self._headers.get("content-type", "")
+        kind = self.headers.get("content-type", "")
         if kind.partition(";")[0].strip().lower() != "application/json":
             raise RequestRejected(error_response(415, "the body must be application/json"))
         return await read_json(self.receive, self._max_body_bytes)

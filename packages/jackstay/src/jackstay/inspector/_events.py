@@ -20,13 +20,14 @@ KEEPALIVE: Final = 15.0
 class EventLog:
     """Events as server-sent events. `publish()` never waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_kept_bytes: int | None = None) -> None:
         # Numbers continue only within one log: a page that has events of another one starts again.
         self.id = secrets.token_hex(8)
         self.last = 0
         self.is_closed = False
         self._kept: deque[tuple[int, bytes]] = deque()
         self._size = 0
+        self._max_kept_bytes = MAX_KEPT_BYTES if max_kept_bytes is None else max_kept_bytes
         self._changed = asyncio.Event()
 
     def publish(self, kind: str, fields: object) -> int:
@@ -36,7 +37,7 @@ class EventLog:
         event = b"id: %d\nevent: %b\ndata: %b\n\n" % (self.last, kind.encode(), data)
         self._kept.append((self.last, event))
         self._size += len(event)
-        while self._size > MAX_KEPT_BYTES and len(self._kept) > 1:
+        while self._size > self._max_kept_bytes and len(self._kept) > 1:
             self._size -= len(self._kept.popleft()[1])
         self._changed.set()
         return self.last
@@ -46,12 +47,15 @@ class EventLog:
         self.is_closed = True
         self._changed.set()
 
+    def after(self, number: int) -> list[tuple[int, bytes]]:
+        """Return the kept events after this number, with their numbers."""
+        return [row for row in self._kept if row[0] > number]
+
     async def follow(self, after: int = 0) -> AsyncGenerator[bytes, None]:
         """Yield the events after this number, then each new one, until the log is closed."""
         yield b"event: open\ndata: %b\n\n" % msgspec.json.encode({"log": self.id})
         while True:
-            waiting = [(number, event) for number, event in self._kept if number > after]
-            for number, event in waiting:
+            for number, event in self.after(after):
                 yield event
                 after = number
             if self.is_closed:

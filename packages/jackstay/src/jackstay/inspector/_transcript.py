@@ -39,11 +39,19 @@ class Transcript:
     path = "(memory)"
     error: OSError | None = None
 
-    def __init__(self, target: str, events: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        target: str,
+        events: EventLog,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        max_kept_bytes: int | None = None,
+    ) -> None:
         self.is_truncated = False
         self._events = events
         self._clock = clock
         self._began = clock()
+        self._max_kept_bytes = MAX_KEPT_BYTES if max_kept_bytes is None else max_kept_bytes
         self._header = header_line(target, datetime.now(UTC))
         self._lines: deque[tuple[int, bytes]] = deque()
         self._size = 0
@@ -121,7 +129,7 @@ class Transcript:
     def _keep(self, number: int, line: bytes) -> None:
         self._lines.append((number, line))
         self._size += len(line)
-        while self._size > MAX_KEPT_BYTES and len(self._lines) > 1:
+        while self._size > self._max_kept_bytes and len(self._lines) > 1:
             self._size -= len(self._lines.popleft()[1])
             self.is_truncated = True
 

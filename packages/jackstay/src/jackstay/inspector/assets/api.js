@@ -116,4 +116,4 @@ function copyAs(method, params) {
   return state.about.formats.length ? el("span", { class: "copy-as" }, choice, " ", status) : null;
 }
 
-export { ServerError, base, copyAs, linesOf, notice, post, query, readKey, request, state };
+export { ServerError, base, copyAs, linesOf, notice, post, query, readKey, request, requestKey, state };

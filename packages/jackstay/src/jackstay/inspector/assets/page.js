@@ -1,6 +1,6 @@
 // The page: sections, live updates, keyboard and theme.
 
-import { linesOf, notice, query, readKey, request, state } from "./api.js";
+import { linesOf, notice, query, readKey, request, requestKey, state } from "./api.js";
 import { loadPrompts, loadResources, openResource } from "./catalogue.js";
 import {
   addLine, addNotification, addTransition, clearConnection, hideSignIn, setState, showCurrentState, showEnd,
@@ -17,7 +17,7 @@ import { pre } from "./views.js";
 
 const TITLES = {
   tools: "Tools", resources: "Resources", prompts: "Prompts", tasks: "Tasks", messages: "Messages", connection: "Connection",
-  metrics: "Metrics"
+  metrics: "Metrics", log: "Log"
 };
 
 // ---- sections ----
@@ -30,6 +30,8 @@ function showSection(section) {
   for (const button of byId("sections").querySelectorAll("button"))
     button.setAttribute("aria-current", button.dataset.section === section ? "page" : "false");
   for (const name of ["tasks", "messages", "connection", "metrics"]) byId(name).hidden = name !== section;
+  byId("log").hidden = section !== "log" && section !== "connection";
+  byId("log-title").textContent = section === "log" ? "Log of the server" : "Standard error of the server";
   byId("list").hidden = !isListed(section);
   byId("list").setAttribute("aria-label", TITLES[section]);
   byId("search").placeholder = `Search ${section}`;
@@ -131,9 +133,12 @@ async function loadOnce() {
   if (state.about.state) setState(state.about.state);
   if (!byId("connect").contains(document.activeElement)) showOptions();
   if (sections !== state.about.sections.join() || !byId("sections").children.length) showSections();
+  byId("replay").parentElement.hidden = !state.about.is_client;
+  byId("change-key").hidden = !state.about.takes_key;
   showStart();
   await loadTools();
-  if (state.about.sections.includes("resources")) await Promise.all([loadResources(), loadPrompts()]);
+  await Promise.all([["resources", loadResources], ["prompts", loadPrompts]].map(([section, loadSection]) =>
+    state.about.sections.includes(section) ? loadSection() : undefined));
 }
 
 // ---- live updates ----
@@ -198,16 +203,17 @@ async function readEvents(signal, onload) {
       if (number) position.last = number;
       const isNew = kind === "open" || (kind === "changed" && !(number && number <= state.about.last));
       // The page that has just been loaded is up to date if the server numbers its events.
-      const isLoaded = kind === "open" && hasLoaded && position.log !== "";
+      const isLoaded = kind === "open" && hasLoaded && state.about.last !== undefined;
       if (kind === "open") hasLoaded = false;
       if (isNew) (isLoaded ? Promise.resolve() : load()).then(onload, (error) => notice(error.message));
     }
   }
 }
 
+let stream = new AbortController();
+
 async function followChanges() {
   let wait = 500;
-  let stream = new AbortController();
   document.addEventListener("visibilitychange", () => { if (document.hidden) stream.abort(); });
   for (;;) {
     if (document.hidden) setLive("paused", "paused");
@@ -228,6 +234,12 @@ async function followChanges() {
     wait = Math.min(wait * 2, 15000);
   }
 }
+
+// Another key is another caller: the stream of events is opened again, and everything is loaded.
+byId("change-key").addEventListener("click", async () => {
+  await requestKey("");
+  stream.abort();
+});
 
 // ---- keyboard ----
 

@@ -1,0 +1,138 @@
+"""Messages, resources and the log on the page of the inspector."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+from apcore import Registry
+
+from apcore_mcp.inspector import messages
+from apcore_mcp.redaction import REDACTED
+from apcore_mcp.serving import asgi_app
+from jackstay.server.http import keys
+
+ALICE, BOB = "alice-0123456789abcdef", "bobby-0123456789abcdef"
+LOCAL, REMOTE = "127.0.0.1", "192.0.2.1"
+START = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}
+
+
+@asynccontextmanager
+async def served(registry: Registry, **options: Any) -> AsyncIterator[Any]:
+    """A function that returns a client of the endpoint and its pages, at an address and with a key."""
+    async with asgi_app(registry, explorer=True, **options) as app:
+
+        def client(address: str = LOCAL, key: str = "") -> httpx.AsyncClient:
+            headers = {"Accept": "application/json, text/event-stream"}
+            if key:
+                headers["Authorization"] = f"Bearer {key}"
+            transport = httpx.ASGITransport(app, client=(address, 1))
+            return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
+
+        yield client
+
+
+async def call(client: httpx.AsyncClient, tool: str, arguments: dict[str, Any]) -> None:
+    """Call a tool in a session of its own."""
+    started = await client.post("/mcp", json=START)
+    session = {"Mcp-Session-Id": started.headers["Mcp-Session-Id"], "MCP-Protocol-Version": "2025-11-25"}
+    await client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+    params = {"name": tool, "arguments": arguments}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    assert (await client.post("/mcp", json=request, headers=session)).status_code == 200
+
+
+async def recording(client: httpx.AsyncClient) -> list[Any]:
+    text = (await client.get("/inspector/api/recording")).text
+    return [json.loads(line) for line in text.splitlines()][1:]
+
+
+async def sections(client: httpx.AsyncClient) -> list[str]:
+    found: list[str] = (await client.get("/inspector/api/about")).json()["sections"]
+    return found
+
+
+async def test_messages_of_clients_and_of_the_page(registry: Registry) -> None:
+    async with served(registry) as client, client() as page:
+        await call(page, "math.add", {"a": 1, "b": 2})
+        assert await sections(page) == ["tools", "resources", "messages", "log"]
+        assert await recording(page) == [], "nothing is kept before the page is opened"
+        await call(page, "math.add", {"a": 1, "b": 2})
+        found = [line["message"] for line in await recording(page)]
+        assert [message.get("method", "result") for message in found] == [
+            "initialize",
+            "result",
+            "notifications/initialized",
+            "tools/call",
+            "result",
+        ]
+        await page.post("/inspector/api/call", json={"tool": "math.add", "arguments": {"a": 3, "b": 4}})
+        request, response = [line["message"] for line in await recording(page)][5:]
+        assert request["params"] == {"name": "math.add", "arguments": {"a": 3, "b": 4}}
+        assert (response["id"], response["result"]["isError"]) == (request["id"], False)
+
+
+async def test_sensitive_arguments_are_redacted(registry: Registry, kinds: SimpleNamespace) -> None:
+    schema = {"type": "object", "properties": {"pin": {"type": "string", "x-sensitive": True}}}
+    registry.register("x.login", kinds.Plain(lambda *_: {}, input_schema=schema))
+    async with served(registry) as client, client() as page:
+        await sections(page)
+        await call(page, "x.login", {"pin": "1234-secret"})
+        await page.post("/inspector/api/call", json={"tool": "x.login", "arguments": {"pin": "1234-secret"}})
+        found = json.dumps(await recording(page))
+        assert "1234-secret" not in found
+        assert found.count(REDACTED) == 2
+
+
+async def test_principals_see_their_own_messages(registry: Registry) -> None:
+    guard = keys({"alice": ALICE, "bob": BOB})
+    async with served(registry, auth=guard) as client, client(REMOTE, ALICE) as alice, client(REMOTE, BOB) as bob:
+        assert await sections(alice) == ["tools", "resources", "messages"]
+        await sections(bob)
+        await call(alice, "math.add", {"a": 1, "b": 2})
+        assert len(await recording(alice)) == 5
+        assert await recording(bob) == []
+
+
+async def test_remote_page_without_a_key_sees_none(registry: Registry) -> None:
+    async with served(registry) as client, client(REMOTE) as page:
+        assert await sections(page) == ["tools", "resources"]
+        for path in ("recording", "messages/1"):
+            assert (await page.get(f"/inspector/api/{path}")).status_code == 403
+
+
+async def test_resources(registry: Registry) -> None:
+    async with served(registry) as client, client() as page:
+        listed = (await page.get("/inspector/api/resources")).json()
+        uris = [row["uri"] for row in listed["resources"]]
+        assert uris
+        read = (await page.post("/inspector/api/read", json={"uri": uris[0]})).json()
+        assert read["raw"]["contents"][0]["text"]
+        missing = (await page.post("/inspector/api/read", json={"uri": "docs://no.such"})).json()
+        assert missing["failed"]["message"]
+        template = {"template": uris[0] + "{/none}", "values": {}}
+        assert (await page.post("/inspector/api/read", json=template)).json()["uri"] == uris[0]
+        assert (await page.post("/inspector/api/read", json={})).status_code == 400
+
+
+async def test_log_of_the_server(registry: Registry) -> None:
+    root = logging.getLogger()
+    async with served(registry) as client, client() as page:
+        await sections(page)
+        (lines,) = [handler for handler in root.handlers if isinstance(handler, messages.LogLines)]
+        view = next(iter(lines._publish.__self__._views.values()))  # type: ignore[attr-defined]  # its owner
+        logging.getLogger("shop").error("the shelf is empty")
+        published = asyncio.Event()
+        asyncio.get_running_loop().call_soon(published.set)  # after the line, in the order of the event loop
+        await published.wait()
+        assert any(b"ERROR shop: the shelf is empty" in event for _, event in view.events.after(0))
+    assert lines not in root.handlers
