@@ -41,8 +41,7 @@ async def _run(server: "Server") -> int:
     for number in SIGNALS:
         loop.add_signal_handler(number, stop, number)
     await server.startup(_run)
-    sys.stderr.write(f"{server.name} runs tasks\n")  # one write, as in `run_http`
-    sys.stderr.flush()
+    print(f"{server.name} runs tasks\n", end="", file=sys.stderr, flush=True)  # one write
     received = await stopped
     await server.shutdown(_run)
     return 128 + received if received == signal.SIGINT else 0

@@ -596,4 +596,4 @@ def test_the_address_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sys, "stderr", Stderr())
     _run._announce("demo serves http://127.0.0.1:8000/mcp")
-    assert writes == ["demo serves http://127.0.0.1:8000/mcp\n"]
+    assert list(filter(None, writes)) == ["demo serves http://127.0.0.1:8000/mcp\n"]

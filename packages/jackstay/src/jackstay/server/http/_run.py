@@ -210,9 +210,8 @@ def _announce(line: str) -> None:
         if getattr(handler.formatter, "is_structured", False):
             handler.handle(logger.makeRecord(logger.name, logging.INFO, "", 0, line, (), None))
             return
-    # One write: `print` writes the newline apart, and a log line of another thread could come between.
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    # Without `end` the newline is a second write, and a log line of another thread could come between.
+    print(f"{line}\n", end="", file=sys.stderr, flush=True)
 
 
 def _url(options: RunOptions, endpoint: HttpOptions, sockets: list[socket.socket]) -> str:
