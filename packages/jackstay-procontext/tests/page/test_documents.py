@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 
 from procontext.errors import ProContextError
+from procontext.fetch import Sites
 from procontext.interfaces import Documents
 from procontext.models import Library
 from procontext.page import LibraryDocuments
@@ -56,6 +58,21 @@ async def test_page_is_fetched_once_and_cached(tmp_path: Path) -> None:
             third = await documents.page(f"{site.url}/a.md")
             assert (third.lines, third.headings, third.cached) == (page.lines, page.headings, True)
         assert site.paths == ["/a.md"]
+
+
+async def test_pages_at_once_share_one_allowlist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Sites] = []
+
+    class Counted(Sites):
+        def __init__(self, libraries: Iterable[Library]) -> None:
+            super().__init__(libraries)
+            made.append(self)
+
+    monkeypatch.setattr("procontext.page._documents.Sites", Counted)
+    routes = {f"/{number}.md": text(f"# {number}\n") for number in range(20)}
+    async with Site(routes) as site, opened(tmp_path, site) as documents:
+        await asyncio.gather(*(documents.page(f"{site.url}{path}") for path in routes))
+    assert len(made) == 1
 
 
 async def test_html_links_are_relative_to_the_final_url(tmp_path: Path) -> None:

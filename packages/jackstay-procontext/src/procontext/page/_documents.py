@@ -108,6 +108,7 @@ class LibraryDocuments:
         self._selected: dict[str, bool] = {}
         self._page_versions: dict[str, str | None] = {}
         self._sites: tuple[int, Sites] | None = None
+        self._site_loads: SingleFlight[int, Sites] = SingleFlight()
         self._cleaning: asyncio.Task[None] | None = None
         pages = 0 if config.fetcher.offline else config.fetcher.background_pages
         self._prefetcher = Prefetcher(self, cache, self._fetcher.fetch, clock, background_pages=pages)
@@ -141,6 +142,7 @@ class LibraryDocuments:
         await self._prefetcher.close()
         await self._page_loads.close()
         await self._index_loads.close()
+        await self._site_loads.close()
         await self._fetcher.close()
         await self._cache.close()
 
@@ -491,8 +493,10 @@ class LibraryDocuments:
     async def _current_sites(self) -> Sites:
         generation = self._registry.generation
         if self._sites is None or self._sites[0] != generation:
+            # Once for all calls that wait for it: that of 100,000 libraries takes tens of megabytes.
             rows = tuple(self._registry)
-            self._sites = (generation, await asyncio.to_thread(Sites, rows))
+            sites = await self._site_loads.join(generation, lambda: asyncio.to_thread(Sites, rows))
+            self._sites = (generation, sites)
         return self._sites[1]
 
     async def _owners(self, target: Target, library: Library | None) -> tuple[str, ...]:
