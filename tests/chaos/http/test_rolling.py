@@ -146,6 +146,7 @@ async def test_after_a_redeployment_clients_open_a_new_session(how: signal.Signa
                 await loads[0].answered.acquire()
             first.signal(how)
             await in_thread(None, first.ended)
+            unknown.append(list(loads[0].outcomes.values()).count("unknown"))
             with LedgerServer(tmp_path, sessions=True, port=first.port, health=True) as again:
                 await in_thread(None, again.wait_for_line, "serves")
                 for text in ("first", "second"):  # the first one finds that the session is gone
@@ -155,12 +156,13 @@ async def test_after_a_redeployment_clients_open_a_new_session(how: signal.Signa
                 await loads[0].stop()
 
     loads: list[Load] = []
+    unknown: list[int] = []  # when the process has ended: until then the system accepts connections and resets them
     with LedgerServer(tmp_path, sessions=True, drain_timeout=2) as first:
         await test()
     (load,) = loads
     counts = load.check(first.runs)
     assert counts["ok"] > CALLERS
-    assert counts["unknown"] <= 2 * CALLERS
+    assert counts["unknown"] <= unknown[0] + CALLERS, "more than the one call of each caller that was in flight"
     assert load.longest < DEADLINE, "a call hung"
 
 

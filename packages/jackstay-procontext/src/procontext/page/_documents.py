@@ -561,16 +561,12 @@ def _cache_directory(config: Config) -> Path:
 
 
 def _reason(sites: Sites, target: Target, has_query: bool, is_requested: bool) -> str:
-    if not target.is_encrypted and sites.allows(_encrypted(target)):
+    port = 443 if target.has_default_port else target.port
+    if not target.is_encrypted and sites.allows(msgspec.structs.replace(target, scheme="https", port=port)):
         return "this site is allowed over https only"
     if has_query and sites.allows(target):
         return "a query string is allowed only for hosts that a library names"
     return "" if is_requested else Access(False).reason  # for a requested URL, the message of the catalogue is enough
-
-
-def _encrypted(target: Target) -> Target:
-    port = 443 if target.has_default_port else target.port
-    return msgspec.structs.replace(target, scheme="https", port=port)
 
 
 def _to_datetime(seconds: float) -> datetime:
