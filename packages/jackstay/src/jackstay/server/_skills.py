@@ -156,6 +156,3 @@ def _reader(data: bytes) -> Any:
         return content
 
     return read
-
-
-__all__ = ["Skills"]

@@ -50,6 +50,3 @@ async def health_response(
     health = Health(status, name, version, app.connections, app.sessions)
     body = {**msgspec.structs.asdict(health), **more} if more else health
     return code, msgspec.json.encode(body)
-
-
-__all__ = ["PATH", "HealthCheck", "health_response"]

@@ -168,6 +168,3 @@ class _BeforeUvicorn:
 def _is_of_uvicorn(handler: object) -> bool:
     owner = type(getattr(handler, "__self__", None))
     return isinstance(handler, _BeforeUvicorn) or owner.__module__ == "uvicorn.server"
-
-
-__all__ = ["Lifecycle"]

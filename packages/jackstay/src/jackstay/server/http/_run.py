@@ -476,6 +476,3 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
         else:
             return uvloop.new_event_loop
     return asyncio.new_event_loop
-
-
-__all__ = ["RUN_OPTIONS", "RunOptions", "run_http"]

@@ -315,6 +315,3 @@ class Supervisor:
             return
         delay = slot.start_at - time.monotonic()
         logger.warning("worker %d exited with code %d; restarting it in %.1f s", slot.number, code, delay)
-
-
-__all__ = ["VARIABLE", "Supervisor", "Worker", "delays", "own_command"]
