@@ -38,7 +38,7 @@ from jackstay.server.http._options import (
     make_http_options,
 )
 from jackstay.server.http._sockets import BACKLOG, bind_sockets, port_of, url_host
-from jackstay.server.http._uvicorn_logs import UvicornLogs
+from jackstay.server.http._uvicorn_logs import uvicorn_logs
 from jackstay.server.http._workers import Supervisor, Worker, own_command
 
 if TYPE_CHECKING:
@@ -418,7 +418,7 @@ def _make_uvicorn(context: ServeContext, on_ready: Callable[[], None], drain: Ca
             yield
 
         async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-            with UvicornLogs():
+            with uvicorn_logs():
                 await super().serve(sockets)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
