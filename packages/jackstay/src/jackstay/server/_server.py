@@ -24,13 +24,6 @@ from jackstay.server._entries import check_function, refuse_name
 from jackstay.server._lifetime import Lifetime
 from jackstay.server._options import CAPABILITIES, make_options
 from jackstay.server._pool import Pool
-from jackstay.server._registration import (
-    make_completion,
-    make_prompt,
-    make_resource,
-    make_tool,
-    make_tool_from_schema,
-)
 from jackstay.server._telemetry import Listener, Telemetry
 
 if TYPE_CHECKING:
@@ -239,7 +232,10 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_tools(self._extend_for(make_tool(call, options)))
+            from jackstay.server._tools import ToolOptions, tool_from_function  # noqa: PLC0415  # loaded on first use
+
+            entry = tool_from_function(call, ToolOptions.from_keywords("tool()", options))
+            self.catalogue.add_tools(self._extend_for(entry))
             return call
 
         refuse_name(function, "tool")
@@ -286,8 +282,10 @@ class Server:
 
         Raises: as `add_tool`.
         """
-        schemas = (input_schema, output_schema)
-        return self._extend_for(make_tool_from_schema(handler, name, schemas, options, validate=validate))
+        from jackstay.server._tools import ToolOptions, tool_from_schema  # noqa: PLC0415  # loaded on first use
+
+        made = ToolOptions.from_keywords("add_tool()", {"name": name, **options})
+        return self._extend_for(tool_from_schema(handler, made, input_schema, output_schema, validate=validate))
 
     @shows("jackstay.server._resources:ResourceOptions")
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
@@ -301,7 +299,7 @@ class Server:
             raise UsageError('resource() requires a URI: @server.resource("notes://all")', path="uri")
 
         def register(call: F) -> F:
-            self.catalogue.add_resources(make_resource(uri, call, options))
+            self._add_resources([(uri, call, options)])
             return call
 
         return register
@@ -313,7 +311,20 @@ class Server:
         Raises: UsageError for a duplicate URI or an unknown option.
         """
         rows = [row for source in sources for row in source.entries()]
-        self.catalogue.add_resources(*(make_resource(uri, read, made, options) for uri, read, made in rows))
+        self._add_resources([(uri, read, {**made, **options}) for uri, read, made in rows])
+
+    def _add_resources(self, rows: Iterable[tuple[str, Callable[..., object], ResourceKeywords]]) -> None:
+        from jackstay.server._resources import (  # noqa: PLC0415  # loaded on first use
+            ResourceOptions,
+            resource_from_function,
+        )
+
+        self.catalogue.add_resources(
+            *(
+                resource_from_function(uri, read, ResourceOptions.from_keywords("resource()", options))
+                for uri, read, options in rows
+            )
+        )
 
     @overload
     def prompt(self, function: F, /) -> F: ...
@@ -327,7 +338,9 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_prompts(make_prompt(call, options))
+            from jackstay.server._prompts import PromptOptions, prompt_from_function  # noqa: PLC0415  # on first use
+
+            self.catalogue.add_prompts(prompt_from_function(call, PromptOptions.from_keywords("prompt()", options)))
             return call
 
         refuse_name(function, "prompt")
@@ -349,7 +362,9 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_completion(make_completion(of, argument, call, blocking))
+            from jackstay.server._completions import completion_from_function  # noqa: PLC0415  # loaded on first use
+
+            self.catalogue.add_completion(completion_from_function(of, argument, call, blocking))
             return call
 
         return register
