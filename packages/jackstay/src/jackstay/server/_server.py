@@ -89,7 +89,7 @@ class Server:
         **options: Unpack[ServerKeywords],
     ) -> None:
         self.options = make_options(name=name, version=version, instructions=instructions, **options)
-        self.catalogue = Catalogue(self.options, self._changed)
+        self.catalogue = Catalogue(self.options, lambda kind: self._publish_change(CHANGES[kind], ""))
         self._pool = Pool(self.options.threads)
         self._lifetime = Lifetime()
         self._lifetime.final_hooks.append(self._close_dependencies)
@@ -116,8 +116,8 @@ class Server:
         # None: there was no connection yet.
         self._subscriber_index: SubscriberIndex | None = None
         self._numbers = itertools.count(1)
-        self._configs: dict[frozenset[str], ServerConfig] = {}
-        self._config_cache: dict[tuple[bool, ...], tuple[ServerConfig, frozenset[str]]] = {}
+        # By what was registered.
+        self._configs: dict[tuple[bool, ...], tuple[ServerConfig, frozenset[str]]] = {}
         self._apps: weakref.WeakSet[App] = weakref.WeakSet()
         # The servers that are mounted in this one, and the mounts by which it is part of others.
         self._mounts: Mounts | None = None
@@ -389,7 +389,6 @@ class Server:
             self._extensions = Extensions(self)
         self._extensions.add(extensions)
         self._configs.clear()
-        self._config_cache.clear()
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
         """Call a tool of this server in this process, through the middleware, as a caller without limits.
@@ -578,9 +577,6 @@ class Server:
         for mount in self._mounted_in:
             mount.changed(method, uri, params)
 
-    def _changed(self, kind: Kind) -> None:
-        self._publish_change(CHANGES[kind], "")
-
     def _publish_change(self, method: str, uri: str) -> None:
         if self._bus is None:
             self._notify(method, uri)
@@ -634,11 +630,6 @@ class Server:
     def _blocking_calls(self) -> int:
         """How many blocking functions run in threads now."""
         return self._pool.busy + self._lifetime.pool.busy
-
-    @property
-    def _has_shutdown(self) -> bool:
-        """True if there is something to do at the end."""
-        return self._lifetime.has_shutdown
 
     @shows("jackstay.server.http:HttpOptions")
     def asgi(self, *, guard: Guard | None = None, **options: Unpack[HttpKeywords]) -> App:
@@ -761,23 +752,15 @@ class Server:
         if self._mounts is not None:
             self._mounts.forget(connection)
 
-    def _try_startup(self, user: Hashable) -> bool:
-        """As `startup()`, without waiting. Returns False if there are hooks to wait for."""
-        return self._lifetime.try_enter(user)
-
     async def startup(self, user: Hashable = None) -> bool:
         """Run the startup hooks, one after the other, unless the server is already running.
 
         For code that serves by its own means. Each call with a `user` must be matched by a `shutdown()` with the same
-        user. Returns False if `_cancel_startup()` was called meanwhile.
+        user. Returns False if the startup was cancelled meanwhile.
 
         Raises: whatever a hook raises. The next attempt begins with that hook.
         """
         return await self._lifetime.enter(user)
-
-    def _cancel_startup(self) -> None:
-        """Cancel startup hooks that still run."""
-        self._lifetime.cancel_startup()
 
     def drain(self) -> None:
         """Drain every connection: refuse new requests and give running ones their time. Thread-safe."""
@@ -805,34 +788,21 @@ class Server:
 
     def _current_config(self) -> tuple[ServerConfig, frozenset[str]]:
         """Return the configuration and the capabilities for a connection that starts now."""
-        key = self.catalogue.registered if self._mounts is None else self._mounts.registered()
-        found = self._config_cache.get(key)
+        registered = self.catalogue.registered if self._mounts is None else self._mounts.registered()
+        found = self._configs.get(registered)
         if found is None:
-            capabilities = self._capabilities()
-            found = self._config_cache[key] = self._config_for(capabilities), capabilities
+            from jackstay.protocol.server import ServerConfig  # noqa: PLC0415  # see `_dispatch`
+
+            names = (name for name, is_registered in zip(CAPABILITIES, registered, strict=True) if is_registered)
+            capabilities = frozenset(self.options.capabilities).union(names)
+            server_config = ServerConfig(self.options.for_core(capabilities, self._extensions))
+            found = self._configs[registered] = server_config, capabilities
         return found
 
     def _param_headers(self, tool: str) -> Sequence[ParamHeader]:
         """Return the arguments of a tool that HTTP clients repeat in headers; empty for an unknown tool."""
         entry = self.catalogue.tools.get(tool)
         return () if entry is None else entry.param_headers
-
-    def _config_for(self, capabilities: frozenset[str]) -> ServerConfig:
-        """Return the cached configuration of a server with these capabilities."""
-        server_config = self._configs.get(capabilities)
-        if server_config is None:
-            from jackstay.protocol.server import ServerConfig  # noqa: PLC0415  # see `_dispatch`
-
-            server_config = self._configs[capabilities] = ServerConfig(
-                self.options.for_core(capabilities, self._extensions)
-            )
-        return server_config
-
-    def _capabilities(self) -> frozenset[str]:
-        registered = self.catalogue.registered if self._mounts is None else self._mounts.registered()
-        return frozenset(self.options.capabilities).union(
-            name for name, found in zip(CAPABILITIES, registered, strict=True) if found
-        )
 
     def _key_ring(self) -> KeyRing:
         if self._state_keys is None:

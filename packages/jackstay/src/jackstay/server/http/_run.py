@@ -298,7 +298,7 @@ def _serve(
         # accepted here would only be refused.
         http.stop()
         draining.append(loop.create_task(context.app.drain()))
-        server._cancel_startup()
+        server._lifetime.cancel_startup()
 
     shutdown = Shutdown(drain, loop, exit_process, _end_timeout(server))
     shutdown.install()
