@@ -94,7 +94,7 @@ LATER: dict[str, tuple[str, ...]] = {
     ),
     "visibility, and a search of tools": (
         "server/_catalogue.py: Catalogue.set_enabled Catalogue.is_disabled",
-        "server/_entries.py: check_tags check_enabled _strings",
+        "server/_entries.py: check_tags _strings",
         "server/_search.py",
         "server/_server.py: Server.enable Server.disable Server.visible Server._add_rules Server.search_tools"
         " Server._make_views",

@@ -6,15 +6,12 @@ import msgspec
 import pytest
 
 from jackstay.errors import UsageError
+from jackstay.server import Context
 from jackstay.server._completions import CompletionEntry, completion_from_function, completion_key
 from jackstay.types import CompleteResult, Completion, PromptReference, ResourceTemplateReference
 
 PROMPT = PromptReference(name="review")
 TEMPLATE = ResourceTemplateReference(uri="db://{table}")
-
-
-class Context:
-    pass
 
 
 def value_only(value: str) -> list[str]: ...
@@ -23,7 +20,7 @@ async def with_context(value: str, context: Context) -> list[str]: ...
 
 
 def entry(call: Any, **keywords: Any) -> CompletionEntry:
-    return completion_from_function(PROMPT, "tone", call, Context, **keywords)
+    return completion_from_function(PROMPT, "tone", call, **keywords)
 
 
 def test_completion_key() -> None:

@@ -18,12 +18,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from jackstay.errors import UsageError
+from jackstay.server import Context
 from jackstay.server._functions import Call, Function
 from jackstay.server._problems import InvalidArguments
-
-
-class Context:
-    pass
 
 
 class Color(enum.Enum):
@@ -189,7 +186,7 @@ def test_the_context_is_passed_and_not_part_of_the_schema(subtests: pytest.Subte
     ]
     for call, expected in cases:
         with subtests.test(call=call, expected=expected):
-            function = Function(call, Context)
+            function = Function(call)
             assert call_of(function, '{"a":1}', "C") == expected
             assert "context" not in function.input_schema["properties"]  # type: ignore[operator]
             assert problems_of(function, '{"a":1,"context":{}}') == ["context: unknown argument"]
@@ -201,7 +198,7 @@ def test_a_parameter_may_have_a_subclass_of_the_context() -> None:
 
     def richer(context: Richer) -> None: ...
 
-    assert Function(richer, Context).bind(None, "C") == (("C",), {})
+    assert Function(richer).bind(None, "C") == (("C",), {})
 
 
 # --- kinds of functions -----------------------------------------------------------------------------------------------
@@ -335,7 +332,7 @@ def test_unsupported_functions_are_rejected(subtests: pytest.Subtests) -> None:
     for call, path, message in cases:
         with subtests.test(call=call, path=path):
             with pytest.raises(UsageError, match=message) as caught:
-                Function(call, Context)
+                Function(call)
             assert caught.value.path == path
 
 
@@ -358,12 +355,12 @@ def strings(a: int, when: bool = False, color: Color = Color.RED, *, context: Co
 
 
 def test_strings_are_converted_to_the_types_of_the_parameters() -> None:
-    function = Function(strings, Context)
+    function = Function(strings)
     assert function.bind_strings({"a": "3", "when": "true"}, "C") == ((3, True, Color.RED), {"context": "C"})
 
 
 def test_all_wrong_strings_are_named() -> None:
-    bound = Function(strings, Context).bind_strings({"when": "x", "color": "blue", "zz": "1"}, None)
+    bound = Function(strings).bind_strings({"when": "x", "color": "blue", "zz": "1"}, None)
     assert isinstance(bound, InvalidArguments)
     assert [str(problem) for problem in bound.problems] == [
         "a: missing",

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from jackstay.errors import UsageError
+from jackstay.server import Context
 from jackstay.server._content import Image
 from jackstay.server._problems import InvalidArguments
 from jackstay.server._prompts import PromptOptions, prompt_from_function
@@ -29,10 +30,6 @@ class Tone(enum.Enum):
     KIND = "kind"
 
 
-class Context:
-    pass
-
-
 def review(  # noqa: PLR0917  # every kind of argument
     code: str, context: Context, tone: Tone | None = None, depth: int = 1, day: datetime.date | None = None,
     kind: Literal["a", "b"] = "a", anything: Any = None,
@@ -45,7 +42,7 @@ def review(  # noqa: PLR0917  # every kind of argument
 
 
 def test_a_prompt_from_a_function() -> None:
-    prompt = prompt_from_function(review, Context)
+    prompt = prompt_from_function(review)
     body = decode(Prompt, prompt.listed)
     assert (prompt.name, body.description, prompt.is_blocking) == ("review", "Review it.", True)
     assert body.arguments is not None
@@ -56,7 +53,7 @@ def test_a_prompt_from_a_function() -> None:
 
 
 def test_arguments_are_converted_from_strings() -> None:
-    prompt = prompt_from_function(review, Context)
+    prompt = prompt_from_function(review)
     bound = prompt.bind({"code": "x", "tone": "kind", "depth": "2", "day": "2026-01-02"}, "C")
     assert bound == (("x", "C", Tone.KIND, 2, datetime.date(2026, 1, 2), "a", None), {})
     missing = prompt.bind(None, "C")
@@ -118,18 +115,18 @@ def test_messages_of_returned_values(subtests: pytest.Subtests) -> None:
 
 def test_a_message_has_one_of_two_roles() -> None:
     with pytest.raises(UsageError, match="role must be 'user' or 'assistant', not 'system'"):
-        prompt_from_function(review, Context).encode_result({"role": "system", "content": "a"}, NOW)
+        prompt_from_function(review).encode_result({"role": "system", "content": "a"}, NOW)
 
 
 def test_the_result_has_the_description() -> None:
-    encoded = prompt_from_function(review, Context).encode_result("a", NOW)
+    encoded = prompt_from_function(review).encode_result("a", NOW)
     assert msgspec.json.decode(encoded)["description"] == "Review it."
 
 
 def test_a_result_object_is_sent_with_content_that_the_revision_supports() -> None:
     audio = PromptMessage(role="user", content=AudioContent(data="AA==", mime_type="audio/wav"))
     result = with_members(GetPromptResult(messages=[audio], description="my prompt"), {"vendor": 1})
-    prompt = prompt_from_function(review, Context)
+    prompt = prompt_from_function(review)
     sent = msgspec.json.decode(prompt.encode_result(result, NOW))
     assert (sent["description"], sent["vendor"]) == ("my prompt", 1)
     assert sent["messages"][0]["content"]["type"] == "audio"
@@ -138,10 +135,10 @@ def test_a_result_object_is_sent_with_content_that_the_revision_supports() -> No
 
 
 def test_an_input_required_result_is_sent_unchanged() -> None:
-    encoded = prompt_from_function(review, Context).encode_result(InputRequiredResult(request_state="s"), "2026-07-28")
+    encoded = prompt_from_function(review).encode_result(InputRequiredResult(request_state="s"), "2026-07-28")
     assert msgspec.json.decode(encoded) == {"resultType": "input_required", "requestState": "s"}
 
 
 def test_values_without_a_json_form_are_rejected() -> None:
     with pytest.raises(UsageError, match="complex"):
-        prompt_from_function(review, Context).encode_result(1j, NOW)
+        prompt_from_function(review).encode_result(1j, NOW)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from jackstay.errors import UnexpectedOptionError, UsageError
-from jackstay.server._registration import (
-    make_completion,
-    make_prompt,
-    make_resource,
-    make_tool,
-    make_tool_from_schema,
-)
+from jackstay.server import Server
 from jackstay.types import PromptReference, ResourceTemplateReference
 
 MODULES = {"_tools", "_resources", "_prompts", "_completions", "_functions"}
@@ -52,18 +47,19 @@ def echo(text: str) -> str:
 
 
 def test_entries_have_their_options() -> None:
-    tool = make_tool(echo, {"title": "Echo"})
-    assert (tool.key, b'"title":"Echo"' in tool.listed, b"Repeat it." in tool.listed) == (
-        "echo",
-        True,
-        True,
-    )
-    assert make_prompt(echo, {"name": "again"}).key == "again"
-    assert make_resource("echo://{text}", echo, {"mime_type": "text/plain"}).key == "echo://{text}"
+    server = Server("s")
+    server.tool(title="Echo")(echo)
+    server.prompt(name="again")(echo)
+    server.resource("echo://{text}", mime_type="text/plain")(echo)
+    listed = server.catalogue.tools["echo"].listed
+    assert (b'"title":"Echo"' in listed, b"Repeat it." in listed) == (True, True)
+    assert list(server.catalogue.prompts) == ["again"]
+    assert server.catalogue.templates["echo://{text}"].options.mime_type == "text/plain"
 
 
 def test_a_handler_with_a_schema() -> None:
-    entry = make_tool_from_schema(echo, "named", ({"type": "object"}, None), {"description": "As is."}, validate=False)
+    options: Any = {"handler": echo, "input_schema": {"type": "object"}, "validate": False}
+    entry = Server("s").tool_from_schema("named", **options, description="As is.")
     assert (entry.key, b'"description":"As is."' in entry.listed) == ("named", True)
 
 
@@ -77,22 +73,21 @@ def test_a_completion_is_for_a_template_if_the_string_is_a_uri(subtests: pytest.
     ]
     for of, key in cases:
         with subtests.test(of=of, key=key):
-            entry = make_completion(of, "text", lambda value: [value], None)
-            assert entry.key == (*key, "text")
+            server = Server("s")
+            server.completion(of, "text")(lambda value: [value])
+            assert list(server.catalogue.completions) == [(*key, "text")]
 
 
 def test_a_template_that_does_not_match_the_function_is_rejected() -> None:
     with pytest.raises(UsageError, match="no parameter for the variable 'other'"):
-        make_resource("echo://{other}", echo, {})
+        Server("s").resource("echo://{other}")(echo)
 
 
 def test_an_unknown_option_is_a_type_error_with_a_suggestion() -> None:
-    for make in (
-        lambda: make_tool(echo, {"titel": "x"}),  # type: ignore[typeddict-unknown-key]  # wrong on purpose
-        lambda: make_prompt(echo, {"titel": "x"}),  # type: ignore[typeddict-unknown-key]  # wrong on purpose
-        lambda: make_resource("echo://{text}", echo, {"titel": "x"}),  # type: ignore[typeddict-unknown-key]  # wrong
-    ):
+    server = Server("s")
+    titel: Any = {"titel": "x"}
+    for register in (server.tool(**titel), server.prompt(**titel), server.resource("echo://{text}", **titel)):
         message = r"\(\) got an unexpected option 'titel'; did you mean 'title'\?"
         with pytest.raises(UnexpectedOptionError, match=message) as raised:
-            make()
+            register(echo)
         assert raised.value.path == "titel"

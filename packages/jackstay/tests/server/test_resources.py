@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from jackstay.errors import UsageError
+from jackstay.server import Context
 from jackstay.server._content import Image
 from jackstay.server._problems import InvalidArguments
 from jackstay.server._resources import ResourceOptions, resource_from_function
@@ -22,10 +23,6 @@ from jackstay.types import (
 
 NOW, STATELESS = "2025-11-25", "2026-07-28"
 URI = "note://1"
-
-
-class Context:
-    pass
 
 
 def note() -> str:
@@ -53,7 +50,7 @@ def test_a_resource_from_a_function() -> None:
 
 
 def test_a_template_from_a_function() -> None:
-    template = resource_from_function("db://{table}/{number}", row, Context)
+    template = resource_from_function("db://{table}/{number}", row)
     body = decode(ResourceTemplate, template.listed)
     assert (body.uri_template, body.name, body.description) == ("db://{table}/{number}", "row", "A row.")
     assert template.template is not None
@@ -104,7 +101,7 @@ def test_mismatches_and_invalid_uris_are_rejected(subtests: pytest.Subtests) -> 
     ]
     for uri, call, message in cases:
         with subtests.test(uri=uri), pytest.raises(UsageError, match=message):
-            resource_from_function(uri, call, Context)
+            resource_from_function(uri, call)
 
 
 def test_cache_hints_are_checked(subtests: pytest.Subtests) -> None:

@@ -137,7 +137,7 @@ async def test_startup_can_be_cancelled() -> None:
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    server._cancel_startup()
+    server._lifetime.cancel_startup()
 
 
 def test_server_run_with_a_loop_factory(tmp_path: Path) -> None:

@@ -186,8 +186,10 @@ async def test_pool_threads_end_with_the_last_connection() -> None:
 
 def test_configurations_are_cached() -> None:
     server = Server("x")
-    assert server._config_for(frozenset()) is server._config_for(frozenset())
-    assert server._config_for(frozenset({"tools"})) is not server._config_for(frozenset())
+    before = server._current_config()
+    assert server._current_config() is before
+    server.tool(name="t")(lambda: "")
+    assert server._current_config()[0] is not before[0]
 
 
 def test_everything_registered_is_declared() -> None:
@@ -196,7 +198,7 @@ def test_everything_registered_is_declared() -> None:
     server.prompt(name="p")(lambda: "")
     server.completion("p", "a")(lambda value: [])
     server.tool(name="t")(lambda: "")
-    assert server._capabilities() == {"tools", "resources", "prompts", "completions"}
+    assert server._current_config()[1] == {"tools", "resources", "prompts", "completions"}
     assert server._key_ring() is server._key_ring()
 
 

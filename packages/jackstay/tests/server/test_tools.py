@@ -7,15 +7,12 @@ import msgspec
 import pytest
 
 from jackstay.errors import UsageError
+from jackstay.server import Context
 from jackstay.server._problems import InvalidArguments
-from jackstay.server._tools import ToolOptions, ToolSchemas, tool_from_function, tool_from_schema
+from jackstay.server._tools import ToolOptions, tool_from_function, tool_from_schema
 from jackstay.types import Icon, Tool, ToolAnnotations, decode
 
 NOW = "2025-11-25"
-
-
-class Context:
-    pass
 
 
 class Forecast(msgspec.Struct):
@@ -32,7 +29,7 @@ async def forecast(city: str, context: Context, days: int = 3) -> Forecast:
 
 
 def test_a_tool_from_a_function() -> None:
-    tool = tool_from_function(forecast, Context)
+    tool = tool_from_function(forecast)
     assert (tool.name, tool.is_async, tool.is_blocking) == ("forecast", True, False)
     assert tool.body.description == "The weather."
     assert tool.body.annotations is None
@@ -54,7 +51,7 @@ def test_options_override_what_the_function_has() -> None:
         meta={"k": 1},
         structured=False,
     )
-    tool = tool_from_function(forecast, Context, options)
+    tool = tool_from_function(forecast, options)
     assert msgspec.json.decode(tool.listed) == {
         "name": "weather.now",
         "title": "Weather",
@@ -134,12 +131,8 @@ async def handle_later(extra: int, arguments: dict[str, Any], context: object = 
     return arguments
 
 
-def schemas(validate: bool = True, output: dict[str, Any] | None = None) -> ToolSchemas:
-    return ToolSchemas(input_schema=SCHEMA, output_schema=output, validate=validate)
-
-
 def test_a_tool_from_a_schema() -> None:
-    tool = tool_from_schema(handle, schemas())
+    tool = tool_from_schema(handle, ToolOptions(), SCHEMA)
     assert tool.body.input_schema == SCHEMA
     assert tool.body.description == "Handle it."
     assert tool.bind(b'{"n":1,"more":[2]}', "C") == (({"n": 1, "more": [2]}, "C"), {})
@@ -155,13 +148,13 @@ def test_a_handler_gets_the_context_if_it_has_a_second_parameter(subtests: pytes
     ]
     for call, expected, is_async in cases:
         with subtests.test(call=call, expected=expected, is_async=is_async):
-            tool = tool_from_schema(call, schemas(), ToolOptions(name="t"))
+            tool = tool_from_schema(call, ToolOptions(name="t"), SCHEMA)
             assert tool.bind(b'{"n":1}', "C") == (expected, {})
             assert tool.is_async is is_async
 
 
 def test_invalid_arguments_are_named() -> None:
-    tool = tool_from_schema(handle, schemas())
+    tool = tool_from_schema(handle, ToolOptions(), SCHEMA)
     for data, expected in ((b'{"n":"x"}', "n: 'x' is not of type 'integer'"), (b"[]", "expected object, got array"),
                        (None, "'n' is a required property")):  # fmt: skip
         bound = tool.bind(data, None)
@@ -170,14 +163,14 @@ def test_invalid_arguments_are_named() -> None:
 
 
 def test_validate_false() -> None:
-    tool = tool_from_schema(handle, schemas(validate=False, output={"type": "object", "required": ["n"]}))
+    tool = tool_from_schema(handle, ToolOptions(), SCHEMA, {"type": "object", "required": ["n"]}, validate=False)
     assert tool.bind(b'{"n":"x"}', "C") == (({"n": "x"}, "C"), {})
     assert tool.bind(None, "C") == (({}, "C"), {})
     assert msgspec.json.decode(tool.encode_result({}, NOW))["structuredContent"] == {}
 
 
 def test_output_is_validated() -> None:
-    tool = tool_from_schema(handle, schemas(output=SCHEMA))
+    tool = tool_from_schema(handle, ToolOptions(), SCHEMA, SCHEMA)
     assert msgspec.json.decode(tool.encode_result({"n": 1}, NOW))["structuredContent"] == {"n": 1}
     with pytest.raises(UsageError, match=r"handle.*'n' is a required property"):
         tool.encode_result({}, NOW)
@@ -185,9 +178,9 @@ def test_output_is_validated() -> None:
 
 def test_unusable_schemas_are_rejected() -> None:
     with pytest.raises(UsageError, match=r"handle\(input_schema\) must have"):
-        tool_from_schema(handle, ToolSchemas(input_schema={}))
+        tool_from_schema(handle, ToolOptions(), {})
     with pytest.raises(UsageError, match=r"handle\(output_schema\) must have"):
-        tool_from_schema(handle, ToolSchemas(input_schema=SCHEMA, output_schema={"type": "array"}))
+        tool_from_schema(handle, ToolOptions(), SCHEMA, {"type": "array"})
 
 
 def test_a_handler_with_other_parameters_is_rejected(subtests: pytest.Subtests) -> None:
@@ -195,4 +188,4 @@ def test_a_handler_with_other_parameters_is_rejected(subtests: pytest.Subtests) 
     cases: list[Any] = [lambda: 1, lambda a, b, c: 1, without_signature, 3]
     for call in cases:
         with subtests.test(call=call), pytest.raises(UsageError, match="must accept"):
-            tool_from_schema(call, schemas(), ToolOptions(name="t"))
+            tool_from_schema(call, ToolOptions(name="t"), SCHEMA)

@@ -4,7 +4,7 @@ The field is the only declaration. The check, the documentation (docs/settings.m
 (`tools/make_stubs.py`) are derived from it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Self, TypedDict, Union, get_args, get_origin, get_type_hints
@@ -86,16 +86,17 @@ class SettingsBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             row.check(getattr(self, name))
 
     @classmethod
-    def from_keywords(cls, where: str, given: dict[str, Any]) -> Self:
+    def from_keywords(cls, where: str, given: Mapping[str, Any]) -> Self:
         """Return the settings of a call of `where`.
 
         Raises: UnexpectedOptionError for an unknown name, UsageError for a bad value.
         """
         refuse_unknown(given, cls.__struct_fields__, where)
-        return cls(**with_tuples(given))
+        declared = settings_of(cls)
+        return cls(**{**given, **with_tuples({name: given[name] for name in given if name in declared})})
 
 
-def with_tuples(given: dict[str, Any]) -> dict[str, Any]:
+def with_tuples(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with tuples in place of lists, which users may pass as well."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 

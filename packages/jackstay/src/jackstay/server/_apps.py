@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from jackstay.apps import APP_MIME_TYPE, App, Apps
 from jackstay.errors import Json, UsageError
-from jackstay.server._registration import make_resource
+from jackstay.server._resources import ResourceOptions, resource_from_function
 from jackstay.types import TextResourceContents
 
 if TYPE_CHECKING:
@@ -22,11 +22,8 @@ def enable_app(server: "Server", app: App) -> None:
     known = server.catalogue.find_resource(app.uri)
     if known is not None and getattr(known.entry.call, "app", None) == app:
         return
-    meta = app.meta
-    entry = make_resource(
-        app.uri, _Page(app), {"name": app.uri.removeprefix("ui://"), "mime_type": APP_MIME_TYPE, "meta": meta}
-    )
-    server.catalogue.add_resources(entry)
+    options = ResourceOptions(name=app.uri.removeprefix("ui://"), mime_type=APP_MIME_TYPE, meta=app.meta)
+    server.catalogue.add_resources(resource_from_function(app.uri, _Page(app), options))
 
 
 class _Page:

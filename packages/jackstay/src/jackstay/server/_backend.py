@@ -133,6 +133,3 @@ def with_stores(backend: Backend | None, options: Mapping[str, Any]) -> dict[str
     if backend is None or not options.get("sessions"):
         return dict(options)
     return {"session_store": backend.sessions, "event_store": backend.events, **options}
-
-
-__all__ = ["Backend", "MemoryBackend", "link_bus", "share_bus", "use_backend", "with_stores"]

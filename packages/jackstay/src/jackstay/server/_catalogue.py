@@ -23,7 +23,7 @@ from jackstay.protocol.server import ListOptions
 from jackstay.server._entries import Entry, check_tags
 from jackstay.server._pages import Position, read_cursor, write_cursor
 
-# Loaded by `_registration` when the first entry of a kind is registered.
+# Loaded when the first entry of a kind is registered.
 if TYPE_CHECKING:
     from jackstay.server._completions import CompletionEntry, CompletionKey
     from jackstay.server._prompts import PromptEntry

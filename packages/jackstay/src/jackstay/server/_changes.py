@@ -155,6 +155,3 @@ class BusLink:
                 worker.receive_published(method, text)
         else:
             self._notify(method, text)
-
-
-__all__ = ["GAP", "ChangeBus", "ChangeListener", "MemoryChanges", "WorkerBus"]

@@ -70,18 +70,23 @@ def completion_key(reference: PromptReference | ResourceTemplateReference, argum
 
 
 def completion_from_function(
-    reference: PromptReference | ResourceTemplateReference,
+    of: str | PromptReference | ResourceTemplateReference,
     argument: str,
     call: Callable[..., object],
-    context_type: type | None = None,
     blocking: bool | None = None,
 ) -> CompletionEntry:
     """Create a completion from a function of `(value)` or `(value, arguments)`, and optionally a `Context`.
 
+    It is for a prompt argument or a template variable: `of` is a reference, the prompt's name or the URI template.
+
     Raises:
         UsageError: for a function with other parameters.
     """
-    function = Function(call, context_type)
+    reference = of
+    if isinstance(reference, str):
+        is_template = "{" in reference or "://" in reference
+        reference = ResourceTemplateReference(uri=reference) if is_template else PromptReference(name=reference)
+    function = Function(call)
     if not 1 <= len(function.parameters) <= 2:
         raise UsageError(f"{function.name} must accept (value) or (value, arguments)", path=function.name)
     return CompletionEntry(

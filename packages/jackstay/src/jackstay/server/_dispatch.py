@@ -68,24 +68,25 @@ class _ListParams(msgspec.Struct, gc=False):
     cursor: str | None = None
 
 
-class _CallParams(msgspec.Struct, gc=False, rename="camel"):
+class _InputParams(msgspec.Struct, gc=False, rename="camel", kw_only=True):
+    """The input responses that a client of the stateless era sends with its request."""
+
+    request_state: str | None = None
+    input_responses: dict[str, Any] | None = None
+
+
+class _CallParams(_InputParams, gc=False, kw_only=True):
     name: str
     arguments: Raw = Raw(b"{}")
-    request_state: str | None = None
-    input_responses: dict[str, Any] | None = None
 
 
-class _PromptParams(msgspec.Struct, gc=False, rename="camel"):
+class _PromptParams(_InputParams, gc=False, kw_only=True):
     name: str
     arguments: dict[str, str] | None = None
-    request_state: str | None = None
-    input_responses: dict[str, Any] | None = None
 
 
-class _ReadParams(msgspec.Struct, gc=False, rename="camel"):
+class _ReadParams(_InputParams, gc=False, kw_only=True):
     uri: str
-    request_state: str | None = None
-    input_responses: dict[str, Any] | None = None
 
 
 _read_list = msgspec.json.Decoder(_ListParams).decode
@@ -109,13 +110,6 @@ class Job(msgspec.Struct, gc=False):
     name: str
     # The URI of `resources/read`, for ResourceNotFoundError.
     uri: str = ""
-
-
-class _InputResponses(msgspec.Struct, frozen=True):
-    """The input responses that a client of the stateless era sent with its request."""
-
-    state: str | None
-    by_key: dict[str, Any] | None
 
 
 class Dispatch:
@@ -284,8 +278,7 @@ class Dispatch:
         given = params.arguments
         context = None
         if entry.takes_context:
-            responses = _InputResponses(params.request_state, params.input_responses)
-            context = self._make_input_context(connection, request, caller, name, given, responses=responses)
+            context = self._make_input_context(connection, request, caller, name, given, params=params)
         bind = entry.bind  # the call of an attribute that is not a method is slow in Python 3.11
         try:
             call = bind(given, context)
@@ -341,8 +334,7 @@ class Dispatch:
         entry = found.entry
         context = None
         if entry.takes_context:
-            responses = _InputResponses(params.request_state, params.input_responses)
-            context = self._make_input_context(connection, request, caller, uri, None, responses=responses)
+            context = self._make_input_context(connection, request, caller, uri, None, params=params)
         call = entry.bind(found.variables, context)
         if not isinstance(call, tuple):
             raise _not_found(request, uri)
@@ -381,9 +373,8 @@ class Dispatch:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"unknown prompt: {params.name[:128]}")
         context = None
         if entry.takes_context:
-            responses = _InputResponses(params.request_state, params.input_responses)
             encoded = msgspec.json.encode(params.arguments)
-            context = self._make_input_context(connection, request, caller, params.name, encoded, responses=responses)
+            context = self._make_input_context(connection, request, caller, params.name, encoded, params=params)
         call = entry.bind(params.arguments, context)
         if not isinstance(call, tuple):
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, call.text)
@@ -516,7 +507,7 @@ class Dispatch:
         name: str,
         arguments: Raw | bytes | None,
         *,
-        responses: _InputResponses,
+        params: _InputParams,
     ) -> Context:
         """Create a context that can request input in both eras. Raises: JsonRpcError for an invalid `requestState`."""
         if request.meta is None:
@@ -528,10 +519,11 @@ class Dispatch:
 
             decoded: Json = None if encoded is None else _read_anything(encoded)
             bound = bind(caller.principal, request.method.name, name, decoded or None)
-            return InputRounds(self._key_ring(), bound, responses.state, responses.by_key or {}, self._round_timeout)
+            responses = params.input_responses or {}
+            return InputRounds(self._key_ring(), bound, params.request_state, responses, self._round_timeout)
 
         context = self._make_context(connection, request, caller, make_rounds)
-        if responses.state is not None:
+        if params.request_state is not None:
             context.rounds()
         return context
 

@@ -6,11 +6,12 @@ An entry is immutable and has its own list item already encoded, in two forms: r
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
 from jackstay.errors import Json, UsageError
+from jackstay.protocol import Setting, SettingsBase
 from jackstay.types import Body, Icon, encode_json
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _NAME = r"[A-Za-z0-9_.-]{1,128}"
 _SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]+"
 
 
-class EntryOptions(msgspec.Struct, frozen=True, kw_only=True):
+class EntryOptions(SettingsBase, frozen=True, kw_only=True):
     """The options of every entry. The name and the description default to those of the function.
 
     `blocking=False` declares that a plain function never blocks, so that it is called on the event loop. `tags` are for
@@ -58,7 +59,7 @@ class EntryOptions(msgspec.Struct, frozen=True, kw_only=True):
     meta: Mapping[str, Json] | None = None
     blocking: bool | None = None
     tags: Iterable[str] = ()
-    enabled: bool = True
+    enabled: Annotated[bool, Setting("Whether the entry is listed and found.")] = True
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +130,7 @@ def run_fields(function: "Runnable", options: EntryOptions) -> dict[str, Any]:
         "is_blocking": runs_blocking(function, options.blocking),
         "takes_context": function.takes_context,
         "tags": check_tags(options.tags),
-        "enabled": check_enabled(options.enabled),
+        "enabled": options.enabled,
     }
 
 
@@ -162,13 +163,6 @@ def _strings(given: object, name: str) -> tuple[str, ...]:
     return rows
 
 
-def check_enabled(enabled: bool) -> bool:
-    """Return the option. Raises: UsageError unless it is a bool."""
-    if type(enabled) is not bool:
-        raise UsageError(f"enabled must be a bool, not {enabled!r}", path="enabled")
-    return enabled
-
-
 def check_function(given: object, name: str) -> None:
     """Raise UsageError unless the object is callable."""
     if not callable(given):
@@ -184,15 +178,3 @@ def refuse_name(given: object, decorator: str) -> None:
 def check_meta(meta: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
     """Return a copy of `_meta`; None if it is empty."""
     return dict(meta) if meta else None
-
-
-def check_cache_hints(ttl_ms: int, cache_scope: str) -> None:
-    """Check cache hints (2026-07-28 server/utilities/caching).
-
-    Raises:
-        UsageError: which names the bad one.
-    """
-    if type(ttl_ms) is not int or ttl_ms < 0:
-        raise UsageError(f"ttl_ms must be an int of at least 0, not {ttl_ms!r}", path="ttl_ms")
-    if cache_scope not in ("private", "public"):
-        raise UsageError(f"cache_scope must be 'private' or 'public', not {cache_scope!r}", path="cache_scope")

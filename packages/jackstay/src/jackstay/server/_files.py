@@ -252,6 +252,3 @@ def _fetch(url: str, mime_type: str | None, max_bytes: int, timeout: float) -> A
     if len(data) > max_bytes:
         raise ToolError(f"the resource is larger than {max_bytes} bytes")
     return _contents(data, mime_type or found)
-
-
-__all__ = ["DirectoryResource", "FileResource", "HttpResource", "ResourceSource", "TextResource"]

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import NODEFAULT, Raw
 
 from jackstay.errors import Json, UsageError
+from jackstay.server._context import Context
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._foreign import Hint, adapt, decode_foreign, is_field
 from jackstay.server._portable_schema import make_portable
@@ -79,7 +80,7 @@ class Dependency:
 class Function:
     """A function, its parameters and their schema. `bind(arguments, context)` returns the arguments of the call.
 
-    A parameter of type `context_type` receives the context and is not part of the schema. This class never calls the
+    A parameter of type `Context` receives the context and is not part of the schema. This class never calls the
     function.
 
     Raises:
@@ -102,7 +103,7 @@ class Function:
         "returns",
     )
 
-    def __init__(self, call: Callable[..., object], context_type: type | None = None) -> None:
+    def __init__(self, call: Callable[..., object]) -> None:
         self.call = call
         plain = _plain(call)
         self.name: str = getattr(plain, "__name__", type(call).__name__)
@@ -124,7 +125,7 @@ class Function:
             if isinstance(parameter.default, Dependency):
                 dependencies[parameter.name] = parameter.default
                 continue
-            self._add_parameter(parameter, hints, docstring.parameters, context_type, _bound_keywords(call))
+            self._add_parameter(parameter, hints, docstring.parameters, _bound_keywords(call))
         self.injected: Injected | None = self._inject(dependencies) if dependencies else None
         self.input_schema = _describe(self.parameters, self.name)
         self._struct = _make_struct(self.parameters, self.name)
@@ -162,7 +163,6 @@ class Function:
         parameter: inspect.Parameter,
         hints: dict[str, Any],
         descriptions: dict[str, str],
-        context_type: type | None,
         bound: frozenset[str],
     ) -> None:
         name, where = parameter.name, f"{self.name}({parameter.name})"
@@ -174,7 +174,7 @@ class Function:
         if not is_keyword_only:
             self._positional.append(name)
         hint = hints.get(name, Any)
-        if _is_context(hint, context_type):
+        if _is_context(hint):
             if self._context is not None:
                 raise UsageError(f"{where}: only one parameter can be of type Context", path=where)
             self._context = name
@@ -360,12 +360,10 @@ def _awaited(hint: Hint) -> Hint:
     return hint
 
 
-def _is_context(hint: Hint, context_type: type | None) -> bool:
-    if context_type is None:
-        return False
+def _is_context(hint: Hint) -> bool:
     if get_origin(hint) in (Union, types.UnionType):
-        return any(_is_context(part, context_type) for part in get_args(hint))
-    return isinstance(hint, type) and issubclass(hint, context_type)
+        return any(_is_context(part) for part in get_args(hint))
+    return isinstance(hint, type) and issubclass(hint, Context)
 
 
 # --- making the schema and the decoder --------------------------------------------------------------------------------

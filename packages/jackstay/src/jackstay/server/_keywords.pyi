@@ -93,7 +93,7 @@ class ResourceKeywords(TypedDict, total=False):
     size: int | None
     annotations: Annotations | None
     ttl_ms: int
-    cache_scope: str
+    cache_scope: Literal['private', 'public']
     allow_traversal: bool
 
 class PromptKeywords(TypedDict, total=False):

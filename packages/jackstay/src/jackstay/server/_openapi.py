@@ -26,7 +26,7 @@ from jackstay.server._failures import ResourceNotFoundError, ToolError
 from jackstay.server._json_schema import compile_validator
 from jackstay.server._problems import InvalidArguments
 from jackstay.server._resources import ResourceOptions, resource_from_function
-from jackstay.server._tools import ToolEntry, ToolOptions, ToolSchemas, tool_from_schema
+from jackstay.server._tools import ToolEntry, ToolOptions, tool_from_schema
 from jackstay.types import CallToolResult, TextContent
 
 if TYPE_CHECKING:
@@ -148,10 +148,8 @@ def _tool(api: Api, endpoint: Endpoint) -> ToolEntry:
         idempotent=route.idempotent if is_read_only or route.idempotent is not None else is_repeatable,
         open_world=True,
     )
-    schemas = ToolSchemas(
-        input_schema=operation.input_schema, output_schema=None if output is None else output.schema, validate=False
-    )
-    entry = tool_from_schema(call, schemas, options)
+    output_schema = None if output is None else output.schema
+    entry = tool_from_schema(call, options, operation.input_schema, output_schema, validate=False)
     bind = _validating(entry.bind, _lazy_validator(operation.input_schema, f"{endpoint.name}(input_schema)"))
     validated: ToolEntry = msgspec.structs.replace(entry, bind=bind)
     return validated
@@ -213,7 +211,7 @@ def _resource(api: Api, endpoint: Endpoint, server_name: str) -> ResourceEntry:
         description=route.description or operation.description or str(operation),
         allow_traversal=route.allow_slashes,
     )
-    return resource_from_function(uri, _with_signature(read, arguments), Context, options)
+    return resource_from_function(uri, _with_signature(read, arguments), options)
 
 
 def _with_signature(read: Callable[..., Awaitable[Any]], names: Mapping[str, str]) -> Callable[..., Awaitable[Any]]:

@@ -79,25 +79,26 @@ def read_output(hint: Hint, tool: str, structured: bool | None = None) -> Output
         return None
 
     if schema.get("type") == "object":
-        return Output(schema, _object_encoder(tool, check))
-    definitions = schema.pop("$defs", None)
+        return Output(schema, _structured_encoder(tool, check))
+    return _wrapped(schema, tool, check)
+
+
+def _wrapped(schema: Schema, tool: str, check: Check) -> Output:
+    """Return the output of values with this schema, which are sent in an object: `{"result": ...}`."""
     from jackstay.types import WRAPPED  # noqa: PLC0415  # imports dataclasses, which few servers need
 
+    definitions = schema.pop("$defs", None)
     wrapped: Schema = {"type": "object", "properties": {_RESULT: schema}, "required": [_RESULT], WRAPPED: True}
     if definitions is not None:
         wrapped["$defs"] = definitions
-    return Output(wrapped, _wrapped_encoder(tool, check))
+    return Output(wrapped, _structured_encoder(tool, check, is_wrapped=True))
 
 
 def output_from_schema(schema: Schema | None, tool: str, check: Check | None) -> Output:
     """Return the output of a tool that was registered with a JSON Schema."""
     if schema is None:
         return Output(None, encode_content_result)
-    return Output(schema, _object_encoder(tool, check or _accept))
-
-
-def _accept(data: bytes) -> str | None:  # noqa: ARG001  # a Check has it
-    return None
+    return Output(schema, _structured_encoder(tool, check or (lambda _: None)))
 
 
 def _mixes_models(hint: Hint) -> bool:
@@ -108,15 +109,8 @@ def _mixes_models(hint: Hint) -> bool:
 
 
 def _model_union(hint: Hint, tool: str) -> Output:
-    from jackstay.types import WRAPPED  # noqa: PLC0415  # imports dataclasses, which few servers need
-
     # pydantic is loaded, because the annotation has one of its models; this package does not depend on it.
     adapter: Any = sys.modules["pydantic"].TypeAdapter(hint)
-    schema = adapter.json_schema(mode="serialization")
-    definitions = schema.pop("$defs", None)
-    wrapped: Schema = {"type": "object", "properties": {_RESULT: schema}, "required": [_RESULT], WRAPPED: True}
-    if definitions is not None:
-        wrapped["$defs"] = definitions
 
     def check(data: bytes) -> str | None:
         if data[:1] == b"{":  # a model, which may be written with other names than it is read with
@@ -127,7 +121,7 @@ def _model_union(hint: Hint, tool: str) -> Output:
             return str(error)
         return None
 
-    return Output(wrapped, _wrapped_encoder(tool, check))
+    return _wrapped(adapter.json_schema(mode="serialization"), tool, check)
 
 
 # --- annotations ------------------------------------------------------------------------------------------------------
@@ -179,40 +173,29 @@ def error_result(text: str) -> bytes:
     return b'{"content":[{"type":"text","text":%b}],"isError":true}' % encoded
 
 
-def _object_encoder(tool: str, check: Check) -> EncodeResult:
-    def encode_result(value: object, version: str) -> bytes:
-        if isinstance(value, Result):
-            return _encode_result(value, version, tool, check)
-        data = encode_value(value)
-        flaw = check(data) if data[:1] == b"{" else "expected an object"
-        if flaw is not None:
-            raise _schema_violation(tool, flaw)
-        text = encode_json(data.decode())
-        if not REVISIONS[version].has_structured_output:
-            return b'{"content":[{"type":"text","text":%b}]}' % text
-        return b'{"content":[{"type":"text","text":%b}],"structuredContent":%b}' % (text, data)
+def _structured_encoder(tool: str, check: Check, *, is_wrapped: bool = False) -> EncodeResult:
+    """Return the encoder of results with structured content: the value, or an object with the value as its member."""
 
-    return encode_result
-
-
-def _wrapped_encoder(tool: str, check: Check) -> EncodeResult:
     def check_wrapped(data: bytes) -> str | None:
         try:
             return check(bytes(msgspec.json.decode(data, type=dict[str, msgspec.Raw])[_RESULT]))
         except KeyError:
             return f"missing member {_RESULT!r}"
 
+    check_result = check_wrapped if is_wrapped else check
+
     def encode_result(value: object, version: str) -> bytes:
         if isinstance(value, Result):
-            return _encode_result(value, version, tool, check_wrapped)
+            return _encode_result(value, version, tool, check_result)
         data = encode_value(value)
-        flaw = check(data)
+        flaw = check(data) if is_wrapped or data[:1] == b"{" else "expected an object"
         if flaw is not None:
             raise _schema_violation(tool, flaw)
-        text = encode_json(to_text(value) if isinstance(value, str | bytes) else data.decode())
+        text = encode_json(to_text(value) if is_wrapped and isinstance(value, str | bytes) else data.decode())
         if not REVISIONS[version].has_structured_output:
             return b'{"content":[{"type":"text","text":%b}]}' % text
-        return b'{"content":[{"type":"text","text":%b}],"structuredContent":{"result":%b}}' % (text, data)
+        structured = b'{"result":%b}' % data if is_wrapped else data
+        return b'{"content":[{"type":"text","text":%b}],"structuredContent":%b}' % (text, structured)
 
     return encode_result
 
@@ -231,12 +214,9 @@ def _encode_result(result: Result, version: str, tool: str = "", check: Check | 
         flaw = check(encode_json(structured))
         if flaw is not None:
             raise _schema_violation(tool, flaw)
-    members: dict[str, object] = {**_members(result), "content": content}
+    without: CallToolResult = msgspec.structs.replace(result, content=())
+    members: dict[str, object] = msgspec.json.decode(encode_json(without), type=dict[str, msgspec.Raw])
+    members["content"] = content
     if not REVISIONS[version].has_structured_output:
         members.pop("structuredContent", None)
     return msgspec.json.encode(members)
-
-
-def _members(result: CallToolResult) -> dict[str, msgspec.Raw]:
-    without: CallToolResult = msgspec.structs.replace(result, content=())
-    return msgspec.json.decode(encode_json(without), type=dict[str, msgspec.Raw])

@@ -64,16 +64,14 @@ class PromptEntry(Entry, frozen=True, kw_only=True):
         return encode_json({**rest, "messages": msgspec.Raw(b"[%b]" % written)})
 
 
-def prompt_from_function(
-    call: Callable[..., object], context_type: type | None = None, options: PromptOptions | None = None
-) -> PromptEntry:
+def prompt_from_function(call: Callable[..., object], options: PromptOptions | None = None) -> PromptEntry:
     """Create a prompt from a function.
 
     Raises:
         UsageError: for a parameter whose type cannot be read from a string, and as `Function`.
     """
     options = options or PromptOptions()
-    function = Function(call, context_type)
+    function = Function(call)
     name = check_name(options.name or function.name, "name")
     properties = function.input_schema.get("properties", {})
     assert isinstance(properties, dict)

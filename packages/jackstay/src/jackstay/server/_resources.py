@@ -4,17 +4,16 @@ Strings are returned as text, bytes and media as base64, `ResourceContents` unch
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from jackstay.errors import UsageError
-from jackstay.protocol import REVISIONS
+from jackstay.protocol import REVISIONS, Setting
 from jackstay.server._content import MEDIA, encode_base64, encode_value
 from jackstay.server._entries import (
     Entry,
     EntryOptions,
-    check_cache_hints,
     check_meta,
     encode_listed,
     read_icons,
@@ -45,12 +44,9 @@ class ResourceOptions(EntryOptions, frozen=True, kw_only=True):
     mime_type: str | None = None
     size: int | None = None
     annotations: Annotations | None = None
-    ttl_ms: int = 0
-    cache_scope: str = "private"
+    ttl_ms: Annotated[int, Setting("How many milliseconds the contents may be cached.", low=0)] = 0
+    cache_scope: Annotated[Literal["private", "public"], Setting("Who may cache them.")] = "private"
     allow_traversal: bool = False
-
-    def __post_init__(self) -> None:
-        check_cache_hints(self.ttl_ms, self.cache_scope)
 
 
 class ResourceEntry(Entry, frozen=True, kw_only=True):
@@ -107,7 +103,6 @@ def _are_contents(value: Sequence[object]) -> bool:
 def resource_from_function(
     uri: str,
     call: Callable[..., object],
-    context_type: type | None = None,
     options: ResourceOptions | None = None,
 ) -> ResourceEntry:
     """Create a resource from a function, or a template if `uri` has variables in braces.
@@ -116,7 +111,7 @@ def resource_from_function(
         UsageError: if variables and parameters do not match, and as `UriTemplate` and `Function`.
     """
     options = options or ResourceOptions()
-    function = Function(call, context_type)
+    function = Function(call)
     template = None
     if "{" in uri or "}" in uri:
         template = UriTemplate(uri, allow_traversal=options.allow_traversal)

@@ -16,8 +16,7 @@ from jackstay.errors import UsageError
 from jackstay.server._context import Context
 from jackstay.server._dispatch import Middleware, Next
 from jackstay.server._failures import ToolError
-from jackstay.server._registration import make_tool
-from jackstay.server._tools import ToolEntry
+from jackstay.server._tools import ToolEntry, ToolOptions, tool_from_function
 from jackstay.types import CallToolResult, TextContent
 
 if TYPE_CHECKING:
@@ -137,8 +136,8 @@ class ToolSearch:
         self.above = above
         self._limit = limit
         self._views = views
-        options: Any = {"read_only": True, "blocking": False}
-        self.entries = (make_tool(self._search_tools(), options), make_tool(_call_tool, {}))
+        search = tool_from_function(self._search_tools(), ToolOptions(read_only=True, blocking=False))
+        self.entries = (search, tool_from_function(_call_tool))
 
     def _search_tools(self) -> Callable[..., CallToolResult]:
         default = self._limit

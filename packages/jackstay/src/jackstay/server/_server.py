@@ -24,13 +24,6 @@ from jackstay.server._entries import check_function, refuse_name
 from jackstay.server._lifetime import Lifetime
 from jackstay.server._options import CAPABILITIES, make_options
 from jackstay.server._pool import Pool
-from jackstay.server._registration import (
-    make_completion,
-    make_prompt,
-    make_resource,
-    make_tool,
-    make_tool_from_schema,
-)
 from jackstay.server._telemetry import Listener, Telemetry
 
 if TYPE_CHECKING:
@@ -96,7 +89,7 @@ class Server:
         **options: Unpack[ServerKeywords],
     ) -> None:
         self.options = make_options(name=name, version=version, instructions=instructions, **options)
-        self.catalogue = Catalogue(self.options, self._changed)
+        self.catalogue = Catalogue(self.options, lambda kind: self._publish_change(CHANGES[kind], ""))
         self._pool = Pool(self.options.threads)
         self._lifetime = Lifetime()
         self._lifetime.final_hooks.append(self._close_dependencies)
@@ -123,8 +116,8 @@ class Server:
         # None: there was no connection yet.
         self._subscriber_index: SubscriberIndex | None = None
         self._numbers = itertools.count(1)
-        self._configs: dict[frozenset[str], ServerConfig] = {}
-        self._config_cache: dict[tuple[bool, ...], tuple[ServerConfig, frozenset[str]]] = {}
+        # By what was registered.
+        self._configs: dict[tuple[bool, ...], tuple[ServerConfig, frozenset[str]]] = {}
         self._apps: weakref.WeakSet[App] = weakref.WeakSet()
         # The servers that are mounted in this one, and the mounts by which it is part of others.
         self._mounts: Mounts | None = None
@@ -239,7 +232,10 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_tools(self._extend_for(make_tool(call, options)))
+            from jackstay.server._tools import ToolOptions, tool_from_function  # noqa: PLC0415  # loaded on first use
+
+            entry = tool_from_function(call, ToolOptions.from_keywords("tool()", options))
+            self.catalogue.add_tools(self._extend_for(entry))
             return call
 
         refuse_name(function, "tool")
@@ -286,8 +282,10 @@ class Server:
 
         Raises: as `add_tool`.
         """
-        schemas = (input_schema, output_schema)
-        return self._extend_for(make_tool_from_schema(handler, name, schemas, options, validate=validate))
+        from jackstay.server._tools import ToolOptions, tool_from_schema  # noqa: PLC0415  # loaded on first use
+
+        made = ToolOptions.from_keywords("add_tool()", {"name": name, **options})
+        return self._extend_for(tool_from_schema(handler, made, input_schema, output_schema, validate=validate))
 
     @shows("jackstay.server._resources:ResourceOptions")
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
@@ -301,7 +299,7 @@ class Server:
             raise UsageError('resource() requires a URI: @server.resource("notes://all")', path="uri")
 
         def register(call: F) -> F:
-            self.catalogue.add_resources(make_resource(uri, call, options))
+            self._add_resources([(uri, call, options)])
             return call
 
         return register
@@ -313,7 +311,20 @@ class Server:
         Raises: UsageError for a duplicate URI or an unknown option.
         """
         rows = [row for source in sources for row in source.entries()]
-        self.catalogue.add_resources(*(make_resource(uri, read, made, options) for uri, read, made in rows))
+        self._add_resources([(uri, read, {**made, **options}) for uri, read, made in rows])
+
+    def _add_resources(self, rows: Iterable[tuple[str, Callable[..., object], ResourceKeywords]]) -> None:
+        from jackstay.server._resources import (  # noqa: PLC0415  # loaded on first use
+            ResourceOptions,
+            resource_from_function,
+        )
+
+        self.catalogue.add_resources(
+            *(
+                resource_from_function(uri, read, ResourceOptions.from_keywords("resource()", options))
+                for uri, read, options in rows
+            )
+        )
 
     @overload
     def prompt(self, function: F, /) -> F: ...
@@ -327,7 +338,9 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_prompts(make_prompt(call, options))
+            from jackstay.server._prompts import PromptOptions, prompt_from_function  # noqa: PLC0415  # on first use
+
+            self.catalogue.add_prompts(prompt_from_function(call, PromptOptions.from_keywords("prompt()", options)))
             return call
 
         refuse_name(function, "prompt")
@@ -349,7 +362,9 @@ class Server:
         """
 
         def register(call: F) -> F:
-            self.catalogue.add_completion(make_completion(of, argument, call, blocking))
+            from jackstay.server._completions import completion_from_function  # noqa: PLC0415  # loaded on first use
+
+            self.catalogue.add_completion(completion_from_function(of, argument, call, blocking))
             return call
 
         return register
@@ -374,7 +389,6 @@ class Server:
             self._extensions = Extensions(self)
         self._extensions.add(extensions)
         self._configs.clear()
-        self._config_cache.clear()
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> CallToolResult:
         """Call a tool of this server in this process, through the middleware, as a caller without limits.
@@ -563,9 +577,6 @@ class Server:
         for mount in self._mounted_in:
             mount.changed(method, uri, params)
 
-    def _changed(self, kind: Kind) -> None:
-        self._publish_change(CHANGES[kind], "")
-
     def _publish_change(self, method: str, uri: str) -> None:
         if self._bus is None:
             self._notify(method, uri)
@@ -619,11 +630,6 @@ class Server:
     def _blocking_calls(self) -> int:
         """How many blocking functions run in threads now."""
         return self._pool.busy + self._lifetime.pool.busy
-
-    @property
-    def _has_shutdown(self) -> bool:
-        """True if there is something to do at the end."""
-        return self._lifetime.has_shutdown
 
     @shows("jackstay.server.http:HttpOptions")
     def asgi(self, *, guard: Guard | None = None, **options: Unpack[HttpKeywords]) -> App:
@@ -746,23 +752,15 @@ class Server:
         if self._mounts is not None:
             self._mounts.forget(connection)
 
-    def _try_startup(self, user: Hashable) -> bool:
-        """As `startup()`, without waiting. Returns False if there are hooks to wait for."""
-        return self._lifetime.try_enter(user)
-
     async def startup(self, user: Hashable = None) -> bool:
         """Run the startup hooks, one after the other, unless the server is already running.
 
         For code that serves by its own means. Each call with a `user` must be matched by a `shutdown()` with the same
-        user. Returns False if `_cancel_startup()` was called meanwhile.
+        user. Returns False if the startup was cancelled meanwhile.
 
         Raises: whatever a hook raises. The next attempt begins with that hook.
         """
         return await self._lifetime.enter(user)
-
-    def _cancel_startup(self) -> None:
-        """Cancel startup hooks that still run."""
-        self._lifetime.cancel_startup()
 
     def drain(self) -> None:
         """Drain every connection: refuse new requests and give running ones their time. Thread-safe."""
@@ -790,34 +788,21 @@ class Server:
 
     def _current_config(self) -> tuple[ServerConfig, frozenset[str]]:
         """Return the configuration and the capabilities for a connection that starts now."""
-        key = self.catalogue.registered if self._mounts is None else self._mounts.registered()
-        found = self._config_cache.get(key)
+        registered = self.catalogue.registered if self._mounts is None else self._mounts.registered()
+        found = self._configs.get(registered)
         if found is None:
-            capabilities = self._capabilities()
-            found = self._config_cache[key] = self._config_for(capabilities), capabilities
+            from jackstay.protocol.server import ServerConfig  # noqa: PLC0415  # see `_dispatch`
+
+            names = (name for name, is_registered in zip(CAPABILITIES, registered, strict=True) if is_registered)
+            capabilities = frozenset(self.options.capabilities).union(names)
+            server_config = ServerConfig(self.options.for_core(capabilities, self._extensions))
+            found = self._configs[registered] = server_config, capabilities
         return found
 
     def _param_headers(self, tool: str) -> Sequence[ParamHeader]:
         """Return the arguments of a tool that HTTP clients repeat in headers; empty for an unknown tool."""
         entry = self.catalogue.tools.get(tool)
         return () if entry is None else entry.param_headers
-
-    def _config_for(self, capabilities: frozenset[str]) -> ServerConfig:
-        """Return the cached configuration of a server with these capabilities."""
-        server_config = self._configs.get(capabilities)
-        if server_config is None:
-            from jackstay.protocol.server import ServerConfig  # noqa: PLC0415  # see `_dispatch`
-
-            server_config = self._configs[capabilities] = ServerConfig(
-                self.options.for_core(capabilities, self._extensions)
-            )
-        return server_config
-
-    def _capabilities(self) -> frozenset[str]:
-        registered = self.catalogue.registered if self._mounts is None else self._mounts.registered()
-        return frozenset(self.options.capabilities).union(
-            name for name, found in zip(CAPABILITIES, registered, strict=True) if found
-        )
 
     def _key_ring(self) -> KeyRing:
         if self._state_keys is None:

@@ -13,7 +13,7 @@ from jackstay.errors import JsonRpcError, ProtocolError, UsageError
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._context import Context
 from jackstay.server._extensions import ServerExtension
-from jackstay.server._registration import make_resource
+from jackstay.server._resources import ResourceOptions, resource_from_function
 from jackstay.skills import (
     MANIFEST,
     MAX_FILES,
@@ -110,7 +110,7 @@ class Skills(ServerExtension):
             about: dict[str, Any] = {"name": uri.removeprefix("skill://"), "mime_type": _mime_type(uri)}
             if uri in self.skills:
                 about |= {"name": self.skills[uri].name, "description": self.skills[uri].description}
-            entry = make_resource(uri, _reader(data), {**about, "blocking": False, "size": len(data)})  # type: ignore[typeddict-item]  # of strings
+            entry = resource_from_function(uri, _reader(data), ResourceOptions(**about, blocking=False, size=len(data)))
             server.catalogue.add_resources(entry)
 
     async def _list(self, ctx: Context, params: ListParams) -> dict[str, Any]:  # noqa: ARG002  # a method
@@ -156,6 +156,3 @@ def _reader(data: bytes) -> Any:
         return content
 
     return read
-
-
-__all__ = ["Skills"]

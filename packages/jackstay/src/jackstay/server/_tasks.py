@@ -408,6 +408,3 @@ def _not_kept() -> JsonRpcError:
 
 def _unavailable() -> JsonRpcError:
     return JsonRpcError(-32603, "the task store is not available", {"retryable": True})
-
-
-__all__ = ["Tasks"]

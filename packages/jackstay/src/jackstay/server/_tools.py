@@ -69,14 +69,6 @@ class ToolOptions(EntryOptions, frozen=True, kw_only=True):
     app_only: bool = False
 
 
-class ToolSchemas(msgspec.Struct, frozen=True, kw_only=True):
-    """The JSON Schemas of a tool. With `validate=False` neither arguments nor output are validated."""
-
-    input_schema: Mapping[str, Json]
-    output_schema: Mapping[str, Json] | None = None
-    validate: bool = True
-
-
 class ToolEntry(Entry, frozen=True, kw_only=True):
     """A registered tool.
 
@@ -106,16 +98,14 @@ class ToolEntry(Entry, frozen=True, kw_only=True):
         return self.key
 
 
-def tool_from_function(
-    call: Callable[..., object], context_type: type | None = None, options: ToolOptions | None = None
-) -> ToolEntry:
+def tool_from_function(call: Callable[..., object], options: ToolOptions | None = None) -> ToolEntry:
     """Create a tool from a function. The schema is derived from its signature.
 
     Raises:
         UsageError: for an unsupported signature. Names the function, the parameter and the reason.
     """
     options = options or ToolOptions()
-    function = Function(call, context_type)
+    function = Function(call)
     if options.output_schema is None:
         output = read_output(function.returns, function.name, options.structured)
     elif options.structured is False:
@@ -127,24 +117,30 @@ def tool_from_function(
 
 
 def tool_from_schema(
-    call: Callable[..., object], schemas: ToolSchemas, options: ToolOptions | None = None
+    call: Callable[..., object],
+    options: ToolOptions,
+    input_schema: Mapping[str, Json],
+    output_schema: Mapping[str, Json] | None = None,
+    *,
+    validate: bool = True,
 ) -> ToolEntry:
-    """Create a tool with a JSON Schema. `call` gets the arguments as a dict, and the context as a second parameter.
+    """Create a tool with JSON Schemas. `call` gets the arguments as a dict, and the context as a second parameter.
+
+    With `validate=False` neither arguments nor output are validated.
 
     Raises:
         UsageError: for an invalid schema, and for `validate=True` without the extra `schema`.
     """
     from jackstay.server._json_schema import check_schema, compile_validator  # noqa: PLC0415  # few servers need it
 
-    options = options or ToolOptions()
     handler = _Handler(call)
     name = options.name or handler.name
-    schema = check_schema(dict(schemas.input_schema), f"{name}(input_schema)", must_be_object=True)
-    validate = compile_validator(schema, f"{name}(input_schema)") if schemas.validate else None
+    schema = check_schema(dict(input_schema), f"{name}(input_schema)", must_be_object=True)
+    validator = compile_validator(schema, f"{name}(input_schema)") if validate else None
     output = output_from_schema(None, name, None)
-    if schemas.output_schema is not None:
-        output = _read_output_schema(schemas.output_schema, name, validate=schemas.validate)
-    return _make(handler, schema, output, handler.binder(validate), options)
+    if output_schema is not None:
+        output = _read_output_schema(output_schema, name, validate=validate)
+    return _make(handler, schema, output, handler.binder(validator), options)
 
 
 def _read_output_schema(schema: object, name: str, *, validate: bool) -> Output:

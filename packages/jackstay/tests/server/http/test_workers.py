@@ -112,7 +112,7 @@ def test_workers_get_their_configuration_and_end_with_the_supervisor(
     assert len(tree.started()) == 2
     for pid, listening, config in tree.started():
         assert listening == "1"
-        assert json.loads(config) == {"request_state_secrets": ["a2tr" * 10 + "a2s="]}
+        assert json.loads(config) == ["a2tr" * 10 + "a2s="]
         assert not Path(f"/proc/{pid}").exists()
     assert signal.getsignal(number) is before
 
@@ -364,7 +364,7 @@ def make_worker(config: bytes, *, is_closed: bool = False) -> tuple[socket.socke
 
 
 def test_a_worker_gets_its_sockets_and_secrets() -> None:
-    supervisor_control, worker = make_worker(b'{"request_state_secrets":["a2tr"]}\n')
+    supervisor_control, worker = make_worker(b'["a2tr"]\n')
     assert worker is not None
     assert worker.request_state_secrets == (b"kkk",)
     assert [sock.type for sock in worker.sockets] == [socket.SOCK_STREAM]
@@ -385,7 +385,7 @@ def test_a_worker_gets_its_sockets_and_secrets() -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the inherited sockets
 def test_a_worker_without_a_supervisor_raises() -> None:
     with pytest.raises(TransportError, match="has exited"):
-        make_worker(b'{"request_state_secrets":', is_closed=True)
+        make_worker(b'["a2', is_closed=True)
 
 
 def test_a_program_that_is_not_a_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

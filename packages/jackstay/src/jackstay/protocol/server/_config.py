@@ -104,8 +104,8 @@ class ServerConfig:
     """
 
     __slots__ = (
-        "_discover_result",
         "_initialize_tail",
+        "discover_result",
         "finalize",
         "handshake",
         "known",
@@ -142,7 +142,8 @@ class ServerConfig:
             instructions,
         )
         capabilities = options.stateless_capabilities
-        self._discover_result = self.finalize(
+        # The encoded DiscoverResult.
+        self.discover_result = self.finalize(
             b'{"supportedVersions":%b,"capabilities":%b%b,"ttlMs":%d,"cacheScope":%b}'
             % (
                 encode_json(list(self.supported)),
@@ -154,7 +155,7 @@ class ServerConfig:
         )
         # The envelope around a result is 40 bytes and an id, which has at most 1,024 characters of 6 bytes each.
         available = options.max_frame_bytes - 8192
-        if max(len(self._initialize_tail), len(self._discover_result)) > max(available, options.max_frame_bytes // 2):
+        if max(len(self._initialize_tail), len(self.discover_result)) > max(available, options.max_frame_bytes // 2):
             raise UsageError(
                 "capabilities, instructions and server_info do not fit into a frame; raise max_frame_bytes",
                 path="max_frame_bytes",
@@ -170,8 +171,3 @@ class ServerConfig:
     def initialize_result(self, version: str) -> bytes:
         """Return the encoded InitializeResult for a revision."""
         return b'{"protocolVersion":%b,%b' % (encode_json(version), self._initialize_tail)
-
-    @property
-    def discover_result(self) -> bytes:
-        """The encoded DiscoverResult."""
-        return self._discover_result

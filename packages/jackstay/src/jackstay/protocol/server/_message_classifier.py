@@ -20,11 +20,7 @@ MAX_CAPABILITIES = 8192
 
 class _CancelParams(msgspec.Struct, rename="camel"):
     request_id: RequestId
-    reason: str = ""
-
-
-class _CancelledId(msgspec.Struct, rename="camel"):
-    request_id: RequestId
+    reason: object = ""
 
 
 class _Implementation(msgspec.Struct):
@@ -44,7 +40,6 @@ class _InitializeBytes(msgspec.Struct, rename="camel"):
 
 
 _read_cancel = msgspec.json.Decoder(_CancelParams).decode
-_read_cancelled_id = msgspec.json.Decoder(_CancelledId).decode
 _read_initialize = msgspec.json.Decoder(_InitializeParams).decode
 _read_initialize_bytes = msgspec.json.Decoder(_InitializeBytes).decode
 
@@ -98,15 +93,10 @@ def _classify_cancel(params: Raw | None) -> e.CancelReceived:
         return e.CancelReceived(None)
     try:
         cancel = _read_cancel(params)
-        return e.CancelReceived(cancel.request_id, cancel.reason)
-    except DECODE_ERRORS:
-        pass
-    try:
-        return e.CancelReceived(
-            _read_cancelled_id(params).request_id
-        )  # an invalid reason does not invalidate the cancellation
     except DECODE_ERRORS:
         return e.CancelReceived(None)
+    # An invalid reason does not invalidate the cancellation.
+    return e.CancelReceived(cancel.request_id, cancel.reason if isinstance(cancel.reason, str) else "")
 
 
 def _classify_initialize(request: Request) -> e.InitializeRequested:

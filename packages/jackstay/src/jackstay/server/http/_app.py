@@ -113,7 +113,7 @@ class App:
         # Public: routes beside the endpoint apply the same rules.
         self.guard = auth if guard is None else guard
         self.access = make_access(options.hosts, options.origins, cors)
-        self._auxiliary_routes = make_auxiliary_routes(self, server, options, auth, cors)
+        self._auxiliary_routes = make_auxiliary_routes(self, auth, cors)
         frame_bytes = server.options.max_frame_bytes
         self._endpoint = Endpoint(
             access=self.access,

@@ -289,6 +289,3 @@ def read_auth(given: AuthLike) -> BearerAuth:
     if isinstance(given, Sequence):
         return BearerAuth(*given)
     return BearerAuth(given)
-
-
-__all__ = ["AuthLike", "BearerAuth", "Keys", "challenge_scopes", "keys", "read_auth"]

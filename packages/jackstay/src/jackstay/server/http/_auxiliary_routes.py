@@ -17,10 +17,7 @@ from jackstay.server.http._health import PATH as HEALTH_PATH
 from jackstay.server.http._health import HealthCheck, health_response
 
 if TYPE_CHECKING:
-    from jackstay.server._server import Server
     from jackstay.server.http._app import App
-    from jackstay.server.http._options import HttpOptions
-    from jackstay.server.http._principal import Guard
 
 # The metadata rarely changes, contains no secret, and may be read from any origin.
 _METADATA_LINES = encode_headers(
@@ -34,28 +31,14 @@ _HEALTH_LINES = encode_headers((("content-type", "application/json"), ("cache-co
 
 
 class AuxiliaryRoutes:
-    """Handles requests before the endpoint does. A feature that is None is disabled; `health` is a path."""
+    """Handles requests before the endpoint of `app` does. A feature that is None is disabled."""
 
-    def __init__(
-        self,
-        status: "App",
-        *,
-        name: str,
-        version: str,
-        access: Access,
-        auth: BearerAuth | None = None,
-        cors: Cors | None = None,
-        health: str | None = None,
-        guard: "Guard | None" = None,
-    ) -> None:
-        self._status = status
-        self._name = name
-        self._version = version
-        self._access = access
+    def __init__(self, app: "App", auth: BearerAuth | None, cors: Cors | None) -> None:
+        self._app = app
         self._auth = auth
         self._cors = cors
-        self._health = health
-        self._guard = guard
+        health = app.options.health
+        self._health = HEALTH_PATH if health is True else health or None
         # What `/health` depends on beside the endpoint itself.
         self.check: HealthCheck | None = None
 
@@ -70,13 +53,11 @@ class AuxiliaryRoutes:
         if method in ("GET", "HEAD"):
             if path == self._health:
                 is_public = not await self._may_see_details(request)
-                status, body = await health_response(
-                    self._status, self._name, self._version, self.check, is_public=is_public
-                )
+                status, body = await health_response(self._app, self.check, is_public=is_public)
                 await request.respond(status, _HEALTH_LINES, body)
                 return True
             if self._auth is not None and path.startswith(WELL_KNOWN):
-                document = self._auth.metadata(path, self._name)
+                document = self._auth.metadata(path, self._app.server.options.name)
                 if document is not None:
                     await request.respond(200, _METADATA_LINES, document)
                     return True
@@ -94,40 +75,28 @@ class AuxiliaryRoutes:
 
     async def _may_see_details(self, request: HttpRequest) -> bool:
         headers = fold_headers(request.lines)
-        if check_access(self._access, headers) is not None:
+        if check_access(self._app.access, headers) is not None:
             return False
-        if self._guard is None:
+        if self._app.guard is None:
             return True
-        caller = await self._guard.authenticate(request.method, request.path, headers)
+        caller = await self._app.guard.authenticate(request.method, request.path, headers)
         return not isinstance(caller, ErrorResponse)
 
 
-def make_auxiliary_routes(
-    app: "App", server: "Server", options: "HttpOptions", auth: BearerAuth | None, cors: Cors | None
-) -> AuxiliaryRoutes | None:
+def make_auxiliary_routes(app: "App", auth: BearerAuth | None, cors: Cors | None) -> AuxiliaryRoutes | None:
     """Return the auxiliary routes of an endpoint, or None if none is enabled.
 
     Raises: UsageError for authorization servers without a resource URL.
     """
-    health = HEALTH_PATH if options.health is True else options.health or None
-    if auth is not None and auth.authorization_servers and auth.resource is None:
+    if auth is not None and not auth.authorization_servers:
+        auth = None  # there is no metadata to publish
+    if auth is not None and auth.resource is None:
         raise UsageError(
             "BearerAuth(authorization_servers=...) needs resource=, the public URL of the endpoint", path="auth"
         )
-    if auth is not None and not auth.authorization_servers:
-        auth = None  # there is no metadata to publish
-    if auth is None and cors is None and health is None:
+    if auth is None and cors is None and not app.options.health:
         return None
-    return AuxiliaryRoutes(
-        app,
-        name=server.options.name,
-        version=server.options.version,
-        access=app.access,
-        auth=auth,
-        cors=cors,
-        health=health,
-        guard=app.guard,
-    )
+    return AuxiliaryRoutes(app, auth, cors)
 
 
 def make_access(hosts: Sequence[str], origins: Sequence[str] | None, cors: Cors | None) -> Access:

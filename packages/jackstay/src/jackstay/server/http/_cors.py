@@ -88,5 +88,3 @@ class Cors:
 
 
 _PARAM: Final = PARAM_PREFIX.lower()
-
-__all__ = ["Cors"]

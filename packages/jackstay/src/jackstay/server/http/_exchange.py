@@ -387,6 +387,3 @@ class Exchange:
             if self._content_left < 0 or (is_last and self._content_left):
                 raise RuntimeError("the body of the response has another length than its Content-Length")
         return body
-
-
-__all__ = ["Exchange", "access_logger", "encode_head"]

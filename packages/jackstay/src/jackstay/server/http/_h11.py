@@ -51,6 +51,3 @@ class TimedH11(TimeoutMixin, H11Protocol):  # type: ignore[misc]  # uvicorn decl
 def make_h11_protocol(timeout: float) -> type[TimedH11]:
     """Return the protocol class with this timeout for request heads."""
     return type("Timed", (TimedH11,), {"head_timeout": timeout})
-
-
-__all__ = ["TimedH11", "make_h11_protocol"]

@@ -20,36 +20,23 @@ PATH: Final = "/health"
 HealthCheck: TypeAlias = Callable[[], Awaitable[tuple[str, Mapping[str, Json]]]]
 
 
-class Health(msgspec.Struct, frozen=True):
-    """The JSON body."""
-
-    status: str
-    name: str
-    version: str
-    connections: int
-    sessions: int
-
-
 async def health_response(
-    app: "App", name: str, version: str, check: HealthCheck | None = None, *, is_public: bool = False
+    app: "App", check: HealthCheck | None = None, *, is_public: bool = False
 ) -> tuple[int, bytes]:
-    """Return the HTTP status and the body.
+    """Return the HTTP status and the JSON body.
 
     `is_public` reduces the body to the status, for a request that may not see more.
     """
-    more: dict[str, Json] = {} if app.backend is None else {"backend": app.backend}
-    status = "ok"
-    if check is not None:
-        status, checked = await check()
-        more |= checked
+    status, more = ("ok", {}) if check is None else await check()
     if app.is_draining:
         status = "draining"
     code = 200 if status == "ok" else 503
-    if is_public:
-        return code, msgspec.json.encode({"status": status})
-    health = Health(status, name, version, app.connections, app.sessions)
-    body = {**msgspec.structs.asdict(health), **more} if more else health
+    body: dict[str, Json] = {"status": status}
+    if not is_public:
+        server = app.server.options
+        body |= {"name": server.name, "version": server.version}
+        body |= {"connections": app.connections, "sessions": app.sessions}
+        if app.backend is not None:
+            body["backend"] = app.backend
+        body |= more
     return code, msgspec.json.encode(body)
-
-
-__all__ = ["PATH", "HealthCheck", "health_response"]

@@ -332,6 +332,3 @@ class Http1Connection(TimeoutMixin):
 def _address(value: Any) -> Sequence[Any] | None:
     """Return the host and the port of an address as ASGI has them; an address of a Unix socket has none."""
     return (str(value[0]), int(value[1])) if isinstance(value, tuple | list) and len(value) >= 2 else None
-
-
-__all__ = ["Http1Connection"]

@@ -215,6 +215,3 @@ def need_jose() -> None:
         import joserfc  # noqa: F401, PLC0415  # only its presence is checked
     except ImportError as missing:
         raise UsageError(f"JwtVerifier needs the extra `http`: {install_command('http')}") from missing
-
-
-__all__ = ["FAMILIES", "Fetch", "KeySource", "fetch_from", "need_jose", "read_keys"]

@@ -228,6 +228,3 @@ def _principal_of(issuer: str, claims: dict[str, Any]) -> Principal | None:
     names = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
     scopes = frozenset(name for name in names if isinstance(name, str))
     return Principal(f"{issuer}|{_KINDS[subject_claim]}|{subject}", scopes, claims)
-
-
-__all__ = ["ALGORITHMS", "JwksLike", "JwtVerifier"]

@@ -88,7 +88,7 @@ class Lifecycle:
 
     async def start_on_first_request(self) -> ErrorResponse | None:
         """Start before the first request. Returns an error response if a hook failed; the next request tries again."""
-        if self._server._try_startup(self):
+        if self._server._lifetime.try_enter(self):
             await self._on_started()
             return None
         try:
@@ -110,7 +110,7 @@ class Lifecycle:
         if self._loop_end is None:
             self._loop_end = self._end_with_loop()
             await anext(self._loop_end)
-            if self._server._has_shutdown and not self._end_before_uvicorn():
+            if self._server._lifetime.has_shutdown and not self._end_before_uvicorn():
                 logger.warning(
                     "received no ASGI lifespan events: shutdown hooks run when the event loop ends;"
                     " pass lifespan=app.lifespan to the application that mounts this one"
@@ -168,6 +168,3 @@ class _BeforeUvicorn:
 def _is_of_uvicorn(handler: object) -> bool:
     owner = type(getattr(handler, "__self__", None))
     return isinstance(handler, _BeforeUvicorn) or owner.__module__ == "uvicorn.server"
-
-
-__all__ = ["Lifecycle"]

@@ -127,6 +127,3 @@ class Http1Server:
                     exchange.task.cancel()
             for connection in list(self.connections):
                 connection.transport.abort()
-
-
-__all__ = ["Http1Server"]

@@ -52,6 +52,3 @@ class Guard(Protocol):
 
     async def authenticate(self, method: str, path: str, headers: Mapping[str, str]) -> Principal | ErrorResponse:
         """Return the principal, or the error response that refuses the request. Header names are in lower case."""
-
-
-__all__ = ["ANONYMOUS", "Guard", "Principal", "TokenVerifier", "caller_key"]

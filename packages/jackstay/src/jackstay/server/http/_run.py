@@ -38,7 +38,7 @@ from jackstay.server.http._options import (
     make_http_options,
 )
 from jackstay.server.http._sockets import BACKLOG, bind_sockets, port_of, url_host
-from jackstay.server.http._uvicorn_logs import UvicornLogs
+from jackstay.server.http._uvicorn_logs import uvicorn_logs
 from jackstay.server.http._workers import Supervisor, Worker, own_command
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _serve(
         # accepted here would only be refused.
         http.stop()
         draining.append(loop.create_task(context.app.drain()))
-        server._cancel_startup()
+        server._lifetime.cancel_startup()
 
     shutdown = Shutdown(drain, loop, exit_process, _end_timeout(server))
     shutdown.install()
@@ -418,7 +418,7 @@ def _make_uvicorn(context: ServeContext, on_ready: Callable[[], None], drain: Ca
             yield
 
         async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-            with UvicornLogs():
+            with uvicorn_logs():
                 await super().serve(sockets)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -476,6 +476,3 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
         else:
             return uvloop.new_event_loop
     return asyncio.new_event_loop
-
-
-__all__ = ["RUN_OPTIONS", "RunOptions", "run_http"]

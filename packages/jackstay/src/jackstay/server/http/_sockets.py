@@ -77,6 +77,3 @@ def port_of(sockets: list[socket.socket]) -> int:
 def url_host(host: str) -> str:
     """Return a host as it is written in a URL: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
-__all__ = ["BACKLOG", "bind_sockets", "port_of", "url_host"]

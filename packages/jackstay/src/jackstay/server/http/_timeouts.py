@@ -114,6 +114,3 @@ class TimeoutMixin(asyncio.Protocol):
         self._is_refused = True
         if not self._is_serving:
             self.transport.close()
-
-
-__all__ = ["TimeoutMixin"]

@@ -3,7 +3,9 @@
 Errors stay errors; uvicorn's messages about itself and about invalid HTTP become DEBUG.
 """
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Final
 
 logger = logging.getLogger("jackstay.server.http")
@@ -28,26 +30,18 @@ class _Access(logging.Handler):
 _ROWS: Final = (("uvicorn.error", _Errors), ("uvicorn.access", _Access))
 
 
-class UvicornLogs:
-    """A context manager that redirects the loggers."""
-
-    def __init__(self) -> None:
-        self._before: list[tuple[logging.Logger, list[logging.Handler], bool, int]] = []
-
-    def __enter__(self) -> None:
-        for name, handler in _ROWS:
-            uvicorn_logger = logging.getLogger(name)
-            self._before.append(
-                (uvicorn_logger, uvicorn_logger.handlers, uvicorn_logger.propagate, uvicorn_logger.level)
-            )
-            uvicorn_logger.handlers, uvicorn_logger.propagate = [handler()], False
-            uvicorn_logger.setLevel(logging.INFO)
-
-    def __exit__(self, *_: object) -> None:
-        for uvicorn_logger, handlers, propagate, level in self._before:
-            uvicorn_logger.handlers, uvicorn_logger.propagate = handlers, propagate
-            uvicorn_logger.setLevel(level)
-        self._before.clear()
-
-
-__all__ = ["UvicornLogs"]
+@contextlib.contextmanager
+def uvicorn_logs() -> Iterator[None]:
+    """Redirect the loggers inside a `with` block."""
+    before: list[tuple[logging.Logger, list[logging.Handler], bool, int]] = []
+    for name, handler in _ROWS:
+        redirected = logging.getLogger(name)
+        before.append((redirected, redirected.handlers, redirected.propagate, redirected.level))
+        redirected.handlers, redirected.propagate = [handler()], False
+        redirected.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for redirected, handlers, propagate, level in before:
+            redirected.handlers, redirected.propagate = handlers, propagate
+            redirected.setLevel(level)

@@ -14,7 +14,6 @@ import stat
 import subprocess
 import sys
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final
@@ -39,12 +38,6 @@ MAX_DELAY: Final = 10.0
 KILL_MARGIN: Final = 1.0
 
 _READY: Final = b"r"
-
-
-class WorkerConfig(msgspec.Struct, frozen=True):
-    """The configuration that the supervisor sends to a worker. The secrets are encoded as base64."""
-
-    request_state_secrets: tuple[str, ...]
 
 
 # --- in the worker ----------------------------------------------------------------------------------------------------
@@ -77,9 +70,8 @@ class Worker:
             line = lines.readline()
         if not line.endswith(b"\n"):
             raise TransportError("the supervisor process has exited", permanent=True)
-        config = msgspec.json.decode(line, type=WorkerConfig)
         control.setblocking(False)
-        return cls(control, listening, tuple(map(b64decode, config.request_state_secrets)))
+        return cls(control, listening, msgspec.json.decode(line, type=tuple[bytes, ...]))
 
     def notify_ready(self) -> None:
         """Notify the supervisor that this worker serves."""
@@ -210,8 +202,8 @@ class Supervisor:
         self._command = command
         self._sockets = sockets
         self._slots = [WorkerSlot(number) for number in range(1, count + 1)]
-        secrets = tuple(b64encode(secret).decode() for secret in request_state_secrets)
-        self._config = msgspec.json.encode(WorkerConfig(secrets)) + b"\n"
+        # The configuration of a worker. `msgspec` encodes bytes as base64.
+        self._config = msgspec.json.encode(request_state_secrets) + b"\n"
         self._end_timeout = end_timeout + KILL_MARGIN
         self._on_ready = on_ready
         self._exit_process = exit_process
@@ -315,6 +307,3 @@ class Supervisor:
             return
         delay = slot.start_at - time.monotonic()
         logger.warning("worker %d exited with code %d; restarting it in %.1f s", slot.number, code, delay)
-
-
-__all__ = ["VARIABLE", "Supervisor", "Worker", "delays", "own_command"]
