@@ -13,7 +13,7 @@ import msgspec
 from jackstay.errors import Json
 from jackstay.protocol import Era
 from jackstay.protocol.wire import ErrorCode
-from jackstay.testing._interactions import Interaction, Respond, meta_of, read_interactions, read_params
+from jackstay.testing._interactions import Interaction, Respond, meta_of, read_interactions, read_members
 from jackstay.testing._recording import Recording
 from jackstay.types import META_PROGRESS_TOKEN, META_PROTOCOL_VERSION, encode_json
 
@@ -116,8 +116,7 @@ class Cassette:
         if not isinstance(answer, Respond) or answer.result is None:
             return
         if interaction.method == "initialize":
-            result = read_params(msgspec.Raw(answer.result))
-            version = result.get("protocolVersion") if isinstance(result, dict) else None
+            version = read_members(answer.result).get("protocolVersion")
             versions = self._versions[Era.HANDSHAKE]
         else:
             version = meta_of(interaction.params).get(META_PROTOCOL_VERSION)
