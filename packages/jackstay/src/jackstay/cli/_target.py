@@ -134,6 +134,13 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
     return _with_login(target, display, arguments, has_login=has_login), words
 
 
+def select_only_server(arguments: Namespace) -> SelectedServer:
+    """Return the server of a command without other words. Raises: UsageError."""
+    selected, words = select_server(arguments)
+    expect_no_more(words)
+    return selected
+
+
 def _is_url(word: str) -> bool:
     return word.startswith(("http://", "https://"))
 
