@@ -159,6 +159,3 @@ def _completion(value: Value) -> str:
     if value.choices:
         return f"kind=words words='{' '.join(value.choices)}'"
     return f"kind={value.kind or 'other'}"
-
-
-__all__ = ["bash"]
