@@ -7,7 +7,7 @@ the server has accepted `notifications/initialized`; responses to the server, ca
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
@@ -390,7 +390,9 @@ class HttpTransport:
             deliver=self.receive,
             lose_session=partial(self._lose_session, session, self._handler),
         )
-        self._task(self._get_stream.run())
+        task = asyncio.get_running_loop().create_task(self._get_stream.run())
+        self._tasks.add(task)
+        task.add_done_callback(self._forget_task)
 
     def _lose_session(self, session: Session, handler: ExchangeHandler) -> None:
         if session is self.session:
@@ -401,11 +403,6 @@ class HttpTransport:
         self._get_stream = None
         for task in self._tasks:
             task.cancel()
-
-    def _task(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget_task)
 
     def _forget_task(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -496,9 +493,6 @@ class HttpTransport:
             logger.debug("the session was not ended: %s", error)
         except Exception:  # raised by the user's HTTP client or authorizer
             logger.exception("ending the session failed")
-
-
-__all__ = ["HttpTransport", "KnownServer"]
 
 
 def _is_incomplete(error: McpError) -> bool:
