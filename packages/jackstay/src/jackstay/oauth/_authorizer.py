@@ -134,7 +134,7 @@ class TokenAuthorizer(ABC):
         if server.tokens is None and server.pending is not None:
             await self._wait_for(server.pending)
         tokens = server.tokens
-        if tokens is not None and tokens.is_due(self._clock()) and self._can_renew(tokens):
+        if tokens is not None and tokens.is_due(self._clock()) and (self.renews_by_grant or tokens.refresh_token):
             try:
                 await self._run_shared(server, self._renew_due(client, server, tokens))
             except TransportError as error:
@@ -372,9 +372,6 @@ class TokenAuthorizer(ABC):
         times.append(now)
 
     # ---- stored state ----
-
-    def _can_renew(self, tokens: Tokens) -> bool:
-        return self.renews_by_grant or tokens.refresh_token is not None
 
     def _bind(self, access: Access) -> None:
         """Bind a client id without `issuer` to the first issuer.

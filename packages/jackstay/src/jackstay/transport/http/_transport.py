@@ -11,6 +11,8 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from jackstay.errors import McpError, OutcomeUnknownError, TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import Next, Sent, delete_headers, error_for, new_session_id
@@ -40,18 +42,15 @@ _CHECKS: Final = frozenset(("ping", "server/discover"))
 _GUARD: Final = 1.0  # how long cancelled tasks may take to close their connections
 
 
-class KnownServer:
+class KnownServer(msgspec.Struct):
     """What a target remembers about its server: whether it uses HTTP+SSE, and whether it ever responded.
 
     `was_cut_off`: the newest handshake ended because the other side closed the connection without a complete response.
     """
 
-    __slots__ = ("is_legacy", "was_cut_off", "was_reached")
-
-    def __init__(self) -> None:
-        self.is_legacy = False
-        self.was_cut_off = False
-        self.was_reached = False
+    is_legacy: bool = False
+    was_cut_off: bool = False
+    was_reached: bool = False
 
 
 class HttpTransport:
