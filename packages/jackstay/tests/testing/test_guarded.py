@@ -1,10 +1,12 @@
 """Async tests of the suites run as plain functions, and are ended after a time limit."""
 
 import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from jackstay.testing._guarded import guarded
+from jackstay.testing._guarded import guarded, run, with_two
 
 
 class Suite:
@@ -33,3 +35,25 @@ def test_a_guarded_test_is_ended_after_the_limit(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("jackstay.testing._guarded.GUARD_SECONDS", 0.01)
     with pytest.raises(TimeoutError):
         Suite().test_endless()
+
+
+class TwoStores:
+    def __init__(self) -> None:
+        self.got: list[tuple[int, int]] = []
+
+    def run(self, test: Callable[[int, int], Awaitable[None]]) -> None:
+        run(lambda: self.opened(test))
+
+    async def opened(self, test: Callable[[int, int], Awaitable[None]]) -> None:
+        await test(1, 2)
+
+    @with_two
+    async def test_two(self, first: int, second: int) -> None:
+        self.got.append((first, second))
+
+
+def test_a_test_with_two_stores_takes_no_arguments() -> None:
+    suite = TwoStores()
+    suite.test_two()
+    assert suite.got == [(1, 2)]
+    assert list(inspect.signature(suite.test_two).parameters) == []
