@@ -9,7 +9,7 @@ from jackstay.oauth._authorizer import TokenAuthorizer
 from jackstay.oauth._browser import SIGN_IN_SECONDS, Redirect, open_browser, sign_in_with_browser
 from jackstay.oauth._discovery import Access
 from jackstay.oauth._errors import AuthorizationError
-from jackstay.oauth._flow import begin, check_flow, code_form, read_callback
+from jackstay.oauth._flow import begin, check_flow, read_callback
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._listener import free_port, is_free
 from jackstay.oauth._registration import configured_client, covers_sign_in, delete_client, register, stored_client
@@ -87,7 +87,7 @@ class OAuth(TokenAuthorizer):
             raise
         code = read_callback(sign_in, callback)
         try:
-            response = await request_token(client, client_auth, code_form(sign_in, code), self._clock())
+            response = await request_token(client, client_auth, {**sign_in.token_form, "code": code}, self._clock())
         except AuthorizationError as error:
             if error.error == "invalid_client" and registered.is_dynamic:
                 await delete_client(self.store, access.issuer)  # as above
