@@ -35,6 +35,11 @@ class SelectedServer(NamedTuple):
     # Awaited before connecting: the user signs in.
     sign_in: Callable[[], Awaitable[None]] | None = None
 
+    @property
+    def action(self) -> str:
+        """What a command does with it, as it is displayed."""
+        return "connecting to" if self.target.is_http else "starting"
+
 
 def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str = "") -> None:
     """Declare the arguments of a command with a server. `words` follow TARGET in the usage line.

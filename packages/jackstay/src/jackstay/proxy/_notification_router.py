@@ -25,16 +25,14 @@ _MESSAGE = "notifications/message"
 _LIST_CHANGES = frozenset(row.changed_by for row in LISTS.values())
 
 
-class _Level(msgspec.Struct):
+class _Params(msgspec.Struct):
+    """Those of a log message, or of the update of a resource."""
+
     level: str = "info"
-
-
-class _Uri(msgspec.Struct):
     uri: str = ""
 
 
-_read_level = msgspec.json.Decoder(_Level).decode
-_read_uri = msgspec.json.Decoder(_Uri).decode
+_read_params = msgspec.json.Decoder(_Params).decode
 
 
 class NotificationRouter:
@@ -64,7 +62,7 @@ class NotificationRouter:
 
     def _route(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
         if method == _UPDATED:
-            uri = _read_uri(params).uri
+            uri = _read_params(params).uri
             for subscribed in upstream.subscriptions_for(uri):
                 self.changed(upstream, method, subscribed, params)
         elif method in _LIST_CHANGES:
@@ -141,5 +139,5 @@ def _is_level_wanted(connection: Driver, params: bytes) -> bool:
 
 
 def _rank(params: bytes) -> int:
-    level = _read_level(params).level
+    level = _read_params(params).level
     return LOGGING_LEVELS.index(level) if level in LOGGING_LEVELS else len(LOGGING_LEVELS)

@@ -7,6 +7,7 @@ that subscribe to one resource are one subscription at the server, and the serve
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -242,8 +243,9 @@ class Relay:
             connection.on_stop(request.serial, unsubscribe)
             try:
                 for uri in dict.fromkeys(uris):
-                    if await _try_subscribe(upstream, uri, key):
-                        accepted.append(uri)  # noqa: PERF401  # unsubscribe() needs those so far if this is cancelled
+                    with suppress(McpError):
+                        await upstream.subscribe(uri, key)
+                        accepted.append(uri)
             except asyncio.CancelledError:
                 unsubscribe()
                 raise
@@ -301,14 +303,6 @@ def _finalize(upstream: Upstream, call: InFlightCall, sent: Sent, body: bytes, r
     if sent.is_stateless:
         return result if b'"resultType"' in result else call.connection.server_config.finalize(result)
     return call.connection.server_config.finalize(for_stateless(result, call.method))
-
-
-async def _try_subscribe(upstream: Upstream, uri: str, key: tuple[int, int]) -> bool:
-    try:
-        await upstream.subscribe(uri, key)
-    except McpError:
-        return False
-    return True
 
 
 def _copy(request: e.Serve) -> e.Serve:
