@@ -115,7 +115,7 @@ class HttpTransport:
         out = read_outgoing(frame)
         if out.cancels is not None and self._drop(out.cancels):
             return True  # the request was never sent: there is nothing to cancel
-        post = Post(self, out, number, self._handler)
+        post = Post(self, out, number)
         may_wait = post.kind is Sent.REQUEST and not out.is_long_lived
         is_crowded = self._running >= self._max_connections and out.method not in _CHECKS
         if may_wait and (self._is_paused or is_crowded):
