@@ -20,7 +20,7 @@ from chaos.leftovers import is_running, wait_until_gone
 from interop.known_clients import ROWS as CLIENTS
 from interop.known_clients import seen_by
 from jackstay import http
-from jackstay.cli import _proxy
+from jackstay.cli._running import prepare_server
 from jackstay.cli._target import SelectedServer
 from jackstay.client import Client, connect
 from jackstay.errors import JsonRpcError, McpError
@@ -99,7 +99,7 @@ async def test_login_comes_before_the_connection() -> None:
         signed.append(True)
 
     selected = SelectedServer(stdio("true"), "true", sign_in)
-    await _proxy._prepare(Namespace(verbose=False), selected)
+    await prepare_server(Namespace(verbose=False), selected)
     assert signed == [True]
 
 

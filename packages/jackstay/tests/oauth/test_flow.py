@@ -1,5 +1,7 @@
 """The authorization URL. Callbacks are tested in `test_oauth.py`."""
 
+from base64 import urlsafe_b64encode
+from hashlib import sha256
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from jackstay.oauth import AuthorizationError
 from jackstay.oauth._discovery import Access
 from jackstay.oauth._documents import AuthorizationServer
-from jackstay.oauth._flow import begin, check_flow, code_form, has_state, read_callback
+from jackstay.oauth._flow import begin, check_flow, has_state, read_callback
 
 
 def access(endpoint: str | None = "https://as.example/authorize", *, uses_default_endpoints: bool = False) -> Access:
@@ -21,10 +23,11 @@ def access(endpoint: str | None = "https://as.example/authorize", *, uses_defaul
 def test_each_sign_in_has_its_own_random_values() -> None:
     first, second = (begin(access(), "c", "http://127.0.0.1:1/x", ()) for _ in range(2))
     assert first.state != second.state
-    assert first.verifier != second.verifier
-    assert 43 <= len(first.verifier) <= 128, "RFC 7636, 4.1"
+    verifier = first.token_form["code_verifier"]
+    assert verifier != second.token_form["code_verifier"]
+    assert 43 <= len(verifier) <= 128, "RFC 7636, 4.1"
     assert len(first.state) >= 43
-    assert first.verifier not in first.url, "only its hash is in the URL"
+    assert verifier not in first.url, "only its hash is in the URL"
 
 
 def test_the_query_of_the_endpoint_is_kept() -> None:
@@ -69,10 +72,13 @@ def test_a_callback_is_recognised_by_its_state() -> None:
 def test_the_token_request_contains_everything_the_code_is_bound_to() -> None:
     sign_in = begin(access(), "c", "http://127.0.0.1:1/x", ())
     code = read_callback(sign_in, f"http://127.0.0.1:1/x?code=abc&state={sign_in.state}")
-    assert code_form(sign_in, code) == {
+    assert code == "abc"
+    verifier = sign_in.token_form["code_verifier"]
+    challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    assert f"code_challenge={challenge}" in sign_in.url
+    assert sign_in.token_form == {
         "grant_type": "authorization_code",
-        "code": "abc",
         "redirect_uri": "http://127.0.0.1:1/x",
-        "code_verifier": sign_in.verifier,
+        "code_verifier": verifier,
         "resource": "https://r.example",
     }

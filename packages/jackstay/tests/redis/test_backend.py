@@ -34,7 +34,7 @@ class TestRedisBackend(BackendSuite):
     def _redis(self, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server = redis_server
         redis_server.run("FLUSHALL")
-        monkeypatch.setattr("jackstay.testing.store_suites.GUARD_SECONDS", 200.0)
+        monkeypatch.setattr("jackstay.testing._guarded.GUARD_SECONDS", 200.0)
 
     def make(self) -> tuple[Backend, Backend]:
         return RedisBackend(self.server.url, timeout=100.0), RedisBackend(self.server.url, timeout=100.0)

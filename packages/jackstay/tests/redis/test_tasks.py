@@ -39,7 +39,7 @@ class TestRedisTaskStore(TaskStoreSuite):
     def _redis(self, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server = redis_server
         redis_server.run("FLUSHALL")
-        monkeypatch.setattr("jackstay.testing.store_suites.GUARD_SECONDS", 200.0)
+        monkeypatch.setattr("jackstay.testing._guarded.GUARD_SECONDS", 200.0)
 
     def make(self) -> tuple[Any, Any]:
         return OwnBackend(self.server.url), OwnBackend(self.server.url)

@@ -27,6 +27,6 @@ def test_backends_that_share_nothing_fail(monkeypatch: pytest.MonkeyPatch) -> No
         suite.test_events_of_one_worker_are_replayed_by_the_other()
     with pytest.raises(NotImplementedError):
         backend_suite.BackendSuite().test_a_backend_can_be_opened_again()
-    monkeypatch.setattr("jackstay.testing.store_suites.GUARD_SECONDS", 0.1)
+    monkeypatch.setattr("jackstay.testing._guarded.GUARD_SECONDS", 0.1)
     with pytest.raises(TimeoutError):
         suite.test_changes_reach_every_worker_in_order()

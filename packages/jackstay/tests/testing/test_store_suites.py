@@ -87,7 +87,7 @@ class IgnoresCase(MemorySessionStore):
 def test_a_defect_of_a_session_store_is_found(
     store: type[MemorySessionStore], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_suites, "GUARD_SECONDS", 1.0)
+    monkeypatch.setattr("jackstay.testing._guarded.GUARD_SECONDS", 1.0)
 
     class Suite(SessionStoreSuite):
         def make(self) -> MemorySessionStore:

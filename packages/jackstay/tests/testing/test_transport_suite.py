@@ -260,7 +260,7 @@ def fails(suite: BrokenSuite, name: str) -> bool:
 
 
 def test_a_broken_transport_fails_the_suite(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
-    monkeypatch.setattr("jackstay.testing.transport_suite.GUARD_SECONDS", 0.5)
+    monkeypatch.setattr("jackstay.testing._guarded.GUARD_SECONDS", 0.5)
     for defect in DEFECTS:
         with subtests.test(defect):
             assert any(fails(BrokenSuite(defect), name) for name in TESTS), f"not detected: {defect}"

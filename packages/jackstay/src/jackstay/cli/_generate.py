@@ -28,8 +28,7 @@ def run(arguments: Namespace) -> int:
     """Print or write the module."""
     from jackstay.cli._typed_client import MARK, typed_client  # noqa: PLC0415  # not for --help
 
-    selected, words = _target.select_server(arguments)
-    _target.expect_no_more(words)
+    selected = _target.select_only_server(arguments)
     path = None if arguments.output is None else Path(arguments.output)
     if path is not None and not arguments.force and not _may_write(path, MARK):
         raise UsageError(f"{path} exists and was not generated; use --force to overwrite it", path="--output")

@@ -17,8 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Print the server's description of itself."""
-    selected, words = _target.select_server(arguments)
-    _target.expect_no_more(words)
+    selected = _target.select_only_server(arguments)
 
     async def work(client: Client) -> int:
         info, capabilities = client.server_info, client.server_capabilities.raw

@@ -11,7 +11,6 @@ from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError, FileStore, Identity, OAuth, open_browser
 from jackstay.transport.http import (
     Challenge,
-    Headers,
     HttpClient,
     HttpTarget,
     default_http_client,
@@ -58,13 +57,10 @@ class LoginHintAuthorizer:
 
     def __init__(self, oauth: OAuth) -> None:
         self._oauth = oauth
+        self.headers = oauth.headers
         self.prove = oauth.prove
         self.note_response = oauth.note_response
         self.requires_nonce = oauth.requires_nonce
-
-    async def headers(self, client: HttpClient, url: str) -> Headers:
-        """Return the authorization header, if there is a token."""
-        return await self._oauth.headers(client, url)
 
     async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
         """Get another token if possible. Returns True if the request can be sent again."""

@@ -4,12 +4,11 @@ Results go to standard output, everything else to standard error. The words afte
 server; they are removed before the arguments are parsed, so that options of the server are not parsed as ours.
 """
 
-import argparse
 import json
 import sys
 from typing import NoReturn
 
-from jackstay.cli._commands import COMMANDS, CommandRow, command_parser, load, main_parser
+from jackstay.cli._commands import COMMANDS, command_parser, load, main_parser
 from jackstay.cli._exits import exit_code
 from jackstay.errors import Json, JsonRpcError, McpError, TimeoutError
 from jackstay.shell import StatusLine, did_you_mean
@@ -65,23 +64,17 @@ def _dispatch(words: list[str]) -> int:
         command = load(row)
     parser = command_parser(row, command)
     arguments = parser.parse_intermixed_args(own_words[index + 1 :])
-    _set_server_command(row, parser, arguments, words[len(own_words) :])
-    return command.run(arguments)
-
-
-def _before_dashes(words: list[str]) -> list[str]:
-    return words[: words.index("--")] if "--" in words else words
-
-
-def _set_server_command(
-    row: CommandRow, parser: argparse.ArgumentParser, arguments: argparse.Namespace, rest: list[str]
-) -> None:
-    """Set `arguments.server` to the words after `--`, or None if there was no `--`."""
+    rest = words[len(own_words) :]
     if rest and not row.has_server:
         parser.error("this command starts no server: remove -- and the words after it")
     if rest == ["--"]:
         parser.error("the command of a server is missing after --")
     arguments.server = rest[1:] or None
+    return command.run(arguments)
+
+
+def _before_dashes(words: list[str]) -> list[str]:
+    return words[: words.index("--")] if "--" in words else words
 
 
 def _reject(words: list[str]) -> NoReturn:

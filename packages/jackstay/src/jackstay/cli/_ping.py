@@ -18,8 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Send the request and print the response time."""
-    selected, words = _target.select_server(arguments)
-    _target.expect_no_more(words)
+    selected = _target.select_only_server(arguments)
 
     async def work(client: Client) -> int:
         started_at = time.perf_counter()

@@ -4,18 +4,17 @@ The server is selected as in the other commands; the HTTP options are those of `
 the first start of the server fails. See `docs/proxy.md`.
 """
 
-import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import Any
 
 from jackstay.cli._commands import add_help
 from jackstay.cli._logs import Logs, add_log_arguments
+from jackstay.cli._running import prepare_server
 from jackstay.cli._serve import add_http_arguments, http_options
-from jackstay.cli._target import SelectedServer, add_server_arguments, expect_no_more, select_server
+from jackstay.cli._target import add_server_arguments, select_only_server
 from jackstay.errors import UsageError
 from jackstay.protocol.client import SETTINGS, Settings
 from jackstay.proxy import KEEPALIVE, Proxy, ProxyOptions
-from jackstay.shell import DIM, Screen, escape_controls
 
 # One process owns the upstream server and all sessions, and sessions are always on.
 UNSUPPORTED = ("--workers", "--sessions")
@@ -75,10 +74,9 @@ def run(arguments: Namespace) -> int:
         if getattr(options, flag) and http is None:
             raise UsageError(f"--{flag} requires --http PORT", path=f"--{flag}")
     settings = _settings(arguments)
-    selected, words = select_server(arguments)
-    expect_no_more(words)
+    selected = select_only_server(arguments)
     with Logs(arguments.log_level, arguments.log_format, logger=""):
-        proxy = Proxy(selected.target, options, settings=settings, prepare=lambda: _prepare(arguments, selected))
+        proxy = Proxy(selected.target, options, settings=settings, prepare=lambda: prepare_server(arguments, selected))
         return proxy.run() if http is None else proxy.run(transport="http", **http)
 
 
@@ -101,25 +99,12 @@ def _settings(arguments: Namespace) -> dict[str, Any]:
             raise UsageError(
                 f"--backoff expects MIN or MIN:MAX in seconds, got {arguments.backoff!r}", path="--backoff"
             ) from None
-    for name, flag in (
-        ("keepalive", "--keepalive"),
-        ("backoff_min", "--backoff"),
-        ("backoff_max", "--backoff"),
-    ):
-        if name in settings:
-            try:
-                SETTINGS[name].check(settings[name])
-            except UsageError as error:
-                raise UsageError(error.message.replace(name, flag, 1), path=flag) from error
+    for name, value in settings.items():
+        try:
+            SETTINGS[name].check(value)
+        except UsageError as error:
+            flag = f"--{name.partition('_')[0]}"
+            raise UsageError(error.message.replace(name, flag, 1), path=flag) from error
     if settings.get("backoff_min", 0) > settings.get("backoff_max", 0):
         raise UsageError("--backoff: MIN must not be greater than MAX", path="--backoff")
     return settings
-
-
-async def _prepare(arguments: Namespace, selected: SelectedServer) -> None:
-    if arguments.verbose:
-        note = Screen(sys.stderr)
-        action = "connecting to" if selected.target.is_http else "starting"
-        note.print_line(note.paint(f"{action}: {escape_controls(selected.display)}", DIM))
-    if selected.sign_in is not None:
-        await selected.sign_in()

@@ -57,8 +57,7 @@ def run(arguments: Namespace) -> int:
     file, *arguments.words = arguments.words
     if "://" in file:
         raise UsageError(f"{escape_controls(file)!r} is a URL: the FILE to write must come first", path=file)
-    selected, words = _target.select_server(arguments)
-    _target.expect_no_more(words)
+    selected = _target.select_only_server(arguments)
     server = selected.target
     if isinstance(server, StdioTarget):
         server = server.with_stderr("inherit")

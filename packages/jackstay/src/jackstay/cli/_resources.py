@@ -26,8 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Print the resources and templates."""
-    selected, words = _target.select_server(arguments)
-    _target.expect_no_more(words)
+    selected = _target.select_only_server(arguments)
 
     async def work(client: Client) -> int:
         with StatusLine("listing resources"):

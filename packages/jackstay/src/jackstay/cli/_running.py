@@ -96,23 +96,33 @@ def _settings(arguments: Namespace, selected: SelectedServer) -> dict[str, Any]:
 
 
 async def _run(arguments: Namespace, selected: SelectedServer, client: "Client", work: Work) -> int:
-    note = Screen(sys.stderr)
-    action = "connecting to" if selected.target.is_http else "starting"
-    if arguments.verbose:
-        note.print_line(note.paint(f"{action}: {escape_controls(selected.display)}", DIM))
     started_at = time.monotonic()
-    if selected.sign_in is not None:
-        await selected.sign_in()
-    with StatusLine(f"{action} {selected.display}", hint="no MCP message received yet; is this an MCP server?"):
+    await prepare_server(arguments, selected)
+    with StatusLine(
+        f"{selected.action} {selected.display}", hint="no MCP message received yet; is this an MCP server?"
+    ):
         await client.open()
     try:
         if arguments.verbose:
             took = time.monotonic() - started_at
-            note.print_line(note.paint(f"connected: {describe_server(client)} after {took:.2f} s", DIM))
+            _print_note(f"connected: {describe_server(client)} after {took:.2f} s")
         return await work(client)
     finally:
         with StatusLine("closing the connection"):
             await client.stop()
+
+
+async def prepare_server(arguments: Namespace, selected: SelectedServer) -> None:
+    """Print, with `--verbose`, which server is started or connected to, and let the user sign in."""
+    if arguments.verbose:
+        _print_note(f"{selected.action}: {escape_controls(selected.display)}")
+    if selected.sign_in is not None:
+        await selected.sign_in()
+
+
+def _print_note(text: str) -> None:
+    note = Screen(sys.stderr)
+    note.print_line(note.paint(text, DIM))
 
 
 def describe_server(client: "Client") -> str:

@@ -35,6 +35,11 @@ class SelectedServer(NamedTuple):
     # Awaited before connecting: the user signs in.
     sign_in: Callable[[], Awaitable[None]] | None = None
 
+    @property
+    def action(self) -> str:
+        """What a command does with it, as it is displayed."""
+        return "connecting to" if self.target.is_http else "starting"
+
 
 def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str = "") -> None:
     """Declare the arguments of a command with a server. `words` follow TARGET in the usage line.
@@ -132,6 +137,13 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
     if variables:
         display += f" (with {', '.join(variables)} set)"
     return _with_login(target, display, arguments, has_login=has_login), words
+
+
+def select_only_server(arguments: Namespace) -> SelectedServer:
+    """Return the server of a command without other words. Raises: UsageError."""
+    selected, words = select_server(arguments)
+    expect_no_more(words)
+    return selected
 
 
 def _is_url(word: str) -> bool:

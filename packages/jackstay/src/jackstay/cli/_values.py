@@ -19,10 +19,7 @@ def parse_arguments(words: Iterable[str], json_text: str | None, schema: Mapping
     properties = schema.get("properties")
     known = properties if isinstance(properties, dict) else {}
     seen: set[str] = set()
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals or not key:
-            raise UsageError(f"expected KEY=VALUE, got {word!r}; example: city=Rome", path=word)
+    for key, text in map(_pair, words):
         if key in seen:
             raise UsageError(f"argument {key!r} was passed twice; for a list use JSON, as in {key}='[1, 2]'", path=key)
         seen.add(key)
@@ -34,13 +31,14 @@ def parse_arguments(words: Iterable[str], json_text: str | None, schema: Mapping
 
 def pairs(words: Iterable[str]) -> dict[str, str]:
     """Return `KEY=VALUE` words as strings. Raises: UsageError that names the word."""
-    found: dict[str, str] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals or not key:
-            raise UsageError(f"expected KEY=VALUE, got {word!r}; example: city=Rome", path=word)
-        found[key] = text
-    return found
+    return dict(map(_pair, words))
+
+
+def _pair(word: str) -> tuple[str, str]:
+    key, equals, text = word.partition("=")
+    if not equals or not key:
+        raise UsageError(f"expected KEY=VALUE, got {word!r}; example: city=Rome", path=word)
+    return key, text
 
 
 def parse_value(key: str, text: str, schema: Json) -> Json:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._running import with_client
-from jackstay.client import Client, Notification
+from jackstay.client import Client
 from jackstay.errors import ClosedError, Json, McpError, TransportError
 from jackstay.shell import BOLD, DIM, GREEN, YELLOW, Screen, StatusLine, escape_controls
 
@@ -49,7 +49,9 @@ def run(arguments: Namespace) -> int:
 
     def prepare(client: Client) -> None:
         client.on_event(lambda name, fields: _queue_event(events, name, fields))
-        client.on_notification(lambda notification: events.put_nowait(_notification_event(notification)))
+        client.on_notification(
+            lambda got: events.put_nowait(WatchEvent("notification", method=got.method, params=got.params))
+        )
 
     async def work(client: Client) -> int:
         for uri in uris:
@@ -75,10 +77,6 @@ def _queue_event(events: "asyncio.Queue[WatchEvent]", name: str, fields: Mapping
         events.put_nowait(event)
     elif name == "jackstay.protocol.violation":
         events.put_nowait(WatchEvent("violation", reason=str(fields["reason"])))
-
-
-def _notification_event(notification: Notification) -> WatchEvent:
-    return WatchEvent("notification", method=notification.method, params=notification.params)
 
 
 def _show(screen: Screen, event: WatchEvent, *, as_json: bool) -> None:

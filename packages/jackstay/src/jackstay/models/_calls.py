@@ -48,13 +48,7 @@ def read_calls(shape: str, response: object) -> list[ModelCall]:
     Raises: UsageError if `response` is not a response of this API.
     """
     check_shape(shape)
-    if shape == "openai":
-        return list(_chat_calls(response))
-    if shape == "openai-responses":
-        return list(_response_calls(response))
-    if shape == "gemini":
-        return list(_content_calls(response))
-    return list(_message_calls(response))
+    return list(_READERS[shape](response))
 
 
 def read_arguments(call: ModelCall) -> dict[str, Json]:
@@ -156,6 +150,14 @@ def _content_calls(response: object) -> Iterator[ModelCall]:
                 arguments=_member(call, "args"),
                 is_complete=not (is_truncated and part is parts[-1]),
             )
+
+
+_READERS: Final = {
+    "openai": _chat_calls,
+    "openai-responses": _response_calls,
+    "anthropic": _message_calls,
+    "gemini": _content_calls,
+}
 
 
 def _function_calls(shape: str, items: object) -> list[object]:

@@ -60,7 +60,14 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def parts(self) -> list[str | ImageContent]:
         """The content for the model: non-empty texts and images, at least one; other content is described."""
-        return _parts(self)
+        if self.error is not None:
+            return [failure_text(self.error)]
+        result = self.result
+        parts = [] if result is None else [part for part in map(_part, result.content) if part != ""]
+        if not parts and result is not None and result.structured_content is not None:
+            # Servers should also return it as text (2025-06-18 server/tools, "Structured Content"); not all do.
+            parts = [msgspec.json.encode(result.structured_content).decode()]
+        return parts or [_NOTHING]
 
 
 def messages(shape: str, outcomes: Iterable[Outcome]) -> list[Message]:
@@ -113,7 +120,7 @@ def _tool_message(outcome: Outcome) -> dict[str, Any]:
 
 def _call_output(outcome: Outcome) -> dict[str, Any]:
     """Responses: text, or a list of text and images."""
-    parts = _parts(outcome)
+    parts = outcome.parts
     output: str | list[dict[str, Any]]
     if all(isinstance(part, str) for part in parts):
         output = _with_error_prefix(outcome, outcome.text)
@@ -136,7 +143,7 @@ def _tool_result(outcome: Outcome) -> dict[str, Any]:
             "type": "image",
             "source": {"type": "base64", "media_type": part.mime_type, "data": part.data},
         }
-        for part in _parts(outcome)
+        for part in outcome.parts
     ]
     error_flag = {"is_error": True} if outcome.is_error else {}
     return {"type": "tool_result", "tool_use_id": outcome.call.id, "content": content, **error_flag}
@@ -165,19 +172,6 @@ def _with_error_prefix(outcome: Outcome, text: str) -> str:
 
 
 # --- the content of a result ------------------------------------------------------------------------------------------
-
-
-def _parts(outcome: Outcome) -> list[str | ImageContent]:
-    """Return the content as non-empty texts and images; at least one."""
-    if outcome.error is not None:
-        return [failure_text(outcome.error)]
-    result = outcome.result
-    blocks = [] if result is None else result.content
-    parts = [part for part in map(_part, blocks) if part != ""]
-    if not parts and result is not None and result.structured_content is not None:
-        # Servers should also return it as text (2025-06-18 server/tools, "Structured Content"); not all do.
-        parts = [msgspec.json.encode(result.structured_content).decode()]
-    return parts or [_NOTHING]
 
 
 def _part(block: ContentBlock) -> str | ImageContent:

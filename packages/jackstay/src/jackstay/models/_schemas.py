@@ -216,17 +216,8 @@ def strict_schema(schema: Schema, on_closed: Callable[[], None] = lambda: None) 
 
     `on_closed()` is called for each object that allowed additional properties.
     """
-    result: Schema = _Strict(on_closed).convert(schema)
-    return result
 
-
-class _Strict:
-    """Converts one schema to strict mode."""
-
-    def __init__(self, on_closed: Callable[[], None]) -> None:
-        self._on_closed = on_closed
-
-    def convert(self, node: Any) -> Any:
+    def convert(node: Any) -> Any:
         if node is True:
             node = {}
         if not isinstance(node, dict):
@@ -237,36 +228,37 @@ class _Strict:
             kept.pop("format", None)
         if not any(key in kept for key in _KINDS) and not _is_object(kept):
             kept["type"] = list(_PLAIN)
-        if _is_array(kept):
+        if _has_type(kept, "array"):
             kept["items"] = _items(kept)
         was_open = kept.pop("additionalProperties", None) if _is_object(kept) else None
-        result = walk_schema(kept, self.convert)
+        result = walk_schema(kept, convert)
         if _is_object(result):
-            self._close(result, was_open)
+            if was_open is True or isinstance(was_open, dict):
+                on_closed()
+            _close(result)
         return result
 
-    def _close(self, result: Schema, was_open: Any) -> None:
-        if was_open is True or isinstance(was_open, dict):
-            self._on_closed()
-        declared: dict[str, Any] = result.get("properties") or {}
-        # A property with the schema `false` is simply absent from a closed object.
-        properties = {name: part for name, part in declared.items() if part is not False}
-        required = set(result.get("required") or ())
-        result["properties"] = {
-            name: part if name in required else _nullable(part) for name, part in properties.items()
-        }
-        result["required"] = sorted(properties)
-        result["additionalProperties"] = False
+    result: Schema = convert(schema)
+    return result
+
+
+def _close(result: Schema) -> None:
+    declared: dict[str, Any] = result.get("properties") or {}
+    # A property with the schema `false` is simply absent from a closed object.
+    properties = {name: part for name, part in declared.items() if part is not False}
+    required = set(result.get("required") or ())
+    result["properties"] = {name: part if name in required else _nullable(part) for name, part in properties.items()}
+    result["required"] = sorted(properties)
+    result["additionalProperties"] = False
 
 
 def _is_object(node: Schema) -> bool:
-    kind = node.get("type")
-    return kind == "object" or (isinstance(kind, list) and "object" in kind) or "properties" in node
+    return _has_type(node, "object") or "properties" in node
 
 
-def _is_array(node: Schema) -> bool:
+def _has_type(node: Schema, name: str) -> bool:
     kind = node.get("type")
-    return kind == "array" or (isinstance(kind, list) and "array" in kind)
+    return kind == name or (isinstance(kind, list) and name in kind)
 
 
 def _items(node: Schema) -> Any:
@@ -383,8 +375,7 @@ class _NullRemover:
             return None in found["enum"]
         if "const" in found:
             return found["const"] is None
-        kind = found.get("type")
-        if isinstance(kind, str | list):
-            return "null" in ([kind] if isinstance(kind, str) else kind)
+        if isinstance(found.get("type"), str | list):
+            return _has_type(found, "null")
         branches = _list_of(found, "anyOf")
         return not branches or any(self._allows_null(branch) for branch in branches)

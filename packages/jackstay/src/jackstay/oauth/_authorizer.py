@@ -134,7 +134,7 @@ class TokenAuthorizer(ABC):
         if server.tokens is None and server.pending is not None:
             await self._wait_for(server.pending)
         tokens = server.tokens
-        if tokens is not None and tokens.is_due(self._clock()) and self._can_renew(tokens):
+        if tokens is not None and tokens.is_due(self._clock()) and (self.renews_by_grant or tokens.refresh_token):
             try:
                 await self._run_shared(server, self._renew_due(client, server, tokens))
             except TransportError as error:
@@ -373,9 +373,6 @@ class TokenAuthorizer(ABC):
 
     # ---- stored state ----
 
-    def _can_renew(self, tokens: Tokens) -> bool:
-        return self.renews_by_grant or tokens.refresh_token is not None
-
     def _bind(self, access: Access) -> None:
         """Bind a client id without `issuer` to the first issuer.
 
@@ -400,20 +397,17 @@ class TokenAuthorizer(ABC):
     async def _load(self, server: ServerState) -> None:
         """Load the tokens of this server. Concurrent requests may all load them; newer ones are not overwritten."""
         known = await load_entry(self.store, server_key(server.url), KnownServer)
-        if known is not None:
-            tokens = await load_entry(self.store, tokens_key(known.issuer, known.resource), Tokens)
-            if tokens is not None and not server.is_loaded and self._matches(tokens, known.issuer, known.resource):
-                server.tokens = tokens
+        tokens = None if known is None else await self._stored(known)
+        if tokens is not None and not server.is_loaded:
+            server.tokens = tokens
         server.is_loaded = True
 
-    async def _stored(self, access: Access) -> Tokens | None:
-        tokens = await load_entry(self.store, tokens_key(access.issuer, access.resource), Tokens)
-        return tokens if tokens is not None and self._matches(tokens, access.issuer, access.resource) else None
-
-    def _matches(self, tokens: Tokens, issuer: str, resource: str) -> bool:
-        """Return whether the tokens were issued by `issuer` for `resource` to this client."""
-        is_match = (tokens.issuer, tokens.resource) == (issuer, resource)
-        return is_match and self.identity.client_id in ("", tokens.client_id)
+    async def _stored(self, known: Access | KnownServer) -> Tokens | None:
+        """Return the tokens of this issuer for this resource, if they were issued to this client."""
+        tokens = await load_entry(self.store, tokens_key(known.issuer, known.resource), Tokens)
+        if tokens is None or (tokens.issuer, tokens.resource) != (known.issuer, known.resource):
+            return None
+        return tokens if self.identity.client_id in ("", tokens.client_id) else None
 
     async def _save(self, server: ServerState, tokens: Tokens) -> None:
         """Use the tokens and store them. They are valid even if they cannot be stored: that is logged, once."""

@@ -7,7 +7,7 @@ import base64
 import binascii
 import secrets
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote
 
 from jackstay.errors import UsageError
@@ -21,7 +21,7 @@ ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_SECONDS = 300
 
 # The key type for a JWS algorithm, by the first two characters of its name.
-_KEY_TYPES: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+_KEY_TYPES: Final[dict[str, Literal["RSA", "EC", "OKP"]]] = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
 def choose_method(client: RegisteredClient, identity: Identity, server: AuthorizationServer) -> str:
@@ -115,13 +115,7 @@ def sign(claims: Mapping[str, str | int], private_key: str, algorithm: str) -> s
             path="signing_algorithm",
         )
     try:
-        key: jwk.RSAKey | jwk.ECKey | jwk.OKPKey
-        if kind == "RSA":
-            key = jwk.RSAKey.import_key(private_key)
-        elif kind == "EC":
-            key = jwk.ECKey.import_key(private_key)
-        else:
-            key = jwk.OKPKey.import_key(private_key)
+        key = jwk.import_key(private_key, kind)
         if not key.is_private:
             raise UsageError("private_key must not be a public key", path="private_key")
         return jwt.encode({"alg": algorithm}, dict(claims), key, algorithms=[algorithm])

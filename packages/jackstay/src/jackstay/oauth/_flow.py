@@ -24,22 +24,17 @@ OFFLINE_ACCESS = "offline_access"
 
 
 class SignIn(msgspec.Struct, frozen=True):
-    """One pending sign-in: the URL to open, and the values that its callback must match."""
+    """One pending sign-in: the URL to open, and what its callback must match."""
 
     url: str
-    issuer: str
-    redirect_uri: str
-    resource: str
+    access: Access
     state: str
-    verifier: str
-    scopes: tuple[str, ...]
-    requires_iss: bool
-    # The resource parameters of the token request.
+    # The form of the token request, except for the code (RFC 6749, 4.1.3; RFC 7636, 4.5; RFC 8707, 2.2).
     token_form: dict[str, str]
 
     def __repr__(self) -> str:
         """Without secrets."""
-        return f"SignIn(at {self.issuer!r} for {self.resource!r})"
+        return f"SignIn(at {self.access.issuer!r} for {self.access.resource!r})"
 
 
 def begin(
@@ -62,14 +57,14 @@ def begin(
     state = secrets.token_urlsafe(32)
     verifier = secrets.token_urlsafe(64)
     challenge = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    common = {"redirect_uri": redirect_uri, **identity.resource_form(server.issuer, access.resource)}
     query = {
         "response_type": "code",
         "client_id": client_id,
-        "redirect_uri": redirect_uri,
         "state": state,
         "code_challenge": challenge,
         "code_challenge_method": "S256",
-        **identity.resource_form(server.issuer, access.resource),
+        **common,
     }
     if thumbprint:
         query["dpop_jkt"] = thumbprint
@@ -84,14 +79,9 @@ def begin(
     joined = "&".join(piece for piece in (parts.query, urlencode(query)) if piece)
     return SignIn(
         url=urlunsplit((parts.scheme, parts.netloc, parts.path, joined, "")),
-        issuer=server.issuer,
-        redirect_uri=redirect_uri,
-        resource=access.resource,
+        access=access,
         state=state,
-        verifier=verifier,
-        scopes=scopes,
-        token_form=identity.resource_form(server.issuer, access.resource),
-        requires_iss=server.authorization_response_iss_parameter_supported is True,
+        token_form={"grant_type": AUTHORIZATION_CODE, "code_verifier": verifier, **common},
     )
 
 
@@ -129,41 +119,30 @@ def read_callback(sign_in: SignIn, callback_url: str) -> str:
         raise AuthorizationError("the sign-in callback has duplicate parameters and was ignored")
     if not has_state(callback_url, sign_in.state):
         raise AuthorizationError("the sign-in callback has the wrong state and was ignored")
-    issuer = callback.get("iss")
-    if issuer is None:
-        if sign_in.requires_iss:
+    server = sign_in.access.server
+    issuer = server.issuer
+    if "iss" not in callback:
+        if server.authorization_response_iss_parameter_supported is True:
             raise AuthorizationError(
-                f"the sign-in callback of {sign_in.issuer} has no iss, which its metadata promises, and was ignored",
-                issuer=sign_in.issuer,
+                f"the sign-in callback of {issuer} has no iss, which its metadata promises, and was ignored",
+                issuer=issuer,
             )
-    elif issuer != sign_in.issuer:
+    elif callback["iss"] != issuer:
         # RFC 9207, 2.4: simple comparison. The rest may be from an attacker and is not reported.
         raise AuthorizationError(
-            f"the sign-in callback is not from {sign_in.issuer} (wrong iss) and was ignored",
-            issuer=sign_in.issuer,
+            f"the sign-in callback is not from {issuer} (wrong iss) and was ignored", issuer=issuer
         )
     if "error" in callback:
         description = callback.get("error_description")
         suffix = f" ({quoted(description)})" if description else ""
         raise AuthorizationError(
-            f"{sign_in.issuer} refused the sign-in: {quoted(callback['error'])}{suffix}",
+            f"{issuer} refused the sign-in: {quoted(callback['error'])}{suffix}",
             error=callback["error"][:100],
-            issuer=sign_in.issuer,
+            issuer=issuer,
         )
     if not callback.get("code"):
-        raise AuthorizationError("the sign-in callback has no code", issuer=sign_in.issuer)
+        raise AuthorizationError("the sign-in callback has no code", issuer=issuer)
     return callback["code"]
-
-
-def code_form(sign_in: SignIn, code: str) -> dict[str, str]:
-    """Return the form of the token request for a code (RFC 6749, 4.1.3; RFC 7636, 4.5; RFC 8707, 2.2)."""
-    return {
-        "grant_type": AUTHORIZATION_CODE,
-        "code": code,
-        "redirect_uri": sign_in.redirect_uri,
-        "code_verifier": sign_in.verifier,
-        **sign_in.token_form,
-    }
 
 
 def choose_scopes(

@@ -9,7 +9,7 @@ from jackstay.oauth._authorizer import TokenAuthorizer
 from jackstay.oauth._browser import SIGN_IN_SECONDS, Redirect, open_browser, sign_in_with_browser
 from jackstay.oauth._discovery import Access
 from jackstay.oauth._errors import AuthorizationError
-from jackstay.oauth._flow import SignIn, begin, check_flow, code_form, read_callback
+from jackstay.oauth._flow import begin, check_flow, read_callback
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._listener import free_port, is_free
 from jackstay.oauth._registration import configured_client, covers_sign_in, delete_client, register, stored_client
@@ -74,7 +74,11 @@ class OAuth(TokenAuthorizer):
         thumbprint = "" if client_auth.proofs is None else client_auth.proofs.thumbprint(client_auth.dpop_key)
         sign_in = begin(access, registered.client_id, redirect_uri, scopes, self.identity, thumbprint=thumbprint)
         try:
-            callback = await self._callback_url(sign_in)
+            if self._redirect is not None:
+                callback = await self._redirect(sign_in.url)
+            else:
+                show = self._show or open_browser
+                callback = await sign_in_with_browser(sign_in.url, redirect_uri, sign_in.state, self._seconds, show)
         except BaseException:
             # An issuer that has deleted the registration shows an error page and does not redirect: register again next
             # time.
@@ -83,7 +87,7 @@ class OAuth(TokenAuthorizer):
             raise
         code = read_callback(sign_in, callback)
         try:
-            response = await request_token(client, client_auth, code_form(sign_in, code), self._clock())
+            response = await request_token(client, client_auth, {**sign_in.token_form, "code": code}, self._clock())
         except AuthorizationError as error:
             if error.error == "invalid_client" and registered.is_dynamic:
                 await delete_client(self.store, access.issuer)  # as above
@@ -112,13 +116,6 @@ class OAuth(TokenAuthorizer):
             scopes=scopes,
         )
         return registered, redirect_uri
-
-    async def _callback_url(self, sign_in: SignIn) -> str:
-        """Return the URL of the redirect."""
-        if self._redirect is not None:
-            return await self._redirect(sign_in.url)
-        show = self._show or open_browser
-        return await sign_in_with_browser(sign_in.url, sign_in.redirect_uri, sign_in.state, self._seconds, show)
 
     async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
         for registered in (

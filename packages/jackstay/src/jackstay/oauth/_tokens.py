@@ -95,13 +95,12 @@ async def _post_form(
     url, proofs = client_auth.server.token_endpoint, client_auth.proofs
     if proofs is None:
         return await post(client, url, (*_FORM, *headers), body)
-    nonce = proofs.nonce(url)
-    reply = await post(client, url, (*_FORM, *headers, *proofs.header(client_auth.dpop_key, "POST", url)), body)
-    proofs.note_response(url, reply.headers)
-    if reply.status == 400 and proofs.nonce(url) != nonce and NONCE_REQUIRED.encode() in reply.body:
-        proof = proofs.header(client_auth.dpop_key, "POST", url)
-        reply = await post(client, url, (*_FORM, *headers, *proof), body)
+    for _ in range(2):
+        nonce = proofs.nonce(url)
+        reply = await post(client, url, (*_FORM, *headers, *proofs.header(client_auth.dpop_key, "POST", url)), body)
         proofs.note_response(url, reply.headers)
+        if reply.status != 400 or proofs.nonce(url) == nonce or NONCE_REQUIRED.encode() not in reply.body:
+            break
     return reply
 
 

@@ -149,21 +149,7 @@ def for_stateless(result: bytes, row: Method) -> bytes:
 
 def for_handshake(result: bytes) -> bytes:
     """Remove the members that only 2026-07-28 defines: `resultType`, and the server information in `_meta`."""
-    has_info = META_SERVER_INFO.encode() in result
-    if not has_info and b'"resultType"' not in result:
-        return result
-    try:
-        members = read_members(result)
-        meta = read_members(members["_meta"]) if has_info and "_meta" in members else None
-    except DECODE_ERRORS:
-        return result  # the client reports what is wrong with it
-    members.pop("resultType", None)
-    if meta is not None and meta.pop(META_SERVER_INFO, None) is not None:
-        if meta:
-            members["_meta"] = Raw(encode(meta))
-        else:
-            del members["_meta"]
-    return encode(members)
+    return _without(result, META_SERVER_INFO, "resultType")
 
 
 def parse_input_required(result: bytes) -> InputRequired | None:
@@ -211,16 +197,23 @@ def split_round(body: bytes) -> tuple[bytes, str | None, Members]:
 
 def without_subscription(params: bytes) -> bytes:
     """Remove the subscription id from the params of a notification: it identifies the proxy's own subscription."""
-    if META_SUBSCRIPTION_ID.encode() not in params:
-        return params
+    return _without(params, META_SUBSCRIPTION_ID, "")
+
+
+def _without(body: bytes, key: str, member: str) -> bytes:
+    """Remove a key of `_meta` and a member. An invalid body is unchanged: the client reports what is wrong with it."""
+    has_key = key.encode() in body
+    if not has_key and (not member or b'"%b"' % member.encode() not in body):
+        return body
     try:
-        members = read_members(params)
-        meta = read_members(members["_meta"])
-        del meta[META_SUBSCRIPTION_ID]
-    except (*DECODE_ERRORS, KeyError):
-        return params
-    if meta:
-        members["_meta"] = Raw(encode(meta))
-    else:
-        del members["_meta"]
+        members = read_members(body)
+        meta = read_members(members["_meta"]) if has_key and "_meta" in members else {}
+    except DECODE_ERRORS:
+        return body
+    members.pop(member, None)
+    if meta.pop(key, None) is not None:
+        if meta:
+            members["_meta"] = Raw(encode(meta))
+        else:
+            del members["_meta"]
     return encode(members)

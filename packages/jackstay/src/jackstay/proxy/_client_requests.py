@@ -8,7 +8,6 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -63,17 +62,9 @@ class ClientRequestRouter:
     | handshake | stateless | `inputRequests` become requests; the call is sent again with the responses |
     | stateless | stateless | the `input_required` result and the client's next round are forwarded unchanged |
     | stateless | handshake | the call is suspended; the client gets `input_required`, its next round resumes the call |
-
-    Args:
-        sole_client: returns the client that a server is dedicated to, or None if the server is shared.
-        session_clients: returns the clients of a shared server that can receive requests outside a call.
     """
 
-    def __init__(
-        self, sole_client: Callable[[Upstream], Driver | None], session_clients: Callable[[Upstream], list[Driver]]
-    ) -> None:
-        self._sole_client = sole_client
-        self._session_clients = session_clients
+    def __init__(self) -> None:
         self._suspended: dict[str, SuspendedCall] = {}
         self._keys = itertools.count(1)
         self._url_elicitations: dict[str, Driver] = {}
@@ -90,7 +81,7 @@ class ClientRequestRouter:
 
         `call` is the call whose response stream carried the request, if known. Raises: JsonRpcError.
         """
-        connection, about = self._sole_client(upstream), None
+        connection, about = upstream.owner, None
         owner = upstream.in_flight.owner(is_request=True) if call is None else call
         if isinstance(owner, InFlightCall):
             if connection is None and owner.is_stateless:
@@ -101,18 +92,15 @@ class ClientRequestRouter:
         return await self._request(connection, method, params, about)
 
     def _find_only_client(self, upstream: Upstream, owner: Owner, method: str) -> Driver:
-        clients = self._session_clients(upstream)
+        clients = upstream.session_clients()
         candidates = [client for client in clients if upstream.in_flight.has_served_only(client.number)]
         if owner is Owner.NONE and len(candidates) == 1:
             return candidates[0]
         reason = owner.value
         if owner is Owner.NONE:
             is_unused = len(candidates) == len(clients)
-            reason += (
-                f", and {len(clients)} clients are connected"
-                if is_unused
-                else (", and the server has served several clients")
-            )
+            why = f"{len(clients)} clients are connected" if is_unused else "the server has served several clients"
+            reason = f"{reason}, and {why}"
         self.refused += 1
         if self.refused.bit_count() == 1:  # log the 1st, 2nd, 4th, 8th, ...: a server may repeat the request
             logger.warning(
@@ -213,13 +201,8 @@ class ClientRequestRouter:
         Raises: JsonRpcError if the state is unknown, has expired, or belongs to another request or principal.
         """
         suspended = self._suspended.get(state)
-        is_same_principal = suspended is not None and suspended.principal == call.connection.principal
-        if (
-            suspended is None
-            or not is_same_principal
-            or suspended.body != body
-            or suspended.call.method is not call.method
-        ):
+        same = (call.connection.principal, body, call.method)
+        if suspended is None or (suspended.principal, suspended.body, suspended.call.method) != same:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, "unknown or expired requestState")
         del self._suspended[state]
         suspended.expiry.cancel()

@@ -40,7 +40,8 @@ def to_client_error(error: McpError, server: str = "") -> JsonRpcError:
     if server:
         data["server"] = server
         sentence = f"{server}: {sentence}"
-    return JsonRpcError(ErrorCode.INTERNAL_ERROR, _complete(sentence, may_have_run), data)
+    outcome = "the call may have run: check before you send it again" if may_have_run else "the call did not run"
+    return JsonRpcError(ErrorCode.INTERNAL_ERROR, f"{sentence}; {outcome}", data)
 
 
 def for_era(error: JsonRpcError, method: str, *, is_stateless: bool) -> JsonRpcError:
@@ -78,9 +79,3 @@ _SENTENCES: Final = {
     "lost": "the connection to the upstream server was lost before it responded",
     "down": "the upstream server is down",
 }
-
-
-def _complete(sentence: str, may_have_run: bool) -> str:
-    if may_have_run:
-        return f"{sentence}; the call may have run: check before you send it again"
-    return f"{sentence}; the call did not run"

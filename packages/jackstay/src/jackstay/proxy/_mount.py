@@ -12,8 +12,8 @@ from jackstay.protocol.server import events as e
 from jackstay.proxy._failures import to_client_error
 from jackstay.proxy._gateway_config import read_gateway
 from jackstay.proxy._proxy import Proxy
+from jackstay.proxy._relay import request_level
 from jackstay.server import ALL, Driver, Mount, Outcome, Transforms
-from jackstay.types import LOGGING_LEVELS
 
 # Returns whether a tool of the server is served; None: every tool.
 Allows: TypeAlias = "Callable[[str], bool] | None"
@@ -60,9 +60,7 @@ class ProxyMount(Mount):
 
     async def set_level(self, connection: Driver) -> None:
         upstream = self.child._find(connection, is_stateless=False)
-        clients = [connection, *self.child.session_clients(upstream)]
-        levels = [client.store["level"] for client in clients if "level" in client.store]
-        await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
+        await request_level(upstream, connection)
 
     def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
         # Not progress: its token does not identify the server that it is for.

@@ -6,8 +6,7 @@ dropped: it may contain data of one client.
 """
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable
 
 import msgspec
 
@@ -26,22 +25,14 @@ _MESSAGE = "notifications/message"
 _LIST_CHANGES = frozenset(row.changed_by for row in LISTS.values())
 
 
-class _Level(msgspec.Struct):
+class _Params(msgspec.Struct):
+    """Those of a log message, or of the update of a resource."""
+
     level: str = "info"
-
-
-class _Uri(msgspec.Struct):
     uri: str = ""
 
 
-_read_level = msgspec.json.Decoder(_Level).decode
-_read_uri = msgspec.json.Decoder(_Uri).decode
-
-
-class NotifySubscribers(Protocol):
-    """Notifies every client of this server that subscribed to a list or resource."""
-
-    def __call__(self, upstream: Upstream, method: str, uri: str, params: bytes) -> None: ...
+_read_params = msgspec.json.Decoder(_Params).decode
 
 
 class NotificationRouter:
@@ -49,22 +40,16 @@ class NotificationRouter:
 
     Args:
         notify_subscribers: notifies all clients of a shared server that subscribed to a change.
-        sole_client: returns the client that a server is dedicated to, or None if the server is shared.
-        session_clients: returns the clients of a shared server that can be notified outside a call.
         pop_elicitation: returns the client whose URL-mode elicitation is complete.
     """
 
     def __init__(
         self,
-        notify_subscribers: NotifySubscribers,
-        sole_client: Callable[[Upstream], Driver | None],
-        session_clients: Callable[[Upstream], list[Driver]],
+        notify_subscribers: Callable[[Upstream, str, str, bytes], None],
         pop_elicitation: Callable[[bytes], Driver | None],
     ) -> None:
         self._notify_subscribers = notify_subscribers
-        self._sole_client = sole_client
-        self._session_clients = session_clients
-        self._url_elicitations = pop_elicitation
+        self._pop_elicitation = pop_elicitation
         # Messages that could not be attributed to one client.
         self.dropped = 0
 
@@ -77,39 +62,37 @@ class NotificationRouter:
 
     def _route(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
         if method == _UPDATED:
-            uri = _read_uri(params).uri
+            uri = _read_params(params).uri
             for subscribed in upstream.subscriptions_for(uri):
                 self.changed(upstream, method, subscribed, params)
         elif method in _LIST_CHANGES:
             self.changed(upstream, method, "", params)
-        elif method == "notifications/elicitation/complete":
-            connection = self._url_elicitations(params)
-            if connection is None:  # the elicitation was in an error, or came from another instance of the server
-                self._forward_to_owner(upstream, method, params, call)
-            else:
-                self._send_to([connection], method, params)
         else:
-            self._forward_to_owner(upstream, method, params, call)
+            is_complete = method == "notifications/elicitation/complete"
+            connection = self._pop_elicitation(params) if is_complete else None
+            if connection is not None:
+                self._notify(connection, method, params)
+            else:  # also if the elicitation was in an error, or came from another instance of the server
+                self._forward_to_owner(upstream, method, params, call)
 
     def changed(self, upstream: Upstream, method: str, uri: str = "", params: bytes = b"") -> None:
         """Notify the clients that a list or a resource of this server changed."""
-        sole_client = self._sole_client(upstream)
-        if sole_client is None:
+        if upstream.owner is None:
             self._notify_subscribers(upstream, method, uri, params)
         else:
-            sole_client.subscriptions.changed(method, uri, params)
+            upstream.owner.subscriptions.changed(method, uri, params)
 
     def _forward_to_owner(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
         """Forward a log message or an unknown notification."""
-        sole_client, owner = self._sole_client(upstream), call or _owner(upstream, method)
+        owner = call or _owner(upstream, method)
         if isinstance(owner, InFlightCall):
             if method != _MESSAGE or _is_wanted(owner, params):
                 about = owner.id if owner.is_awaited else None
                 if about is not None or not owner.is_stateless:
                     self._notify(owner.connection, method, params, about)
             return
-        clients = self._session_clients(upstream) if sole_client is None else [sole_client]
-        if sole_client is None:
+        clients = upstream.session_clients() if upstream.owner is None else [upstream.owner]
+        if upstream.owner is None:
             candidates = [client for client in clients if upstream.in_flight.has_served_only(client.number)]
             if owner is Owner.AMBIGUOUS or (clients and not candidates):
                 self._drop(method)
@@ -117,7 +100,8 @@ class NotificationRouter:
             clients = candidates
         if method == _MESSAGE:
             clients = [client for client in clients if _is_level_wanted(client, params)]
-        self._send_to(clients, method, params)
+        for connection in clients:
+            self._notify(connection, method, params)
 
     def _drop(self, method: str) -> None:
         self.dropped += 1
@@ -129,11 +113,7 @@ class NotificationRouter:
                 self.dropped,
             )
 
-    def _send_to(self, clients: Iterable[Driver], method: str, params: bytes) -> None:
-        for connection in clients:
-            self._notify(connection, method, params, None)
-
-    def _notify(self, connection: Driver, method: str, params: bytes, about: int | str | None) -> None:
+    def _notify(self, connection: Driver, method: str, params: bytes, about: int | str | None = None) -> None:
         try:
             connection.notify(method, params, about)
         except McpError as error:
@@ -159,5 +139,5 @@ def _is_level_wanted(connection: Driver, params: bytes) -> bool:
 
 
 def _rank(params: bytes) -> int:
-    level = _read_level(params).level
+    level = _read_params(params).level
     return LOGGING_LEVELS.index(level) if level in LOGGING_LEVELS else len(LOGGING_LEVELS)

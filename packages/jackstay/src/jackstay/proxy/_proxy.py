@@ -96,31 +96,22 @@ class Proxy(Server):
         self._mirror: Mirror | None = None
         self._handler_drain = HTTP_DRAIN
         self._eras = Eras(
-            lambda era: self._make(ALL_CAPABILITIES, None, era),
-            has_handshake=self._has_handshake,
+            lambda era: self._make(ALL_CAPABILITIES, era),
+            has_handshake=bool(of_era(self._settings.get("versions", VERSIONS), Era.HANDSHAKE)),
             is_temporary=self.proxy_options.per_client,
         )
         self._dedicated: dict[int, Upstream] = {}
-        self._owners: dict[Upstream, Driver] = {}
         self._stopping: set[asyncio.Task[None]] = set()
         # Connection number -> shared server. It does not change while the client is connected.
         self._shared: dict[int, Upstream] = {}
         self._cached_config: tuple[tuple[ServerFacts, ServerFacts], tuple[ServerConfig, frozenset[str]]] | None = None
-        self._client_requests = ClientRequestRouter(self._owners.get, self.session_clients)
-        self._router = NotificationRouter(
-            self._notify_subscribers, self._owners.get, self.session_clients, self._client_requests.pop_elicitation
-        )
-        self._relay = Relay(
-            self._find, self._owners.__contains__, self.session_clients, self._client_requests, self._report
-        )
+        self._client_requests = ClientRequestRouter()
+        self._router = NotificationRouter(self._notify_subscribers, self._client_requests.pop_elicitation)
+        self._relay = Relay(self._find, self._client_requests, self._report)
         self.on_startup(self._open)
 
     def __repr__(self) -> str:
         return f"<Proxy {self._eras!r}, {len(self._dedicated)} dedicated servers>"
-
-    @property
-    def _has_handshake(self) -> bool:
-        return bool(of_era(self._settings.get("versions", VERSIONS), Era.HANDSHAKE))
 
     @property
     def _handlers(self) -> "Handlers":
@@ -236,13 +227,9 @@ class Proxy(Server):
         now = await self.snapshot()
         servers: list[Json] = [
             {
-                "era": server.era,
-                "state": server.state,
-                "restarts": server.restarts,
-                "cause": server.cause.splitlines()[0][:200],
+                **{"era": server.era, "state": server.state, "restarts": server.restarts},
+                **({"cause": server.cause.splitlines()[0][:200]} if server.cause else {}),
             }
-            if server.cause
-            else {"era": server.era, "state": server.state, "restarts": server.restarts}
             for server in now.servers
         ]
         return now.state, {"servers": servers}
@@ -310,7 +297,7 @@ class Proxy(Server):
         self._client_requests.forget(connection)
         upstream = self._dedicated.pop(connection.number, None)
         if upstream is not None:
-            del self._owners[upstream]
+            upstream.owner = None
             task = asyncio.get_running_loop().create_task(upstream.stop())
             self._stopping.add(task)
             task.add_done_callback(self._stopping.discard)
@@ -359,18 +346,18 @@ class Proxy(Server):
                 raise BackpressureError(f"too many dedicated servers: the limit is {self.proxy_options.max_children}")
             upstream = self._dedicated[connection.number] = self._make(
                 msgspec.json.decode(client.capabilities),
-                msgspec.json.decode(client.info),
                 Era.HANDSHAKE if self._eras.is_dual else None,
+                connection,
+                client_info=msgspec.json.decode(client.info),
             )
-            self._owners[upstream] = connection
             upstream.start()
         return upstream
 
-    def _make(self, capabilities: dict[str, Any], info: dict[str, Any] | None, era: Era | None) -> Upstream:
-        settings = {**self._settings, "capabilities": capabilities}
-        if info is not None:
-            settings["client_info"] = info
-        return Upstream(self._target, settings, self.proxy_options, self, era)
+    def _make(
+        self, capabilities: dict[str, Any], era: Era | None, owner: Driver | None = None, **settings: Any
+    ) -> Upstream:
+        settings = {**self._settings, "capabilities": capabilities, **settings}
+        return Upstream(self._target, settings, self, era, owner)
 
     # --- mounted in another server ------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ that subscribe to one resource are one subscription at the server, and the serve
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -74,23 +75,12 @@ class Relay:
 
     Args:
         find: returns the server for a client.
-        is_dedicated: returns True if a server is dedicated to one client.
-        session_clients: returns the clients of a shared server that have a session.
         client_requests: forwards requests from the server to the client.
         report: counts the calls.
     """
 
-    def __init__(
-        self,
-        find: Find,
-        is_dedicated: Callable[[Upstream], bool],
-        session_clients: Callable[[Upstream], list[Driver]],
-        client_requests: ClientRequestRouter,
-        report: Report,
-    ) -> None:
+    def __init__(self, find: Find, client_requests: ClientRequestRouter, report: Report) -> None:
         self._find = find
-        self._is_dedicated = is_dedicated
-        self._session_clients = session_clients
         self._client_requests = client_requests
         self._report = report
         self.server_name = ""  # for errors, if it is one of several
@@ -112,7 +102,7 @@ class Relay:
         local_handler = self._local_handlers.get(request.method.name)
         if local_handler is not None:
             return local_handler(upstream, connection, _copy(request))
-        if request.method.name.startswith("tasks/") and not self._is_dedicated(upstream):
+        if request.method.name.startswith("tasks/") and upstream.owner is None:
             message = f"{request.method.name} needs a dedicated server: start the proxy with --per-client"
             raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, message)
         body, meta = split(request.params)
@@ -127,7 +117,8 @@ class Relay:
             upstream = self._find(connection, is_stateless=False)
         except BackpressureError:
             return  # the client gets the error in response to its requests
-        if (method in (_ROOTS_CHANGED, _PROGRESS) or self._is_dedicated(upstream)) and not upstream.is_stateless:
+        is_forwarded = method in (_ROOTS_CHANGED, _PROGRESS) or upstream.owner is not None
+        if is_forwarded and not upstream.is_stateless:
             upstream.notify(method, b"{}" if params is None else bytes(params))
 
     # --- forwarded requests -------------------------------------------------------------------------------------------
@@ -252,8 +243,9 @@ class Relay:
             connection.on_stop(request.serial, unsubscribe)
             try:
                 for uri in dict.fromkeys(uris):
-                    if await _try_subscribe(upstream, uri, key):
-                        accepted.append(uri)  # noqa: PERF401  # unsubscribe() needs those so far if this is cancelled
+                    with suppress(McpError):
+                        await upstream.subscribe(uri, key)
+                        accepted.append(uri)
             except asyncio.CancelledError:
                 unsubscribe()
                 raise
@@ -265,13 +257,18 @@ class Relay:
         level = _read(SetLevelRequestParams, request).level
         connection.log_level = level
         connection.store["level"] = level
-        clients = [connection] if self._is_dedicated(upstream) else [connection, *self._session_clients(upstream)]
-        levels = [client.store["level"] for client in clients if "level" in client.store]
         try:
-            await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
+            await request_level(upstream, connection)
         except McpError as error:
             raise to_client_error(error, self.server_name) from error
         return b"{}"
+
+
+async def request_level(upstream: Upstream, connection: Driver) -> None:
+    """Request the most verbose log level that a client of the server has set. Raises: McpError."""
+    clients = [connection, *upstream.session_clients()]
+    levels = [client.store["level"] for client in clients if "level" in client.store]
+    await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
 
 
 def _composer(call: InFlightCall, body: bytes, meta: Members) -> Compose:
@@ -306,14 +303,6 @@ def _finalize(upstream: Upstream, call: InFlightCall, sent: Sent, body: bytes, r
     if sent.is_stateless:
         return result if b'"resultType"' in result else call.connection.server_config.finalize(result)
     return call.connection.server_config.finalize(for_stateless(result, call.method))
-
-
-async def _try_subscribe(upstream: Upstream, uri: str, key: tuple[int, int]) -> bool:
-    try:
-        await upstream.subscribe(uri, key)
-    except McpError:
-        return False
-    return True
 
 
 def _copy(request: e.Serve) -> e.Serve:

@@ -29,7 +29,7 @@ from jackstay.protocol import REVISIONS, VERSIONS, Era
 from jackstay.protocol.client import ServerFacts, backoff_delay
 from jackstay.proxy._in_flight import InFlightCall, InFlightCalls
 from jackstay.proxy._lists import Lists
-from jackstay.proxy._options import ProxyOptions
+from jackstay.server import Driver
 from jackstay.transport import Target
 from jackstay.types import is_part_of
 
@@ -96,11 +96,13 @@ class Upstream:
         self,
         target: Target,
         settings: dict[str, Any],
-        options: ProxyOptions,
         handler: "Proxy",
         era: Era | None = None,
+        owner: Driver | None = None,
     ) -> None:
         """Prepare a connection. `era` limits it to revisions of that era, until the server rejects them."""
+        # The only client of a dedicated server; None: the server is shared.
+        self.owner = owner
         self.in_flight = InFlightCalls(asyncio.get_running_loop().time)
         self.lists = Lists()
         self._versions = settings.get("versions", VERSIONS)
@@ -111,7 +113,7 @@ class Upstream:
         self._target = target
         # Clients after the first: the server could be started once, so they retry without limit.
         self._settings = {**settings, "max_attempts": 1_000_000}
-        self._options = options
+        self._options = handler.proxy_options
         self._handler = handler
         self._is_ready = asyncio.Event()
         self._is_stopping = self._keeps_trying = False
@@ -186,9 +188,22 @@ class Upstream:
         """True if the server is reached over HTTP."""
         return self._target.is_http
 
+    @property
+    def cause(self) -> str:
+        """Why the server is not ready."""
+        try:
+            cause = self.client.wire.cause
+        except StateError:  # not opened yet
+            return "starting"
+        return "starting" if cause is None else cause.message
+
     def is_ready(self) -> bool:
         """True while calls can be sent."""
         return self._is_ready.is_set()
+
+    def session_clients(self) -> list[Driver]:
+        """Return the clients of this server, if it is shared, that can receive requests outside a call."""
+        return self._handler.session_clients(self)
 
     # --- health -------------------------------------------------------------------------------------------------------
 
@@ -199,7 +214,7 @@ class Upstream:
         same response, so that requests do not pile up at a server that hangs.
         """
         if not self._is_ready.is_set():
-            return "down", self._cause()
+            return "down", self.cause
         now = asyncio.get_running_loop().time()
         if self._check is None and self._answered_at is not None and now - self._answered_at < CHECK_MAX_AGE:
             return "ok", ""
@@ -212,28 +227,12 @@ class Upstream:
         await asyncio.wait((check,), timeout=CHECK_TIMEOUT)
         if not check.done():
             return "unresponsive", f"no response to a health check within {CHECK_TIMEOUT:g} s"
-        return ("ok", "") if self._has_answered(check) else ("down", self._cause())
+        return ("ok", "") if _has_answered(check) else ("down", self.cause)
 
     def _checked(self, check: "asyncio.Future[bytes]") -> None:
         self._check = None
-        if self._has_answered(check):
+        if _has_answered(check):
             self._answered_at = asyncio.get_running_loop().time()
-
-    def _has_answered(self, check: "asyncio.Future[bytes]") -> bool:
-        """True if the server responded, with a result or with an error."""
-        return not check.cancelled() and isinstance(check.exception(), JsonRpcError | None)
-
-    @property
-    def cause(self) -> str:
-        """Why the server is not ready."""
-        return self._cause()
-
-    def _cause(self) -> str:
-        try:
-            cause = self.client.wire.cause
-        except StateError:  # not opened yet
-            return "starting"
-        return "starting" if cause is None else cause.message
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -285,11 +284,7 @@ class Upstream:
         """Done callback of a call, whether or not anything still waits for it."""
         if self._by_id.get(id) is call:
             del self._by_id[id]
-        is_answered = False
-        if not future.cancelled():
-            # Retrieved, so that asyncio does not log it as never retrieved.
-            is_answered = isinstance(future.exception(), JsonRpcError | None)
-        self.in_flight.end(call, is_answered=is_answered)
+        self.in_flight.end(call, is_answered=_has_answered(future))
 
     def give_up(self, call: InFlightCall, sent: Sent) -> None:
         """Cancel a call that nothing waits for any more; the server is notified once."""
@@ -447,7 +442,9 @@ class Upstream:
                     # The server no longer supports this era: allow the other one.
                     self._is_narrowed = False
                     self._settings["versions"] = self._versions
-                self._schedule_replacement()
+                delay = backoff_delay(client.settings, self._failures, random.random())  # noqa: S311  # jitter
+                self._failures += 1
+                self._timer = asyncio.get_running_loop().call_later(delay, self._replace)
 
     def _on_ready(self) -> None:
         was_ready = self._server_facts is not None
@@ -465,11 +462,6 @@ class Upstream:
             logger.warning("the upstream server %s is ready again", self._target.name)
             self._handler.reconnected(self)
 
-    def _schedule_replacement(self) -> None:
-        delay = backoff_delay(self.client.settings, self._failures, random.random())  # noqa: S311  # jitter
-        self._failures += 1
-        self._timer = asyncio.get_running_loop().call_later(delay, self._replace)
-
     def _replace(self) -> None:
         self.client = connect(self._target, **self._settings)
         self._attach(self.client)
@@ -486,6 +478,11 @@ class Upstream:
             await work
         except McpError as error:
             logger.info("a background request to the upstream server failed: %s", error)
+
+
+def _has_answered(future: "asyncio.Future[bytes]") -> bool:
+    """True if the server responded, with a result or with an error, which asyncio then does not log as ignored."""
+    return not future.cancelled() and isinstance(future.exception(), JsonRpcError | None)
 
 
 def of_era(versions: Iterable[str], era: Era) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def bash(program: Program) -> str:
     text = _SCRIPT
     for mark, value in (
         ("options", "\n".join(_options(options))),
-        ("values", "\n".join(_values(program))),
+        ("values", "\n".join(_values(program, options))),
         ("function", function),
         ("commands", " ".join(names)),
         ("servers", servers or "''"),
@@ -125,40 +125,28 @@ def _options(rows: list[tuple[str, tuple[Option, ...]]]) -> Iterator[str]:
         yield f"        '{name}') words='{words}' ;;"
 
 
-def _values(program: Program) -> Iterator[str]:
+def _values(program: Program, rows: list[tuple[str, tuple[Option, ...]]]) -> Iterator[str]:
     """Yield one `case` line for each completion, with all patterns that use it."""
     patterns: dict[str, list[str]] = {}
-    for option in program.options:
-        _add_option(patterns, "", option)
+    for name, options in rows:
+        for option in options:
+            if option.value is not None:
+                keys = [f"'{name} {flag}'" for flag in option.flags]
+                patterns.setdefault(_completion(option.value), []).extend(keys)
     for command in program.commands:
-        for option in command.options:
-            _add_option(patterns, command.name, option)
         for number, value in enumerate(command.positionals, 1):
             is_last = number == len(command.positionals) and command.repeats_last
             pattern = f"'{command.name} '*" if is_last else f"'{command.name} {number}'"
             patterns.setdefault(_completion(value), []).append(pattern)
     # Patterns with a wildcard come last: they would also match the names of options.
-    for completion, keys in patterns.items():
-        yield from _line(completion, [key for key in keys if not key.endswith("*")])
-    for completion, keys in patterns.items():
-        yield from _line(completion, [key for key in keys if key.endswith("*")])
-
-
-def _line(completion: str, keys: list[str]) -> Iterator[str]:
-    if keys:
-        yield f"        {' | '.join(keys)}) {completion} ;;"
-
-
-def _add_option(patterns: dict[str, list[str]], command: str, option: Option) -> None:
-    if option.value is not None:
-        keys = [f"'{command} {flag}'" for flag in option.flags]
-        patterns.setdefault(_completion(option.value), []).extend(keys)
+    for has_wildcard in (False, True):
+        for completion, keys in patterns.items():
+            chosen = [key for key in keys if key.endswith("*") is has_wildcard]
+            if chosen:
+                yield f"        {' | '.join(chosen)}) {completion} ;;"
 
 
 def _completion(value: Value) -> str:
     if value.choices:
         return f"kind=words words='{' '.join(value.choices)}'"
     return f"kind={value.kind or 'other'}"
-
-
-__all__ = ["bash"]

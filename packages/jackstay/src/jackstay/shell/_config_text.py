@@ -309,6 +309,3 @@ def _change_yaml(text: str, section: str, name: str, entry: Entry | None) -> str
         added += [f"{space * 2}{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
         lines[end:end] = added
     return "\n".join(lines) + "\n"
-
-
-__all__ = ["Entry", "change_entry", "read_text"]

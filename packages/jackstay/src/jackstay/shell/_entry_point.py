@@ -140,6 +140,3 @@ def _discard_output() -> None:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, stream.fileno())
             os.close(null)
-
-
-__all__ = ["DONE", "FAILED", "INTERRUPTED", "USAGE", "other_distribution", "run_command"]

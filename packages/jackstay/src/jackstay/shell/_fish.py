@@ -116,6 +116,3 @@ def _positionals(command: Command) -> Iterator[str]:
 def quote(text: str) -> str:
     """Quote a string as one word for fish."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-__all__ = ["fish", "quote"]

@@ -102,6 +102,3 @@ def _help_text(action: Action) -> str:
     if isinstance(action, _VersionAction):
         return "print the version"
     return (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")
-
-
-__all__ = ["KINDS", "Command", "Option", "Program", "Value", "command_from_parser", "value_from_metavar"]

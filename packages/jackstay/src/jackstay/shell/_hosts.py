@@ -404,21 +404,3 @@ def _read(path: Path) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"cannot read {path}: {reason}", path=str(path)) from None
-
-
-__all__ = [
-    "HOSTS",
-    "Host",
-    "HostChange",
-    "HostedServer",
-    "changed_text",
-    "config_text",
-    "deep_link",
-    "find_host",
-    "from_entry",
-    "install_server",
-    "servers_in",
-    "to_entry",
-    "uninstall_server",
-    "write_config",
-]

@@ -48,6 +48,3 @@ class CommandParser(ArgumentParser):
         if synonym in flags:
             return f"unknown option {option!r}; did you mean {synonym!r}?"
         return f"unknown option {option!r}{did_you_mean(option.partition('=')[0], flags)}"
-
-
-__all__ = ["CommandParser"]

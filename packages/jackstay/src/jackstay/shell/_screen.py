@@ -176,21 +176,3 @@ def paint_json(screen: Screen, text: str) -> str:
         return screen.paint(found[3], GREEN) if found[3] is not None else screen.paint(found[4], YELLOW)
 
     return _JSON.sub(paint, text)
-
-
-__all__ = [
-    "BLUE",
-    "BOLD",
-    "CYAN",
-    "DIM",
-    "GREEN",
-    "RED",
-    "YELLOW",
-    "Screen",
-    "display_width",
-    "escape_controls",
-    "first_line",
-    "paint_json",
-    "print_error",
-    "wrap",
-]

@@ -30,6 +30,3 @@ def completion_script(program: Program, shell: str) -> str:
     # zsh requires `#compdef` in the first line.
     first, newline, rest = script.partition("\n")
     return f"{first}{newline}{note}{rest}" if first.startswith("#compdef") else note + script
-
-
-__all__ = ["INSTALL_PATHS", "SHELLS", "completion_script"]

@@ -54,6 +54,3 @@ def cancel_on_signal(last: Callable[[], object] | None = None) -> Iterator[list[
     finally:
         for number in handled:
             signal.signal(number, before[number])
-
-
-__all__ = ["SIGNALS", "cancel_on_signal"]

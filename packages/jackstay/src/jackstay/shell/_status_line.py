@@ -211,14 +211,3 @@ def _fit(line: str, width: int) -> str:
     while display_width(line) > width:
         line = line[:-1]
     return line
-
-
-__all__ = [
-    "QUIET_SECONDS",
-    "StatusLine",
-    "erase_before_exit",
-    "erase_status",
-    "hidden_status",
-    "output",
-    "terminal_width",
-]

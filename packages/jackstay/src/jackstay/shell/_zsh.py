@@ -128,6 +128,3 @@ def _action(value: Value, function: str, other: str) -> str:
 def quote(text: str) -> str:
     """Quote a string as one word for a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"
-
-
-__all__ = ["quote", "zsh"]

@@ -12,8 +12,8 @@ import msgspec
 
 from jackstay.errors import Json
 from jackstay.protocol import Era
-from jackstay.protocol.wire import ErrorCode
-from jackstay.testing._interactions import Interaction, Respond, meta_of, read_interactions, read_params
+from jackstay.protocol.wire import ABSENT, Absent, ErrorCode
+from jackstay.testing._interactions import Interaction, Respond, meta_of, read_interactions, read_members
 from jackstay.testing._recording import Recording
 from jackstay.types import META_PROGRESS_TOKEN, META_PROTOCOL_VERSION, encode_json
 
@@ -116,8 +116,7 @@ class Cassette:
         if not isinstance(answer, Respond) or answer.result is None:
             return
         if interaction.method == "initialize":
-            result = read_params(msgspec.Raw(answer.result))
-            version = result.get("protocolVersion") if isinstance(result, dict) else None
+            version = read_members(answer.result).get("protocolVersion")
             versions = self._versions[Era.HANDSHAKE]
         else:
             version = meta_of(interaction.params).get(META_PROTOCOL_VERSION)
@@ -163,7 +162,7 @@ class Cassette:
             for interaction in same[:MAX_COMPARED]
         ]
         # A call of another tool is farther away than a call of the same tool with other arguments.
-        differs, nearest = min(compared, key=lambda row: (_has_other_subject(row[0]), len(row[0])))
+        differs, nearest = min(compared, key=lambda row: (any(path in _SUBJECTS for path, _, _ in row[0]), len(row[0])))
         places = "; ".join(f"{path} was {was}, got {now}" for path, was, now in differs[:MAX_DIFFERENCES])
         more = f"; and {len(differs) - MAX_DIFFERENCES} more" if len(differs) > MAX_DIFFERENCES else ""
         message = f"{method} was not recorded with these params; the nearest is in line {nearest.line}: {places}{more}"
@@ -190,22 +189,15 @@ def _plain(value: Json) -> Json:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class _Absent:
-    """The value of a member that one side does not have."""
-
-
-_ABSENT = _Absent()
-
-
 def _differences(recorded: Json, actual: Json) -> Iterator[tuple[str, str, str]]:
     """Yield the path and both values of each difference, at most `_FAR` of them."""
-    places: list[tuple[str, Json | _Absent, Json | _Absent]] = [("params", recorded, actual)]
+    places: list[tuple[str, Json | Absent, Json | Absent]] = [("params", recorded, actual)]
     match = 0
     while places and match < _FAR:
         path, was, now = places.pop()
         if isinstance(was, dict) and isinstance(now, dict):
             keys = reversed({**was, **now})
-            places += [(f"{path}.{key}", was.get(key, _ABSENT), now.get(key, _ABSENT)) for key in keys]
+            places += [(f"{path}.{key}", was.get(key, ABSENT), now.get(key, ABSENT)) for key in keys]
         elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
             places += [(f"{path}[{at}]", was[at], now[at]) for at in reversed(range(len(was)))]
         elif _text(was) != _text(now):
@@ -213,16 +205,12 @@ def _differences(recorded: Json, actual: Json) -> Iterator[tuple[str, str, str]]
             yield path, _format(was), _format(now)
 
 
-def _text(value: "Json | _Absent") -> bytes:
-    return b"" if isinstance(value, _Absent) else _encode(_plain(value))
+def _text(value: "Json | Absent") -> bytes:
+    return b"" if isinstance(value, Absent) else _encode(_plain(value))
 
 
-def _format(value: "Json | _Absent") -> str:
-    if isinstance(value, _Absent):
+def _format(value: "Json | Absent") -> str:
+    if isinstance(value, Absent):
         return "absent"
     text = encode_json(value).decode()
     return text if len(text) <= MAX_VALUE_CHARS else text[:MAX_VALUE_CHARS] + "..."
-
-
-def _has_other_subject(differences: list[tuple[str, str, str]]) -> bool:
-    return any(path in _SUBJECTS for path, _, _ in differences)

@@ -6,9 +6,7 @@ cancellation, and where a subscription is named by the id of its request. Everyt
 
 from itertools import count
 
-import msgspec
-
-from jackstay.errors import Json, RequestId
+from jackstay.errors import RequestId
 from jackstay.protocol.wire import (
     Error,
     Message,
@@ -20,6 +18,7 @@ from jackstay.protocol.wire import (
     encode_request,
     encode_result,
 )
+from jackstay.testing._interactions import cancelled_id, meta_of, read_members, read_params
 from jackstay.types import META_SUBSCRIPTION_ID, encode_json
 
 # Beyond the ids that clients use, and exact as a double.
@@ -57,11 +56,11 @@ class IdMap:
                 return frame
             number = self._given[message.id] = next(self._numbers)
             self._own[number] = message.id
-            return encode_request(number, message.method, _bytes(message.params))
+            return encode_request(number, message.method, None if message.params is None else bytes(message.params))
         if isinstance(message, Notification) and message.method == "notifications/cancelled" and self._given:
-            params = _decoded(message.params)
-            id = params.get("requestId")
-            if isinstance(id, int | str) and id in self._given:
+            params = read_params(message.params)
+            id = cancelled_id(params)
+            if isinstance(params, dict) and id in self._given:
                 return encode_notification(message.method, encode_json({**params, "requestId": self._given[id]}))
         return frame
 
@@ -86,22 +85,9 @@ class IdMap:
         """Return the body with the client's id of its subscription."""
         if _SUBSCRIPTION not in body:
             return body
-        members = _decoded(msgspec.Raw(body))
-        meta = members.get("_meta")
-        id = meta.get(META_SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-        if not isinstance(meta, dict) or not isinstance(id, int) or id not in self._own:
+        members = read_members(body)
+        meta = meta_of(members)
+        id = meta.get(META_SUBSCRIPTION_ID)
+        if not isinstance(id, int) or id not in self._own:
             return body
         return encode_json({**members, "_meta": {**meta, META_SUBSCRIPTION_ID: self._own[id]}})
-
-
-def _bytes(raw: msgspec.Raw | None) -> bytes | None:
-    return None if raw is None else bytes(raw)
-
-
-def _decoded(raw: msgspec.Raw | None) -> dict[str, Json]:
-    """Return the members; empty if it is not an object or cannot be decoded."""
-    try:
-        value: Json = None if raw is None else msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

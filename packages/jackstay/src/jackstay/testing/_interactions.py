@@ -6,7 +6,7 @@ cancelled it, with the connection if the server crashed, and with an error if th
 """
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -25,7 +25,7 @@ from jackstay.protocol.wire import (
     encode_error,
     encode_notification,
 )
-from jackstay.testing._recording import Entry, Line
+from jackstay.testing._recording import Entry
 from jackstay.types import META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID, encode_json
 
 # Sent at any time: notifications do not belong to these requests.
@@ -38,75 +38,70 @@ _CHANGES: Final = ("/list_changed", "notifications/resources/updated")
 _decode = msgspec.json.Decoder().decode
 
 
-class Send(msgspec.Struct, frozen=True):
-    """Send a frame as recorded. `is_once`: not when the interaction is played again."""
+class Step(msgspec.Struct, frozen=True):
+    """What the recorded server did at this time."""
 
     at: float
+
+
+class Send(Step, frozen=True):
+    """Send a frame as recorded. `is_once`: not when the interaction is played again."""
+
     frame: bytes
     is_once: bool = False
 
 
-class SendProgress(msgspec.Struct, frozen=True):
+class SendProgress(Step, frozen=True):
     """Send a progress notification with the current token of the request."""
 
-    at: float
     method: str
     params: dict[str, Json]
 
 
-class SendToSubscription(msgspec.Struct, frozen=True):
+class SendToSubscription(Step, frozen=True):
     """Send a notification with the current id of a subscription; `subscription` is the interaction that opened it."""
 
-    at: float
     method: str
     params: dict[str, Json]
     subscription: "Interaction"
     is_once: bool = False
 
 
-class SendRequest(msgspec.Struct, frozen=True):
+class SendRequest(Step, frozen=True):
     """Send a request to the client; `id` is its id in the recording."""
 
-    at: float
     id: RequestId
     method: str
     params: bytes | None
 
 
-class CancelRequest(msgspec.Struct, frozen=True):
+class CancelRequest(Step, frozen=True):
     """Cancel a request to the client."""
 
-    at: float
     id: RequestId
     params: dict[str, Json]
 
 
-class Expect(msgspec.Struct, frozen=True):
+class Expect(Step, frozen=True):
     """Wait until the client has responded to that request. The response is not compared."""
 
-    at: float
     id: RequestId
 
 
-class Respond(msgspec.Struct, frozen=True):
+class Respond(Step, frozen=True):
     """Respond to the request."""
 
-    at: float
     result: bytes | None
     code: int = 0
     message: str = ""
     data: "Json | Absent" = ABSENT
 
 
-class Disconnect(msgspec.Struct, frozen=True):
+class Disconnect(Step, frozen=True):
     """The server ends the connection."""
 
-    at: float
     why: str
     exit_code: int | None = None
-
-
-Step: TypeAlias = Send | SendProgress | SendToSubscription | SendRequest | CancelRequest | Expect | Respond | Disconnect
 
 
 class Interaction(msgspec.Struct, eq=False):
@@ -148,13 +143,25 @@ def meta_of(params: Json) -> dict[str, Json]:
     return meta if isinstance(meta, dict) else {}
 
 
-def read_params(raw: msgspec.Raw | None) -> Json:
+def read_params(raw: msgspec.Raw | bytes | None) -> Json:
     """Return params as plain JSON; None if there are none, or they cannot be decoded."""
     try:
         params: Json = None if raw is None else _decode(raw)
     except (msgspec.DecodeError, RecursionError):  # for example a number that is too large
         return None
     return params
+
+
+def read_members(raw: msgspec.Raw | bytes) -> dict[str, Json]:
+    """Return the members of an object; empty if it is not one, or cannot be decoded."""
+    members = read_params(raw)
+    return members if isinstance(members, dict) else {}
+
+
+def cancelled_id(params: Json) -> RequestId | None:
+    """Return the id of the request that `notifications/cancelled` with these params cancels."""
+    id = params.get("requestId") if isinstance(params, dict) else None
+    return id if isinstance(id, int | str) else None
 
 
 class _Reader:
@@ -184,7 +191,9 @@ class _Reader:
         elif line.aborted is not msgspec.UNSET:
             self._abandon(line.aborted)
         elif line.ended is not msgspec.UNSET:
-            self._end(entry, line)
+            if line.sender == "server":
+                self._cause(entry).steps.append(Disconnect(at, str(line.ended), line.exit))
+            self._open.clear()
 
     def stop(self) -> None:
         """The recording ends here, but the connection was open."""
@@ -206,7 +215,7 @@ class _Reader:
         elif isinstance(message, Notification):
             params = read_params(message.params)
             if message.method == "notifications/cancelled":
-                self._abandon(params.get("requestId") if isinstance(params, dict) else None)
+                self._abandon(cancelled_id(params))
             else:
                 self._begin(entry, message.method, params, None)
         elif isinstance(message, Result | Error) and message.id in self._server_requests:
@@ -221,8 +230,8 @@ class _Reader:
             self._last = interaction
         return interaction
 
-    def _abandon(self, id: Json) -> None:
-        if isinstance(id, int | str) and id in self._open:
+    def _abandon(self, id: RequestId | None) -> None:
+        if id in self._open:
             self._open[id].is_abandoned = True
 
     # --- the server ---------------------------------------------------------------------------------------------------
@@ -252,13 +261,9 @@ class _Reader:
             if isinstance(subscription, int | str) and subscription in self._open:
                 self._notify_subscription(entry, method, params, self._open[subscription])
                 return
-            cancelled_id = params.get("requestId")
-            if (
-                method == "notifications/cancelled"
-                and isinstance(cancelled_id, int | str)
-                and cancelled_id in self._server_requests
-            ):
-                self._server_requests.pop(cancelled_id).steps.append(CancelRequest(at, cancelled_id, params))
+            id = cancelled_id(params) if method == "notifications/cancelled" else None
+            if id in self._server_requests:
+                self._server_requests.pop(id).steps.append(CancelRequest(at, id, params))
                 return
         frame = encode_notification(method, None if message.params is None else bytes(message.params))
         self._cause(entry).steps.append(Send(at, frame, method.endswith(_CHANGES)))
@@ -279,11 +284,6 @@ class _Reader:
         if interaction is not None:
             interaction.answered = len(interaction.steps)
             interaction.steps.append(answer)
-
-    def _end(self, entry: Entry, line: Line) -> None:
-        if line.sender == "server":
-            self._cause(entry).steps.append(Disconnect(line.at, str(line.ended), line.exit))
-        self._open.clear()
 
     def _waiting(self) -> list[Interaction]:
         return [interaction for interaction in self._open.values() if not interaction.is_abandoned]

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from jackstay.errors import McpError, RequestId, TransportError, UsageError
 from jackstay.testing._recording import Recording, Side, event_line, frame_line, header_line, read_recording
@@ -172,160 +172,129 @@ class RecordedTarget:
                 f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
                 path="handler",
             )
-        log = _ConnectionLog(self._recording, queues=not self.is_http)
-        inner = await self._target.open(_RecordingProxy(handler, log), max_frame_bytes, close_step)
+        transport = (RecordedHttpTransport if self.is_http else RecordedTransport)(self._recording)
+        inner = await self._target.open(_RecordingHandler(handler, transport), max_frame_bytes, close_step)
         try:
-            log.begin()
+            transport.begin(inner)
         except TransportError:
             await inner.close()
             raise
-        if isinstance(inner, ExchangeTransport):
-            return RecordedHttpTransport(inner, log)
-        return RecordedTransport(inner, log)
+        return transport
 
 
-class _ConnectionLog:
-    """Writes the frames and events of one connection."""
-
-    def __init__(self, recording: RecordingSink, *, queues: bool) -> None:
-        self._recording = recording
-        self._queues = queues  # keep frames until they are sent; HTTP does not report that
-        self._queued: deque[tuple[int, bytes]] = deque()
-        self._number = 0
-        self._end: tuple[Side, str, dict[str, int]] = ("client", "closed", {})
-        self._is_over = False
-
-    def begin(self) -> None:
-        self._number = self._recording.begin()
-
-    def queue(self, frame: bytes, number: int) -> None:
-        if self._queues:
-            self._queued.append((number, frame))
-
-    def release(self, number: int) -> None:
-        self._queued = deque(item for item in self._queued if item[0] != number)
-
-    def accepted(self, frame: bytes) -> None:
-        if not self._queues:
-            self._recording.frame("client", self._number, frame)
-
-    def wrote(self, through: int) -> None:
-        while self._queued and self._queued[0][0] <= through:
-            self._recording.frame("client", self._number, self._queued.popleft()[1])
-
-    def pulled(self, frame: bytes | McpError) -> None:
-        if isinstance(frame, McpError):
-            self._recording.event("server", self._number, "note", frame.message)
-        else:
-            self._recording.frame("server", self._number, frame)
-
-    def lost(self, id: int, why: str) -> None:
-        self._recording.event("server", self._number, "lost", id, why=why)
-
-    def aborted(self, id: int) -> None:
-        self._recording.event("client", self._number, "aborted", id)
-
-    def went_down(self, why: str, exit_code: int | None) -> None:
-        """Keep the cause for `end()`: frames that the server sent before may still be pulled."""
-        self._end = ("server", why, {} if exit_code is None else {"exit": exit_code})
-
-    def end(self) -> None:
-        if not self._is_over:
-            self._is_over = True
-            sender, why, more = self._end
-            self._recording.event(sender, self._number, "ended", why, **more)
-            self._recording.end()
-
-
-class _RecordingProxy:
+class _RecordingHandler:
     """The handler of the recorded transport: records each callback and forwards it."""
 
-    def __init__(self, handler: TransportHandler, log: _ConnectionLog) -> None:
-        self.handler = handler
-        self.log = log
+    def __init__(self, handler: TransportHandler, transport: "RecordedTransport") -> None:
+        # Only a transport over HTTP calls what a `TransportHandler` does not have; `open()` has checked its handler.
+        self._handler = cast("ExchangeHandler", handler)
+        self._transport = transport
 
     def frames_arrived(self) -> None:
         """See `TransportHandler.frames_arrived`. Frames are recorded when they are pulled."""
-        self.handler.frames_arrived()
+        self._handler.frames_arrived()
 
     def wrote(self, through: int) -> None:
         """See `TransportHandler.wrote`. Records the frames that are sent now."""
-        self.log.wrote(through)
-        self.handler.wrote(through)
+        self._transport.wrote(through)
+        self._handler.wrote(through)
 
     def room_made(self) -> None:
         """See `TransportHandler.room_made`."""
-        self.handler.room_made()
+        self._handler.room_made()
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
         """See `TransportHandler.went_down`. Records the message without stderr, which may contain secrets."""
-        self.log.went_down(error.message, exit_code)
-        self.handler.went_down(error, exit_code, was_silent)
+        self._transport.went_down(error.message, exit_code)
+        self._handler.went_down(error, exit_code, was_silent)
 
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
         """See `ExchangeHandler.exchange_lost`."""
-        self.log.lost(id, error.message)
-        self._exchange_handler.exchange_lost(id, error, was_declined)
+        self._transport.lost(id, error.message)
+        self._handler.exchange_lost(id, error, was_declined)
 
     def queued(self, id: int) -> None:
         """See `ExchangeHandler.queued`."""
-        self._exchange_handler.queued(id)
+        self._handler.queued(id)
 
     def started(self, id: int) -> None:
         """See `ExchangeHandler.started`."""
-        self._exchange_handler.started(id)
+        self._handler.started(id)
 
     def session_lost(self, id: int) -> None:
         """See `ExchangeHandler.session_lost`."""
         if id:
-            self.log.lost(id, "the server dropped the session")
-        self._exchange_handler.session_lost(id)
+            self._transport.lost(id, "the server dropped the session")
+        self._handler.session_lost(id)
 
     def header_params(self, tool: str) -> "Sequence[ParamHeader]":
         """See `ExchangeHandler.header_params`."""
-        return self._exchange_handler.header_params(tool)
-
-    @property
-    def _exchange_handler(self) -> ExchangeHandler:
-        assert isinstance(self.handler, ExchangeHandler)  # checked by `open()`
-        return self.handler
+        return self._handler.header_params(tool)
 
 
 class RecordedTransport:
-    """A recorded connection."""
+    """A recorded connection: writes its frames and events."""
 
-    def __init__(self, inner: Transport, log: _ConnectionLog) -> None:
-        self._inner = inner
-        self._log = log
+    _inner: Transport  # set by `begin()`
+
+    def __init__(self, recording: RecordingSink) -> None:
+        self._recording = recording
+        self._queued: deque[tuple[int, bytes]] = deque()  # until they are sent
+        self._number = 0
+        self._end: tuple[Side, str, dict[str, int]] = ("client", "closed", {})
+        self._is_over = False
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__} {self._inner!r}>"
 
+    def begin(self, inner: Transport) -> None:
+        """Begin to record this transport. Raises: TransportError, if it cannot be recorded."""
+        self._inner = inner
+        self._number = self._recording.begin()
+
+    def wrote(self, through: int) -> None:
+        """Record the queued frames up to this one."""
+        while self._queued and self._queued[0][0] <= through:
+            self._recording.frame("client", self._number, self._queued.popleft()[1])
+
+    def lost(self, id: int, why: str) -> None:
+        """Record that a request got no response."""
+        self._recording.event("server", self._number, "lost", id, why=why)
+
+    def went_down(self, why: str, exit_code: int | None) -> None:
+        """Keep the cause for `close()`: frames that the server sent before may still be pulled."""
+        self._end = ("server", why, {} if exit_code is None else {"exit": exit_code})
+
+    def _release(self, number: int) -> None:
+        self._queued = deque(item for item in self._queued if item[0] != number)
+
+    # --- the contract -------------------------------------------------------------------------------------------------
+
     def send(self, frame: bytes, number: int) -> bool:
         """See `Transport.send`."""
         is_taken = False
-        self._log.queue(frame, number)  # before `send()`, which may call `wrote`
+        self._queued.append((number, frame))  # before `send()`, which may call `wrote`
         try:
             is_taken = self._inner.send(frame, number)
         finally:
             if not is_taken:
-                self._log.release(number)
-        if is_taken:
-            self._log.accepted(frame)
+                self._release(number)
         return is_taken
 
     def withdraw(self, number: int) -> bool:
         """See `Transport.withdraw`."""
         is_withdrawn = self._inner.withdraw(number)
         if is_withdrawn:
-            self._log.release(number)
+            self._release(number)
         return is_withdrawn
 
     def next_frame(self) -> bytes | McpError | None:
         """See `Transport.next_frame`."""
         frame = self._inner.next_frame()
-        if frame is not None:
-            self._log.pulled(frame)
+        if isinstance(frame, McpError):
+            self._recording.event("server", self._number, "note", frame.message)
+        elif frame is not None:
+            self._recording.frame("server", self._number, frame)
         return frame
 
     async def flush(self) -> bool:
@@ -338,23 +307,34 @@ class RecordedTransport:
 
     async def close(self) -> None:
         """See `Transport.close`."""
-        self._log.end()
+        if not self._is_over:
+            self._is_over = True
+            sender, why, more = self._end
+            self._recording.event(sender, self._number, "ended", why, **more)
+            self._recording.end()
         await self._inner.close()
 
 
 class RecordedHttpTransport(RecordedTransport):
-    """A recorded connection over HTTP."""
+    """A recorded connection over HTTP, which does not report when a frame is sent."""
 
     _inner: ExchangeTransport
 
+    def send(self, frame: bytes, number: int) -> bool:
+        """See `Transport.send`."""
+        is_taken = self._inner.send(frame, number)
+        if is_taken:
+            self._recording.frame("client", self._number, frame)
+        return is_taken
+
     def abort(self, id: int) -> None:
         """See `ExchangeTransport.abort`."""
-        self._log.aborted(id)
+        self._recording.event("client", self._number, "aborted", id)
         self._inner.abort(id)
 
     def renew(self, handler: ExchangeHandler) -> None:
         """See `ExchangeTransport.renew`. The next session belongs to the same recorded connection."""
-        self._inner.renew(_RecordingProxy(handler, self._log))
+        self._inner.renew(_RecordingHandler(handler, self))
 
 
 def recorded(

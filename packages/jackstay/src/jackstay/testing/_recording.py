@@ -72,16 +72,10 @@ class Line(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     note: str | UnsetType = UNSET
 
 
-# Member -> the sides that write it. A line must have exactly one of them.
-_SENDERS: dict[str, tuple[Side, ...]] = {
-    "message": ("client", "server"),
-    "text": ("client", "server"),
-    "base64": ("client", "server"),
-    "ended": ("client", "server"),
-    "lost": ("server",),
-    "aborted": ("client",),
-    "note": ("client", "server"),
-}
+# A line must have exactly one of these members.
+_KINDS: Final = ("message", "text", "base64", "ended", "lost", "aborted", "note")
+# The members that only one side writes.
+_SENDERS: Final = {"lost": "server", "aborted": "client"}
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -218,11 +212,11 @@ def _entry(path: str, number: int, data: bytes) -> Entry:
             raise _invalid(path, number, what, "delete this line to replay the lines before it") from error
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _invalid(path, number, f"is not JSON: {reason}", "record again, or delete the line") from error
-    kinds = [kind for kind in _SENDERS if getattr(line, kind) is not UNSET]
+    kinds = [kind for kind in _KINDS if getattr(line, kind) is not UNSET]
     if len(kinds) != 1:
-        what = f"must have exactly one of {', '.join(_SENDERS)}, but has {' and '.join(kinds) or 'none'}"
+        what = f"must have exactly one of {', '.join(_KINDS)}, but has {' and '.join(kinds) or 'none'}"
         raise _invalid(path, number, what, "record again, or fix the line")
-    if line.sender not in _SENDERS[kinds[0]]:
+    if line.sender != _SENDERS.get(kinds[0], line.sender):
         raise _invalid(path, number, f"has {kinds[0]} from the {line.sender}", "record again, or fix the line")
     return Entry(number, line, *_content(path, number, line))
 

@@ -24,7 +24,7 @@ from jackstay.protocol.wire import (
     encode_error,
 )
 from jackstay.testing._id_map import IdMap
-from jackstay.testing._interactions import meta_of, read_params
+from jackstay.testing._interactions import cancelled_id, meta_of, read_members, read_params
 from jackstay.testing._recording import MAX_RECORDED_FRAME
 from jackstay.transport import ExchangeTransport, Target, Transport
 from jackstay.types import META_PROTOCOL_VERSION
@@ -75,7 +75,8 @@ class _End:
             if isinstance(frame, McpError):
                 logger.error("dropped a message: %s", frame)
             else:
-                self.relay.forward(self, decode(frame), frame)
+                forward = self.relay.to_server if self is self.relay.downstream else self.relay.to_client
+                forward(decode(frame), frame)
         self.relay.changed.set()
 
     def accept(self, frame: bytes) -> bool:
@@ -175,14 +176,8 @@ class _Relay:
 
     # --- passing ------------------------------------------------------------------------------------------------------
 
-    def forward(self, end: _End, message: Message, frame: bytes) -> None:
-        """Queue a frame that was pulled here."""
-        if end is self.downstream:
-            self._to_server(message, frame)
-        else:
-            self._to_client(message, frame)
-
-    def _to_server(self, message: Message, frame: bytes) -> None:
+    def to_server(self, message: Message, frame: bytes) -> None:
+        """Queue a frame of the client."""
         if isinstance(message, Request):
             meta = meta_of(read_params(message.params))
             self._open[message.id] = (message.method, META_PROTOCOL_VERSION in meta)
@@ -190,7 +185,8 @@ class _Relay:
             return
         self.downstream.waiting.append(self.id_map.to_server(message, frame) if self.is_http else frame)
 
-    def _to_client(self, message: Message, frame: bytes) -> None:
+    def to_client(self, message: Message, frame: bytes) -> None:
+        """Queue a frame of the server."""
         sent = self.id_map.to_client(message, frame) if self.is_http else frame
         if isinstance(message, Result | Error) and message.id is not None:
             own = self.id_map.own(message.id)
@@ -201,11 +197,8 @@ class _Relay:
 
     def _aborts(self, message: Notification) -> bool:
         """Handle a cancellation in the stateless era: over HTTP a request is cancelled by closing its response."""
-        params = read_params(message.params)
-        id = params.get("requestId") if isinstance(params, dict) else None
-        if message.method != "notifications/cancelled" or not isinstance(id, int | str):
-            return False
-        if not self._open.get(id, ("", False))[1]:
+        id = cancelled_id(read_params(message.params))
+        if message.method != "notifications/cancelled" or id is None or not self._open.get(id, ("", False))[1]:
             return False
         number = self.id_map.given(id)
         assert isinstance(self.upstream.transport, ExchangeTransport)  # it is HTTP
@@ -218,8 +211,7 @@ class _Relay:
         """Record the arguments that HTTP repeats in headers, for each tool (2026-07-28 "Schema Extension")."""
         from jackstay.protocol.http import read_param_headers  # noqa: PLC0415  # only over HTTP
 
-        body = read_params(result)
-        tools = body.get("tools") if isinstance(body, dict) else None
+        tools = read_members(result).get("tools")
         for tool in tools if isinstance(tools, list) else []:
             if isinstance(tool, dict):
                 self.header_param_rows[str(tool.get("name"))] = read_param_headers(tool.get("inputSchema")).rows
@@ -233,8 +225,10 @@ class _Relay:
         await self._until(lambda: self.outcome is not None)
         assert self.outcome is not None  # waited for
         if self.outcome.error is None:
-            while self.is_waiting and not self.upstream.is_down and await self._waits_for_message(DRAIN_TIMEOUT):
-                pass
+            while self.is_waiting and not self.upstream.is_down:
+                self.changed.clear()
+                if not await finishes_within(DRAIN_TIMEOUT, self.changed.wait()):  # for the next message
+                    break
         assert self.downstream.transport is not None  # it was opened
         await finishes_within(DRAIN_TIMEOUT, self._until(lambda: not self.upstream.waiting))
         await finishes_within(FLUSH, self.downstream.transport.flush())
@@ -244,11 +238,6 @@ class _Relay:
         while not condition():
             self.changed.clear()
             await self.changed.wait()
-
-    async def _waits_for_message(self, seconds: float) -> bool:
-        """Wait for the next message. False: none arrived in time."""
-        self.changed.clear()
-        return await finishes_within(seconds, self.changed.wait())
 
 
 async def pass_through(downstream: Target, upstream: Target) -> RelayResult:

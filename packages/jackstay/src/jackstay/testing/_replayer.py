@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from jackstay.errors import FrameTooLargeError, Json, McpError, RequestId, TransportError, UsageError
 from jackstay.protocol.wire import (
     ABSENT,
@@ -30,7 +28,7 @@ from jackstay.protocol.wire import (
     encode_request,
     encode_result,
 )
-from jackstay.testing._cassette import Cassette, Match, NoMatch
+from jackstay.testing._cassette import Cassette, Match
 from jackstay.testing._interactions import (
     CancelRequest,
     Disconnect,
@@ -41,7 +39,9 @@ from jackstay.testing._interactions import (
     SendRequest,
     SendToSubscription,
     Step,
+    cancelled_id,
     meta_of,
+    read_members,
     read_params,
 )
 from jackstay.testing._recording import MAX_LINE, read_recording
@@ -63,8 +63,6 @@ _SUBSCRIPTION = META_SUBSCRIPTION_ID.encode()
 
 class Playback:
     """The state of one interaction that is played for a request or a notification."""
-
-    __slots__ = ("at", "id", "is_over", "match", "place", "request_ids", "timer", "token", "waits_for")
 
     def __init__(self, match: Match, id: RequestId | None, token: Json) -> None:
         self.match = match
@@ -203,19 +201,15 @@ class Replayer:
         elif request.method == "ping" and match.code == ErrorCode.METHOD_NOT_FOUND:
             self._send(encode_result(request.id, b"{}"))  # clients may ping at any time
         else:
-            self._respond_no_match(request.id, match)
-
-    def _respond_no_match(self, id: RequestId, no_match: NoMatch) -> None:
-        logger.warning("%s", no_match.message)
-        data = ABSENT if no_match.data is None else no_match.data
-        self._send(encode_error(id, no_match.code, no_match.message, data))
+            logger.warning("%s", match.message)
+            data = ABSENT if match.data is None else match.data
+            self._send(encode_error(request.id, match.code, match.message, data))
 
     def _receive_notification(self, method: str, params: Json) -> None:
         if method == "notifications/cancelled":
-            id = params.get("requestId") if isinstance(params, dict) else None
-            playback = self._playbacks.get(id) if isinstance(id, int | str) else None
-            if playback is not None:
-                self._abandon(playback)
+            id = cancelled_id(params)
+            if id in self._playbacks:
+                self._abandon(self._playbacks[id])
             return
         match = self._cassette.find_notification(method, params)
         if match is not None:
@@ -223,9 +217,7 @@ class Replayer:
 
     def _receive_response(self, id: RequestId | None) -> None:
         playback = self._requests.pop(id, None) if isinstance(id, int) else None
-        if playback is None or playback.is_over:
-            return
-        if playback.waits_for == id:
+        if playback is not None and not playback.is_over and playback.waits_for == id:
             playback.waits_for = None
             self._advance(playback)
 
@@ -291,7 +283,8 @@ class Replayer:
             case Respond():
                 self._answer(playback, step)
             case Disconnect():
-                self._end(step)
+                error = TransportError(f"{step.why} (replayed)", exit_code=step.exit_code)
+                self._ending = asyncio.ensure_future(self._disconnect(error))
             case Expect():
                 pass  # the response is already here
 
@@ -311,8 +304,8 @@ class Replayer:
             return
         result = step.result
         if _SUBSCRIPTION in result:
-            body = read_params(msgspec.Raw(result))
-            if isinstance(body, dict) and META_SUBSCRIPTION_ID in meta_of(body):
+            body = read_members(result)
+            if META_SUBSCRIPTION_ID in meta_of(body):
                 meta = {**meta_of(body), META_SUBSCRIPTION_ID: playback.id}
                 result = encode_json({**body, "_meta": meta})
         self._send(encode_result(playback.id, result))
@@ -326,10 +319,6 @@ class Replayer:
         if playback.id is not None:
             self._playbacks.pop(playback.id, None)
         self._settled.set()
-
-    def _end(self, step: Disconnect) -> None:
-        error = TransportError(f"{step.why} (replayed)", exit_code=step.exit_code)
-        self._ending = asyncio.ensure_future(self._disconnect(error))
 
     async def _disconnect(self, error: TransportError) -> None:
         """End the connection when everything is sent."""

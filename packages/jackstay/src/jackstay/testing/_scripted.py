@@ -238,7 +238,8 @@ class ScriptedPeer:
 
     def _serve(self, request: ReceivedMessage) -> None:
         method = request["method"]
-        script = self.on[method] if method in self.on else self._own(method)
+        own = {"initialize": self._initialize, "server/discover": self._discover, "ping": lambda _: {}}
+        script = self.on[method] if method in self.on else own.get(method)
         if script is None:
             return
         try:
@@ -248,10 +249,6 @@ class ScriptedPeer:
             return
         if result is not None:
             request.respond(result)
-
-    def _own(self, method: str) -> Callable[[dict[str, Any]], Any] | None:
-        own = {"initialize": self._initialize, "server/discover": self._discover, "ping": lambda _: {}}
-        return own.get(method)
 
     @property
     def _is_stateless(self) -> bool:

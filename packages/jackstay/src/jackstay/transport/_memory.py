@@ -139,24 +139,6 @@ class InProcessTarget:
 class MemoryTransport:
     """One end of one connection."""
 
-    __slots__ = (
-        "_handle",
-        "_handler",
-        "_inbox",
-        "_inbox_size",
-        "_is_notified",
-        "_is_shut",
-        "_limit",
-        "_loop",
-        "_other",
-        "_queue",
-        "_serving",
-        "_target",
-        "_was_closed",
-        "_was_silent",
-        "is_open",
-    )
-
     def __init__(self, target: MemoryTarget, handler: TransportHandler, limit: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._target = target

@@ -37,17 +37,6 @@ class Process:
     `exit_code` is negative for a signal, and None if other code of this program has reaped the child.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_child",
-        "_exited",
-        "_has_exited",
-        "_is_cleared",
-        "_loop",
-        "_pidfd",
-        "exit_code",
-    )
-
     def __init__(self, loop: asyncio.AbstractEventLoop, child: Child, exited: Callable[[], None]) -> None:
         self._loop = loop
         self._child = child

@@ -8,6 +8,7 @@ reports errors with their path. Both return equal bodies wherever the fast path 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -241,12 +242,8 @@ def _plan(cls: type[Body]) -> Plan:
 
 def _convert_body(cls: type[Body]) -> Converter:
     if "choose" in vars(cls):
-        return _convert_choice(OneOf(cls.choose))  # type: ignore[attr-defined]  # checked in the line above
-
-    def convert(value: Json, path: Path) -> Body:
-        return _walk(cls, value, path)
-
-    return convert
+        return partial(_convert_choice, OneOf(cls.choose))  # type: ignore[attr-defined]  # checked in the line above
+    return partial(_walk, cls)
 
 
 def _walk(cls: type[Body], value: Json, path: Path) -> Body:
@@ -287,11 +284,11 @@ def _expected(hint: Hint) -> Expected:
         }
         return Expected(kinds, tuple(name for part in parts for name in part.names))
     if origin is Literal:
-        return Expected({str: _convert_literal(arguments)}, tuple(repr(name) for name in arguments))
+        return Expected({str: partial(_convert_literal, arguments)}, tuple(repr(name) for name in arguments))
     if origin is Sequence:
-        return Expected({list: _convert_items(_expected(arguments[0]))}, ("an array",))
+        return Expected({list: partial(_convert_items, _expected(arguments[0]))}, ("an array",))
     if origin is Mapping:
-        return Expected({dict: _convert_members(_expected(arguments[1]))}, ("an object",))
+        return Expected({dict: partial(_convert_members, _expected(arguments[1]))}, ("an object",))
     assert isinstance(hint, type), hint
     if issubclass(hint, Body):
         return Expected({dict: _convert_body(hint)}, ("an object",))
@@ -301,48 +298,36 @@ def _expected(hint: Hint) -> Expected:
 
 def _expected_marked(marker: OneOf | Unparsed) -> Expected:
     if isinstance(marker, OneOf):
-        return Expected({dict: _convert_choice(marker)}, ("an object",))
+        return Expected({dict: partial(_convert_choice, marker)}, ("an object",))
     return Expected({msgspec.Raw: None, dict: _convert_unparsed}, ("an object",))
 
 
-def _convert_choice(one_of: OneOf) -> Converter:
-    def convert(value: Json, path: Path) -> Body:
-        if not isinstance(value, dict):
-            raise _mismatch(("an object",), _kind(value), path)
-        cls = one_of.choose(value)
-        if cls is None:
-            message = "unknown kind of object"
-            raise ProtocolError(message, path=spell_path(path), code=INVALID_PARAMS)
-        return _walk(cls, value, path)
-
-    return convert
+def _convert_choice(one_of: OneOf, value: Json, path: Path) -> Body:
+    if not isinstance(value, dict):
+        raise _mismatch(("an object",), _kind(value), path)
+    cls = one_of.choose(value)
+    if cls is None:
+        message = "unknown kind of object"
+        raise ProtocolError(message, path=spell_path(path), code=INVALID_PARAMS)
+    return _walk(cls, value, path)
 
 
-def _convert_literal(names: tuple[str, ...]) -> Converter:
-    def convert(value: Json, path: Path) -> Json:
-        assert isinstance(value, str)
-        if value not in names:
-            quote = value if len(value) <= _MAX_QUOTE_CHARS else value[:_MAX_QUOTE_CHARS] + "…"
-            raise _mismatch(tuple(repr(name) for name in names), repr(quote), path)
-        return value
-
-    return convert
+def _convert_literal(names: tuple[str, ...], value: Json, path: Path) -> Json:
+    assert isinstance(value, str)
+    if value not in names:
+        quote = value if len(value) <= _MAX_QUOTE_CHARS else value[:_MAX_QUOTE_CHARS] + "…"
+        raise _mismatch(tuple(repr(name) for name in names), repr(quote), path)
+    return value
 
 
-def _convert_items(item: Expected) -> Converter:
-    def convert(value: Json, path: Path) -> list[object]:
-        assert isinstance(value, list)
-        return [item.convert(part, (path, index)) for index, part in enumerate(value)]
-
-    return convert
+def _convert_items(item: Expected, value: Json, path: Path) -> list[object]:
+    assert isinstance(value, list)
+    return [item.convert(part, (path, index)) for index, part in enumerate(value)]
 
 
-def _convert_members(item: Expected) -> Converter:
-    def convert(value: Json, path: Path) -> dict[str, object]:
-        assert isinstance(value, dict)
-        return {key: item.convert(part, (path, key)) for key, part in value.items()}
-
-    return convert
+def _convert_members(item: Expected, value: Json, path: Path) -> dict[str, object]:
+    assert isinstance(value, dict)
+    return {key: item.convert(part, (path, key)) for key, part in value.items()}
 
 
 def _convert_integer(value: Json, path: Path) -> int:

@@ -121,8 +121,15 @@ def _walk_float(value: Any, path: Path) -> object:
     return value
 
 
-def _walk_string(value: Any, path: Path) -> object:
-    return _checked_string(value, path)
+def _checked_string(value: str, path: Path) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            surrogate = f"U+{ord(value[error.start]):04X}"
+            message = f"cannot encode as JSON: the str has a lone surrogate ({surrogate})"
+            raise UsageError(message, path=spell_path(path)) from error
+    return value
 
 
 def _walk_dict(value: Any, path: Path) -> object:
@@ -139,7 +146,7 @@ _WALKS: dict[type, Callable[[Any, Path], object]] = {
     msgspec.Raw: _walk_as_is,
     int: _walk_integer,
     float: _walk_float,
-    str: _walk_string,
+    str: _checked_string,
     dict: _walk_dict,
     list: _walk_sequence,
     tuple: _walk_sequence,
@@ -167,17 +174,6 @@ def _walk_struct(body: msgspec.Struct, path: Path) -> object:
         if key not in members:
             members[_checked_string(key, path)] = _walk(item, (path, key))
     return members
-
-
-def _checked_string(value: str, path: Path) -> str:
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            surrogate = f"U+{ord(value[error.start]):04X}"
-            message = f"cannot encode as JSON: the str has a lone surrogate ({surrogate})"
-            raise UsageError(message, path=spell_path(path)) from error
-    return value
 
 
 def _checked_key(key: object, path: Path) -> object:

@@ -43,6 +43,10 @@ class Task(Body, frozen=True, kw_only=True):
     poll_interval_ms: Maybe[int] = None
 
 
+# The fields of a task in the extension.
+_OF_EXTENSION = ("task_id", "status", "created_at", "last_updated_at", "status_message", "ttl_ms", "poll_interval_ms")
+
+
 class CreateTaskResult(Result, frozen=True, kw_only=True):
     """A task in place of a result. `handle` is the task, in both formats."""
 
@@ -68,19 +72,7 @@ class CreateTaskResult(Result, frozen=True, kw_only=True):
         """The task, in either format."""
         if self.task is not None:
             return self.task
-        assert self.task_id is not None
-        assert self.status is not None
-        assert self.created_at is not None
-        assert self.last_updated_at is not None
-        return Task(
-            task_id=self.task_id,
-            status=self.status,
-            created_at=self.created_at,
-            last_updated_at=self.last_updated_at,
-            status_message=self.status_message,
-            ttl_ms=self.ttl_ms,
-            poll_interval_ms=self.poll_interval_ms,
-        )
+        return Task(**{name: getattr(self, name) for name in _OF_EXTENSION})  # checked by `__post_init__`
 
 
 class GetTaskRequestParams(RequestParams, frozen=True):

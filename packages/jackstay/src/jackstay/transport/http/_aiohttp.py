@@ -4,6 +4,7 @@ Its timeouts do not apply, except for connecting: calls have deadlines of their 
 """
 
 from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
 from io import BytesIO
 from typing import Final
 
@@ -35,19 +36,14 @@ _NEVER = (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL, aiohttp.S
 class AiohttpResponse:
     """A response of aiohttp."""
 
-    __slots__ = ("_headers", "_response", "status")
-
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self.status = response.status
         self._response = response
-        self._headers: dict[str, str] | None = None
 
-    @property
+    @cached_property
     def headers(self) -> Mapping[str, str]:
         """See `HttpResponse.headers`."""
-        if self._headers is None:
-            self._headers = fold_headers(self._response.raw_headers)
-        return self._headers
+        return fold_headers(self._response.raw_headers)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """See `HttpResponse.chunks`."""

@@ -6,6 +6,7 @@ imported.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -22,20 +23,15 @@ _NOT_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "Uns
 class HttpxResponse:
     """A response of httpx."""
 
-    __slots__ = ("_headers", "_library", "_response", "status")
-
     def __init__(self, response: Any, library: ModuleType) -> None:
         self.status: int = response.status_code
         self._response = response
         self._library = library
-        self._headers: dict[str, str] | None = None
 
-    @property
+    @cached_property
     def headers(self) -> Mapping[str, str]:
         """See `HttpResponse.headers`."""
-        if self._headers is None:
-            self._headers = fold_headers(self._response.headers.raw)
-        return self._headers
+        return fold_headers(self._response.headers.raw)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """See `HttpResponse.chunks`."""

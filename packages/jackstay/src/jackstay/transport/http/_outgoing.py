@@ -30,16 +30,8 @@ class _Frame(msgspec.Struct):
     params: _Params | None = None
 
 
-class _Arguments(msgspec.Struct):
-    arguments: Any = None
-
-
-class _Call(msgspec.Struct):
-    params: _Arguments | None = None
-
-
 _read = msgspec.json.Decoder(_Frame).decode
-_read_call = msgspec.json.Decoder(_Call).decode
+_read_any = msgspec.json.Decoder(dict[str, Any]).decode
 
 _NEGOTIATING = {"server/discover": Sent.PROBE, "initialize": Sent.INITIALIZE}
 
@@ -77,8 +69,8 @@ class Outgoing(msgspec.Struct, frozen=True):
         """Return the `Mcp-Param-*` headers of a call. Raises: UsageError for an argument that no header can contain."""
         if not rows:
             return ()
-        call = _read_call(self.frame)
-        arguments = None if call.params is None else call.params.arguments
+        params = _read_any(self.frame).get("params")
+        arguments = params.get("arguments") if isinstance(params, dict) else None
         return build_param_headers(rows, arguments if isinstance(arguments, dict) else None)
 
 

@@ -58,12 +58,10 @@ class Post:
 
     __slots__ = ("_transport", "handler", "kind", "number", "out", "session", "task", "was_answered")
 
-    def __init__(self, transport: "HttpTransport", out: Outgoing, number: int, handler: ExchangeHandler) -> None:
+    def __init__(self, transport: "HttpTransport", out: Outgoing, number: int) -> None:
         self._transport = transport
         self.out = out
         self.number = number
-        self.handler = handler
-        self.session = transport.session
         self.kind = out.kind(transport.has_agreed)
         self.task: asyncio.Task[None] | None = None
         self.was_answered = False

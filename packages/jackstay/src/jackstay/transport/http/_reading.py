@@ -141,11 +141,9 @@ def error_for_id(body: bytes, id: int) -> bytes | None:
     request in any case.
     """
     error = error_in(body)
-    return (
-        None
-        if error is None
-        else encode_error(id, error.code, error.message, ABSENT if error.data is None else error.data)
-    )
+    if error is None:
+        return None
+    return encode_error(id, error.code, error.message, ABSENT if error.data is None else error.data)
 
 
 def negotiated_version(frame: bytes) -> str | None:

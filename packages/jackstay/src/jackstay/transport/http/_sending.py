@@ -123,7 +123,8 @@ class Sender:
                     challenge = _challenge(self.url, response)
                     if await self._credentials.renew(self.client, challenge, used, challenged_statuses):
                         continue
-                    return _without_authorizer(sent, reply, session_id)
+                    reply.verdict = _classify(sent, response, reply.error_body, session_id, can_authorize=False)
+                    return reply
                 if reply.verdict.next is Next.REDIRECTED and redirects < MAX_REDIRECTS:
                     location = _safe_redirect(verb, target_url, reply.verdict)
                     if location is not None:
@@ -170,39 +171,28 @@ async def _judged(
         usual = _usual(content_type) if len(content_type) <= MAX_CACHED_TYPE else None
         if usual is not None:
             return Reply(response, usual, url)
-    verdict = classify_response(
-        sent, response.status, response.headers, session_id=session_id, can_authorize=can_authorize
-    )
+    verdict = _classify(sent, response, b"", session_id, can_authorize=can_authorize)
     if verdict.next in _IS_READ:
         return Reply(response, verdict, url)
     body = b"" if verdict.next is Next.ACCEPTED and sent is not Sent.LEGACY_POST else await read_error_body(response)
     await response.close()
+    return Reply(response, _classify(sent, response, body, session_id, can_authorize=can_authorize), url, body)
+
+
+def _classify(
+    sent: Sent, response: HttpResponse, body: bytes, session_id: str | None, *, can_authorize: bool
+) -> Verdict:
+    """Return the verdict on a response with this error body."""
     error = error_in(body)
-    if error is not None or "retry-after" in response.headers:
-        verdict = classify_response(
-            sent,
-            response.status,
-            response.headers,
-            error_code=None if error is None else error.code,
-            session_id=session_id,
-            can_authorize=can_authorize,
-            now=time.time(),
-        )
-    return Reply(response, verdict, url, body)
-
-
-def _without_authorizer(sent: Sent, reply: Reply, session_id: str | None) -> Reply:
-    """Return the same response with the verdict that it has without an authorizer."""
-    error = error_in(reply.error_body)
-    reply.verdict = classify_response(
+    return classify_response(
         sent,
-        reply.response.status,
-        reply.response.headers,
+        response.status,
+        response.headers,
         error_code=None if error is None else error.code,
         session_id=session_id,
+        can_authorize=can_authorize,
         now=time.time(),
     )
-    return reply
 
 
 def _challenge(url: str, response: HttpResponse) -> Challenge:

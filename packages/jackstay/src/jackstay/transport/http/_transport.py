@@ -7,9 +7,11 @@ the server has accepted `notifications/initialized`; responses to the server, ca
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from jackstay.errors import McpError, OutcomeUnknownError, TransportError
 from jackstay.protocol import REVISIONS
@@ -40,18 +42,15 @@ _CHECKS: Final = frozenset(("ping", "server/discover"))
 _GUARD: Final = 1.0  # how long cancelled tasks may take to close their connections
 
 
-class KnownServer:
+class KnownServer(msgspec.Struct):
     """What a target remembers about its server: whether it uses HTTP+SSE, and whether it ever responded.
 
     `was_cut_off`: the newest handshake ended because the other side closed the connection without a complete response.
     """
 
-    __slots__ = ("is_legacy", "was_cut_off", "was_reached")
-
-    def __init__(self) -> None:
-        self.is_legacy = False
-        self.was_cut_off = False
-        self.was_reached = False
+    is_legacy: bool = False
+    was_cut_off: bool = False
+    was_reached: bool = False
 
 
 class HttpTransport:
@@ -116,7 +115,7 @@ class HttpTransport:
         out = read_outgoing(frame)
         if out.cancels is not None and self._drop(out.cancels):
             return True  # the request was never sent: there is nothing to cancel
-        post = Post(self, out, number, self._handler)
+        post = Post(self, out, number)
         may_wait = post.kind is Sent.REQUEST and not out.is_long_lived
         is_crowded = self._running >= self._max_connections and out.method not in _CHECKS
         if may_wait and (self._is_paused or is_crowded):
@@ -390,7 +389,9 @@ class HttpTransport:
             deliver=self.receive,
             lose_session=partial(self._lose_session, session, self._handler),
         )
-        self._task(self._get_stream.run())
+        task = asyncio.get_running_loop().create_task(self._get_stream.run())
+        self._tasks.add(task)
+        task.add_done_callback(self._forget_task)
 
     def _lose_session(self, session: Session, handler: ExchangeHandler) -> None:
         if session is self.session:
@@ -401,11 +402,6 @@ class HttpTransport:
         self._get_stream = None
         for task in self._tasks:
             task.cancel()
-
-    def _task(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget_task)
 
     def _forget_task(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
@@ -496,9 +492,6 @@ class HttpTransport:
             logger.debug("the session was not ended: %s", error)
         except Exception:  # raised by the user's HTTP client or authorizer
             logger.exception("ending the session failed")
-
-
-__all__ = ["HttpTransport", "KnownServer"]
 
 
 def _is_incomplete(error: McpError) -> bool:
