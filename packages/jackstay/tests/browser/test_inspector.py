@@ -84,6 +84,22 @@ server.run()
 """
 
 
+# A server whose tool requests that the user visits a URL.
+URLS = """
+from jackstay import Context, Server
+
+server = Server("urls")
+
+
+@server.tool
+async def visit(url: str, ctx: Context) -> str:
+    return (await ctx.elicit_url("Please visit this page", url)).action
+
+
+server.run()
+"""
+
+
 def expect_outcome(page: Page, outcome: str) -> None:
     expect(page.locator(".result [role=status] .badge")).to_have_text(outcome)
 
@@ -223,6 +239,30 @@ def test_elicitation_is_answered_by_hand(page: Page, url: str) -> None:
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(page.locator(".result")).to_contain_text("cancel")
+
+
+def test_the_url_of_an_elicitation_is_shown_with_its_host(page: Page, start_inspector: Any, tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(URLS)
+    open_page(page, start_inspector("inspect", "--no-browser", "--", sys.executable, str(program)), row="visit")
+    dialog = page.locator("#question")
+    for number, (url, shown, button) in enumerate(
+        [
+            ("https://x.example@evil.test/", "Host: evil.test", "accept"),
+            ("http://g\u043e\u043egle.com/", "Host: xn--ggle-55da.com. Its name has letters outside ASCII", "decline"),
+            ("javascript:alert(1)", "This is not the address of a web page.", "decline"),
+            ("https://[", "This is not the address of a web page.", "decline"),
+        ]
+    ):
+        fill(page, url=url)
+        call(page)
+        expect(dialog).to_contain_text(shown)
+        expect(dialog.locator("pre")).to_have_text(url)
+        expect(dialog.get_by_role("link")).to_have_count(int(shown.startswith("Host")))
+        assert violations(page) == []
+        page.locator(f"#question-{button}").click()
+        expect(page.locator("#calls li")).to_have_count(number + 1)
+        expect(page.locator(".result pre").first).to_contain_text(button)
 
 
 def test_the_form_of_a_question_begins_with_its_defaults(page: Page, url: str) -> None:
