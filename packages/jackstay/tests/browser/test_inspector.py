@@ -84,6 +84,50 @@ server.run()
 """
 
 
+# A server without a usable list of tools: the first is nested too deeply.
+UNLISTED = """
+import json
+import sys
+
+RESULTS = {
+    "initialize": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}, "prompts": {}},
+        "serverInfo": {"name": "unlisted", "version": "1"},
+    },
+    "prompts/list": {"prompts": [{"name": "hello"}]},
+}
+DEEP = '{"tools": [{"name": "a", "inputSchema": ' + '{"a":' * 200 + "1" + "}" * 200 + "}]}"
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method, id = message["method"], message["id"]
+    if method == "tools/list":
+        print('{"jsonrpc": "2.0", "id": %d, "result": %s}' % (id, DEEP), flush=True)
+    elif method in RESULTS:
+        print(json.dumps({"jsonrpc": "2.0", "id": id, "result": RESULTS[method]}), flush=True)
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown"}}), flush=True)
+"""
+
+# A server whose tool requests that the user visits a URL.
+URLS = """
+from jackstay import Context, Server
+
+server = Server("urls")
+
+
+@server.tool
+async def visit(url: str, ctx: Context) -> str:
+    return (await ctx.elicit_url("Please visit this page", url)).action
+
+
+server.run()
+"""
+
+
 def expect_outcome(page: Page, outcome: str) -> None:
     expect(page.locator(".result [role=status] .badge")).to_have_text(outcome)
 
@@ -223,6 +267,30 @@ def test_elicitation_is_answered_by_hand(page: Page, url: str) -> None:
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(page.locator(".result")).to_contain_text("cancel")
+
+
+def test_the_url_of_an_elicitation_is_shown_with_its_host(page: Page, start_inspector: Any, tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(URLS)
+    open_page(page, start_inspector("inspect", "--no-browser", "--", sys.executable, str(program)), row="visit")
+    dialog = page.locator("#question")
+    for number, (url, shown, button) in enumerate(
+        [
+            ("https://x.example@evil.test/", "Host: evil.test", "accept"),
+            ("http://g\u043e\u043egle.com/", "Host: xn--ggle-55da.com. Its name has letters outside ASCII", "decline"),
+            ("javascript:alert(1)", "This is not the address of a web page.", "decline"),
+            ("https://[", "This is not the address of a web page.", "decline"),
+        ]
+    ):
+        fill(page, url=url)
+        call(page)
+        expect(dialog).to_contain_text(shown)
+        expect(dialog.locator("pre")).to_have_text(url)
+        expect(dialog.get_by_role("link")).to_have_count(int(shown.startswith("Host")))
+        assert violations(page) == []
+        page.locator(f"#question-{button}").click()
+        expect(page.locator("#calls li")).to_have_count(number + 1)
+        expect(page.locator(".result pre").first).to_contain_text(button)
 
 
 def test_the_form_of_a_question_begins_with_its_defaults(page: Page, url: str) -> None:
@@ -389,6 +457,19 @@ def test_a_link_to_a_resource_leads_to_it(page: Page, start_inspector: Any, tmp_
     page.get_by_role("link", name="Show the resource").click()
     page.locator("#tool .main").click()
     expect(page.locator(".result pre").first).to_contain_text("text of note://7")  # it is in no list
+
+
+def test_a_list_that_cannot_be_read_is_not_empty(page: Page, start_inspector: Any, tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(UNLISTED)
+    open_page(page, start_inspector("inspect", "--no-browser", "--", sys.executable, str(program)))
+    expect(page.locator("#count")).to_have_text("The tools could not be listed.")
+    expect(page.locator("#list-failed")).to_contain_text("nested more than 128 deep at $.result.tools[0]")
+    expect(page.locator("#list-failed .badge")).to_have_text("may have run")
+    assert violations(page) == []
+    page.locator("#sections button", has_text="Prompts").click()
+    expect(page.locator("#count")).to_have_text("1 prompt")
+    expect(page.locator("#list-failed")).to_be_hidden()
 
 
 def test_a_narrow_screen_shows_the_current_state(page: Page, url: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jackstay.cli._user_input import choices_of, is_interactive
+from jackstay.cli._user_input import choices_of, describe_host, is_interactive
 from jackstay.errors import Json
 from scripted.places import PYTHONPATH, ROOT, TESTS
 
@@ -93,10 +93,33 @@ def test_ctrl_d_cancels_ctrl_c_ends_and_json_is_indented() -> None:
     assert (code, "\n" in text.rpartition("(integer): ")[2]) == (130, True)
     with terminal("call", "confirm", "--", sys.executable, str(SERVER)) as screen:
         screen.answer("  https://x.example/sign-in", "")
+        screen.answer("  Host: x.example\r\n", "")
         screen.answer("Will you open this page yourself? [y/N] ", "y\n")
         code, text = screen.end()
     assert code == 0
     assert '{\n  \x1b[34m"a"\x1b[0m: \x1b[33m1\x1b[0m\n}' in text
+
+
+FOREIGN = ". Its name has letters outside ASCII and can look like another name."
+HOSTS: list[tuple[str, str]] = [
+    ("https://x.example/sign-in", "Host: x.example"),
+    ("https://x.example.evil.test/x.example", "Host: x.example.evil.test"),
+    ("https://x.example@evil.test/", "Host: evil.test"),
+    ("https://evil.test\\@x.example/", "Host: evil.test"),
+    ("http://x.example", "Host: x.example (not encrypted)"),
+    ("https://g\u043e\u043egle.com/", f"Host: xn--ggle-55da.com{FOREIGN}"),
+    ("https://xn--ggle-55da.com/", f"Host: xn--ggle-55da.com{FOREIGN}"),
+    ("javascript:alert(1)", "This is not the address of a web page."),
+    ("file:///etc/passwd", "This is not the address of a web page."),
+    ("https://[", "This is not the address of a web page."),
+    ("https://\u043e..com", "This is not the address of a web page."),
+    ("", "This is not the address of a web page."),
+]
+
+
+def test_the_host_of_a_url_is_shown() -> None:
+    for url, line in HOSTS:
+        assert describe_host(url) == line, url
 
 
 def test_the_user_is_prompted_for_the_arguments_of_a_prompt() -> None:

@@ -1,7 +1,11 @@
 """The status line: drawn while something is waited for, removed before anything else is printed."""
 
 import io
+import os
+import subprocess
+import sys
 import threading
+import time
 from typing import TextIO
 
 import pytest
@@ -76,6 +80,38 @@ def test_a_wait_is_drawn_and_removed(stream: Terminal) -> None:
     with StatusLine("starting x\x1b", stream):
         stream.wait_for(" s starting x\\x1b")
     assert stream.getvalue().endswith(f"\r{ERASE}")
+
+
+def test_the_first_line_counts_from_the_start_of_the_process() -> None:
+    """A busy machine needs long for the start of Python, and the user waits meanwhile."""
+    program = (
+        "import time\nfrom jackstay.shell._status_line import process_age\nprint(time.process_time(), process_age())\n"
+    )
+    began = time.monotonic()
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    elapsed = time.monotonic() - began
+    used, age = map(float, printed.split())
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    assert used <= age <= elapsed + tick
+
+
+def test_without_proc_the_age_is_the_cpu_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    before = time.process_time()
+    assert before <= module.process_age() <= time.process_time()
+
+
+@pytest.mark.parametrize("age", [0.0, 1000.0])
+def test_an_old_process_that_has_shown_nothing_draws_at_once(
+    stream: Terminal, monkeypatch: pytest.MonkeyPatch, age: float
+) -> None:
+    monkeypatch.setattr(module, "QUIET_SECONDS", 1000.0)
+    monkeypatch.setattr(module, "_last_output_at", None)
+    monkeypatch.setattr(module, "process_age", lambda: age)
+    with StatusLine("starting", stream):
+        if age:
+            stream.wait_for(" s starting")
+    assert ("starting" in stream.getvalue()) == bool(age)
 
 
 def test_a_long_wait_has_a_hint(stream: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

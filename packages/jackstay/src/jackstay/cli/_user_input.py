@@ -8,6 +8,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from jackstay.cli._values import parse_value, schema_types, typed_text
 from jackstay.errors import Json, UsageError, did_you_mean
@@ -152,6 +153,7 @@ async def answer_elicitation(params: ElicitRequestParams) -> ElicitResult:
     try:
         if isinstance(params, ElicitRequestURLParams):
             screen.print_line(f"  {escape_controls(params.url)}")
+            screen.print_line(f"  {escape_controls(describe_host(params.url))}")
             answer = await read_line("Will you open this page yourself? [y/N] ")
             return ElicitResult(action="accept" if answer.lower() in ("y", "yes") else "decline")
         if not isinstance(params, ElicitRequestFormParams):
@@ -168,6 +170,25 @@ async def answer_elicitation(params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content=content)
     except NoAnswerError:
         return ElicitResult(action="cancel")
+
+
+def describe_host(url: str) -> str:
+    """Return a line with the host of a URL, in ASCII: a URL can look like that of another host.
+
+    2025-11-25 client/elicitation, "Safe URL Handling".
+    """
+    try:
+        # A browser reads a backslash as a slash (WHATWG URL, special schemes).
+        parts = urlsplit(url.replace("\\", "/"))
+        host = parts.hostname or ""
+        ascii_host = host if host.isascii() else host.encode("idna").decode()
+    except ValueError:  # UnicodeError is one
+        ascii_host = ""
+    if not ascii_host or parts.scheme not in ("http", "https"):
+        return "This is not the address of a web page."
+    is_foreign = any(label.startswith("xn--") for label in ascii_host.split("."))
+    warning = ". Its name has letters outside ASCII and can look like another name." if is_foreign else ""
+    return f"Host: {ascii_host}{warning}" + (" (not encrypted)" if parts.scheme == "http" else "")
 
 
 async def _is_declined() -> bool:

@@ -14,8 +14,9 @@ from jackstay._lazy import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Self, TextIO
 
-# A terminal shows something at the latest after this time. The rest of 0.3 seconds is for the start of Python.
-QUIET_SECONDS = 0.15
+# A terminal shows something after this time, counted from the start of the process. The limit is 0.3 seconds; the rest
+# is for a busy machine.
+QUIET_SECONDS = 0.2
 TICK_SECONDS = 0.1
 # After this time a wait also shows its hint.
 HINT_SECONDS = 5.0
@@ -28,13 +29,23 @@ _ERASE = "\r\x1b[K"
 _lock = _thread.RLock()
 # The lines of waits that have not ended; only the last one is drawn. It is None while the user types.
 _waits: "list[StatusLine | None]" = []
-# When the user last saw something new; at first, when the command started.
-_last_output_at = time.monotonic()
+# When the user last saw something new; None if this process has shown nothing.
+_last_output_at: float | None = None
 
 
 def _note_output() -> None:
     global _last_output_at  # noqa: PLW0603  # there is one terminal
     _last_output_at = time.monotonic()
+
+
+def process_age() -> float:
+    """Return the seconds since the process was started. Without /proc it is the CPU time used, which is less."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            started = int(file.read().rpartition(b")")[2].split()[19])  # starttime in proc_pid_stat(5)
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK"), time.process_time())
+    except (OSError, ValueError, IndexError, AttributeError):  # AttributeError: no such clock on this system
+        return time.process_time()
 
 
 class output:  # noqa: N801  # used as a function
@@ -162,7 +173,9 @@ class StatusLine:
 
     def _draw_until(self, end: "_thread.LockType") -> None:
         """Draw the line again and again, in a thread."""
-        delay = max(_last_output_at + QUIET_SECONDS - time.monotonic(), 0.0)
+        now = time.monotonic()
+        quiet = process_age() if _last_output_at is None else now - _last_output_at
+        delay = max(QUIET_SECONDS - quiet, 0.0)
         while not end.acquire(timeout=delay):
             with _lock:
                 if self._end is not end:

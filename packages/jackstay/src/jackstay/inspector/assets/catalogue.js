@@ -145,7 +145,7 @@ async function loadResources() {
     open: (isChosen) => open(item, isChosen) });
   setRows("resources", [
     ...known.resources.map((item) => row(item, item.uri, openResource, "resources")),
-    ...known.templates.map((item) => row(item, item.uriTemplate, openTemplate, "templates"))]);
+    ...known.templates.map((item) => row(item, item.uriTemplate, openTemplate, "templates"))], found.failed);
 }
 
 // ---- prompts ----
@@ -174,7 +174,7 @@ async function loadPrompts() {
   setRows("prompts", known.prompts.map((prompt) => ({
     key: prompt.name, name: prompt.name, about: prompt.description || prompt.title || "", group: "", badges: [],
     texts: [prompt.name, prompt.title || "", prompt.description || ""],
-    open: (isChosen) => openPrompt(prompt, isChosen) })));
+    open: (isChosen) => openPrompt(prompt, isChosen) })), found.failed);
 }
 
 export { loadPrompts, loadResources, openResource };

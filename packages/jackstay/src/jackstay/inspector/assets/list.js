@@ -2,18 +2,22 @@
 
 import { state } from "./api.js";
 import { byId, el } from "./dom.js";
+import { runBadge } from "./views.js";
 
-// section: {word, rows, current}. A row is {key, name, about, group, badges, texts, open}.
+// section: {word, rows, current, failed}. A row is {key, name, about, group, badges, texts, open}. `failed` is the
+// failure of the request for the list.
 const lists = {
-  tools: { word: "tool", rows: [], current: null },
-  resources: { word: "resource", rows: [], current: null },
-  prompts: { word: "prompt", rows: [], current: null },
+  tools: { word: "tool", rows: [], current: null, failed: null },
+  resources: { word: "resource", rows: [], current: null, failed: null },
+  prompts: { word: "prompt", rows: [], current: null, failed: null },
 };
 
 const MIN_GROUPED = 7; // a shorter list needs no headings
 
-function setRows(section, rows) {
-  lists[section].rows = rows;
+// The rows of a list that could be loaded, or none with its failure. While the server starts, the state is shown instead.
+function setRows(section, rows, failed) {
+  const isReady = (state.about.state ?? "ready") === "ready";
+  Object.assign(lists[section], { rows, failed: isReady && failed || null });
   if (state.section === section) showList();
 }
 
@@ -53,7 +57,12 @@ function showList() {
   list.scrollTop = scroll;
   const all = shown.rows.length;
   const words = `${all} ${shown.word}${all === 1 ? "" : "s"}`;
-  byId("count").textContent = terms.length ? `${found.length} of ${words}` : words;
+  const { failed } = shown;
+  byId("list-failed").replaceChildren(...failed
+    ? [el("code", {}, failed.error), " ", failed.message, " ", runBadge(failed.may_have_run)] : []);
+  byId("list-failed").hidden = !failed;
+  byId("count").textContent = failed ? `The ${shown.word}s could not be listed.`
+    : terms.length ? `${found.length} of ${words}` : words;
 }
 
 byId("search").addEventListener("input", showList);

@@ -86,13 +86,24 @@ function form(params) {
   };
 }
 
+// The host as the browser resolves it, because a URL can look like that of another host: 2025-11-25
+// client/elicitation, "Safe URL Handling".
+function hostOf(url) {
+  const { host, protocol } = new URL(url);
+  const isForeign = host.split(".").some((label) => label.startsWith("xn--"));
+  return el("p", {}, "Host: ", el("strong", {}, host),
+    isForeign ? ". Its name has letters outside ASCII and can look like another name." : "",
+    protocol === "http:" ? " (not encrypted)" : "");
+}
+
 function page(params) {
-  const isWeb = /^https?:\/\//i.test(params.url);
+  const isWeb = /^https?:\/\//i.test(params.url) && URL.canParse(params.url);
   return {
     title: "The server requests that you visit a page", accept: "I agree",
     nodes: [el("p", { class: "foreign" }, params.message), el("pre", {}, params.url),
-      isWeb ? el("p", {}, el("a", { href: params.url, target: "_blank", rel: "noopener noreferrer" }, "Open the page"))
-        : el("p", { class: "error" }, "This is not the address of a web page.")],
+      ...isWeb ? [hostOf(params.url),
+        el("p", {}, el("a", { href: params.url, target: "_blank", rel: "noopener noreferrer" }, "Open the page"))]
+        : [el("p", { class: "error" }, "This is not the address of a web page.")]],
     read: () => ({}),
   };
 }

@@ -47,7 +47,7 @@ const groupOf = (name) => {
 async function loadTools() {
   const listing = await query("/api/tools");
   if (listing.failed) {
-    setRows("tools", []);
+    setRows("tools", [], listing.failed);
     return;
   }
   byId("server").textContent = `${listing.name} ${listing.version}`;
