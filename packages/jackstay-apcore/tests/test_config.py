@@ -84,7 +84,15 @@ BAD = [
     ("  explorers: true", "mcp.explorers is not a setting; the settings are transport,"),
     ("  - 1", "the section mcp of apcore's configuration must be a mapping, not list"),
     ("  pipeline: fast", "mcp.pipeline must be a mapping, not str"),
-    ("  require_auth: 1", "mcp.require_auth must be true or false, not 1"),
+    ("  require_auth: 2", "mcp.require_auth must be true or false, not 2"),
+    ("  require_auth: ''", "mcp.require_auth must be true or false, not ''"),
+    ("  require_auth:", "mcp.require_auth is empty and protects nothing: remove it, or set it"),
+    ("  explorer: maybe", "mcp.explorer must be true or false, not 'maybe'"),
+    ("  validate_inputs: []", "mcp.validate_inputs must be true or false, not []"),
+    ("  acl:", "mcp.acl is empty and protects nothing: remove it, or set it"),
+    ("  middleware:", "mcp.middleware is empty and protects nothing: remove it, or set it"),
+    ("  pipeline:", "mcp.pipeline is empty and protects nothing: remove it, or set it"),
+    ("  pipeline: {removes: [acl_check]}", "mcp.pipeline has unexpected keys 'removes'; its keys are remove,"),
     ("  transport: sse\n  require_auth: true", "mcp.require_auth is true, but there is no authentication"),
     ("  require_auth: true\n  transport: sse", "mcp.require_auth is true, but there is no authentication"),
     ("  acl: {}", "mcp.acl is empty, which protects nothing: remove it, or set mcp.acl.default_effect"),
@@ -109,6 +117,24 @@ BAD = [
         "mcp.middleware[0] has unexpected keys 'tries'; its keys are max_retries",
     ),
 ]
+
+
+def test_switches_have_the_spellings_of_variables(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings("  explorer: 'off'\n  validate_inputs: 'yes'\n  require_auth: 0")
+    found = with_settings({})
+    assert (found["explorer"], found["validate_inputs"], found["require_auth"]) == (False, True, False)
+    monkeypatch.setenv("APCORE_MCP_EXPLORER", "1")
+    assert with_settings({})["explorer"] is True
+
+
+def test_unknown_setting_is_refused_beside_a_variable_of_the_command(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("APCORE_MCP_JWT_SECRET", "s" * 40)
+    assert with_settings({}) == {}
+    settings("  jwt: {audience: me}")
+    with pytest.raises(ValueError, match=r"^mcp\.jwt is not a setting"):
+        with_settings({})
 
 
 def test_settings_that_cannot_take_effect_are_refused(settings: Settings, subtests: pytest.Subtests) -> None:

@@ -77,6 +77,11 @@ WRONG_TYPES: list[dict[str, Any]] = [
     {"on_shutdown": "x"},
     {"colour": 1},
     {"metrics_collector": 7},
+    # A str such as "false" would be true, and None would be false.
+    {"explorer": "false"},
+    {"redact_output": None},
+    {"require_auth": 0},
+    {"dynamic": "no"},
 ]
 
 

@@ -192,8 +192,8 @@ def _check_strategy(executor: Any, options: ServeOptions) -> None:
     ):
         if given is not None and not has_effect:
             raise ValueError(
-                f"{name} has no effect with the strategy (mcp.pipeline) {executor.current_strategy.name!r}, which has"
-                " no step for it; use another one, such as 'standard'"
+                f"{name} has no effect with the strategy {executor.current_strategy.name!r} (mcp.pipeline), which has"
+                " no step for it; use one that has, such as the unchanged 'standard'"
             )
 
 

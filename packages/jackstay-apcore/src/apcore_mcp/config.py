@@ -38,6 +38,11 @@ MCP_DEFAULTS: Final[dict[str, object]] = {
     "openapi": None,
 }
 
+_TRUE: Final = ("true", "1", "yes", "on")
+_FALSE: Final = ("false", "0", "no", "off")
+# Keys that must have a value, because somebody may rely on them.
+_PROTECTING: Final = ("acl", "middleware", "pipeline", "require_auth")
+_PIPELINE_KEYS: Final = ("remove", "configure", "steps")
 _EFFECTS: Final = ("allow", "deny")
 _APPROVALS: Final = ("required", "not_required")
 _RULE_KEYS: Final = ("callers", "targets", "effect", "description", "conditions", "approval")
@@ -76,10 +81,14 @@ def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise ValueError(f"the section mcp of apcore's configuration must be a mapping, not {type(section).__name__}")
     options = dict(given)
-    settings = {key: value for key, value in _with_variables(section).items() if value is not None}
+    found = _with_variables(section)
+    empty = next((key for key in _PROTECTING if key in found and found[key] is None), None)
+    if empty is not None:
+        raise ValueError(f"mcp.{empty} is empty and protects nothing: remove it, or set it")
+    settings = {key: value for key, value in found.items() if value is not None}
     for key in settings.keys() - _OPTIONS.keys() - _READERS.keys():
         # A variable of the command is in the section too.
-        if not any(name.startswith(f"{MCP_ENV_PREFIX}_{key.upper()}") for name in os.environ):
+        if not _is_of_variables(f"{MCP_ENV_PREFIX}_{key}", settings[key]):
             raise ValueError(f"mcp.{key} is not a setting; the settings are {', '.join([*_OPTIONS, *_READERS])}")
     # In the order of these tables, not of the file: whether authentication is needed depends on the transport.
     for key, option in _OPTIONS.items():
@@ -114,14 +123,31 @@ def _with_variables(section: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _is_of_variables(name: str, value: Any) -> bool:
+    """Return whether a value, or all values in it, come from variables."""
+    if isinstance(value, dict) and value:
+        return all(_is_of_variables(f"{name}_{key}", part) for key, part in value.items())
+    return name.upper() in os.environ
+
+
 def _check(key: str, value: Any) -> Any:
     option = _OPTIONS[key]
+    if key in ("validate_inputs", "explorer"):
+        return _to_bool(key, value)
     if option == "name" and type(value) in (int, float):
         value = str(value)  # apcore reads a variable such as APCORE_MCP_NAME=42 as a number
     try:
         return getattr(make_options(**{option: value}), option)
     except (TypeError, ValueError) as error:
         raise ValueError(f"mcp.{key}: {error}") from None
+
+
+def _to_bool(key: str, value: Any) -> bool:
+    """Return a switch. apcore reads variables as numbers or text, except `true` and `false`."""
+    text = str(value).lower()
+    if text not in _TRUE + _FALSE:
+        raise ValueError(f"mcp.{key} must be true or false, not {value!r}")
+    return text in _TRUE
 
 
 def _read_acl(value: Any, options: dict[str, Any]) -> None:
@@ -138,22 +164,20 @@ def _read_middleware(value: Any, options: dict[str, Any]) -> None:
 
 
 def _read_pipeline(value: Any, options: dict[str, Any]) -> None:
-    if not isinstance(value, dict):
-        raise ValueError(f"mcp.pipeline must be a mapping, not {type(value).__name__}")
+    _mapping("mcp.pipeline", value, _PIPELINE_KEYS)
     if options.get("strategy") is not None:
         logger.warning("mcp.pipeline replaces strategy=")
     options["strategy"] = value
 
 
 def _read_require_auth(value: Any, options: dict[str, Any]) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"mcp.require_auth must be true or false, not {value!r}")
-    if value and options.get("auth") is None and options.get("transport", "stdio") != "stdio":
+    is_required = _to_bool("require_auth", value)
+    if is_required and options.get("auth") is None and options.get("transport", "stdio") != "stdio":
         raise ValueError(
             "mcp.require_auth is true, but there is no authentication: pass auth=, or set APCORE_JWT_SECRET or"
             " --auth-key-env for the command"
         )
-    options.setdefault("require_auth", value)
+    options.setdefault("require_auth", is_required)
 
 
 def _read_openapi(value: Any, options: dict[str, Any]) -> None:

@@ -155,6 +155,9 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
             _one_of("log_level", self.log_level.upper(), LOG_LEVELS)
         check_host_port(self.host, self.port)
         check_name(self.name)
+        for switch in _SWITCHES:
+            if type(getattr(self, switch)) is not bool:
+                raise TypeError(f"{switch} must be bool, not {getattr(self, switch)!r}")
         for name in ("version", "prefix", "backend"):
             text: object = getattr(self, name)
             if text is not None and (not isinstance(text, str) or not text):
@@ -188,6 +191,13 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     def has_metrics(self) -> bool:
         """Whether /metrics is served."""
         return self.metrics or self.metrics_collector is not None
+
+
+_SWITCHES: Final = tuple(
+    name
+    for name, default in zip(ServeOptions.__struct_fields__, ServeOptions.__struct_defaults__, strict=True)
+    if isinstance(default, bool)
+)
 
 
 def make_options(**given: Any) -> ServeOptions:

@@ -108,8 +108,14 @@ async def asgi_app(
     registry_or_executor: "Registry | Executor", **options: Unpack[CompatKeywords]
 ) -> AsyncIterator["Asgi"]:
     """Return an ASGI app to mount: `async with asgi_app(registry) as app`. MCP is at /mcp below the mount."""
-    async with asgi_app_with(registry_or_executor, read_options({"transport": "streamable-http", **options})) as app:
+    async with asgi_app_with(registry_or_executor, read_options(over_http(options))) as app:
         yield app
+
+
+def over_http(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an app. A transport of stdio is replaced, because it needs no authentication."""
+    is_stdio = str(options.get("transport", "stdio")).lower() == "stdio"
+    return {**options, "transport": "streamable-http"} if is_stdio else dict(options)
 
 
 @asynccontextmanager
@@ -213,6 +219,7 @@ __all__ = [
     "asgi_app_with",
     "async_serve",
     "open_bridge",
+    "over_http",
     "read_options",
     "serve",
     "serve_with",

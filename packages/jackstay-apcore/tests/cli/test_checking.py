@@ -134,3 +134,64 @@ def test_unknown_variables_are_logged(
     options_of(read(["--extensions-dir", str(tmp_path)], os.environ))
     (record,) = [record for record in caplog.records if "has no effect" in record.message]
     assert record.message == "APCORE_MCP_REQUIRE_AUHT has no effect; did you mean 'APCORE_MCP_REQUIRE_AUTH'?"
+
+
+# Variables of flags that protect modules. Empty ones would expose what they protect.
+PROTECTING = (
+    "AUTH_KEY_ENV", "JWT_SECRET", "JWT_KEY_FILE", "JWT_AUDIENCE", "JWT_ISSUER", "TAGS", "PREFIX", "OPENAPI_INCLUDE",
+    "OPENAPI_EXCLUDE",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROTECTING)
+def test_empty_variable_that_protects_is_refused(name: str, tmp_path: Path) -> None:
+    variable = f"APCORE_MCP_{name}"
+    flags = ["--extensions-dir", str(tmp_path)]
+    with pytest.raises(BadValueError, match=f"^{variable} is empty and protects nothing; set it, or remove it$"):
+        check(read(flags, {variable: ""}))
+    check(read([*flags, f"--{name.lower().replace('_', '-')}", "x"], {variable: ""}))  # the flag takes precedence
+
+
+def test_list_of_no_keys_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadValueError, match=r"^APCORE_MCP_AUTH_KEY_ENV is empty"):
+        check(read(["--extensions-dir", str(tmp_path)], {"APCORE_MCP_AUTH_KEY_ENV": ","}))
+
+
+SECRET = ["--jwt-secret", "s" * 40]
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "is_required"),
+    [
+        (["--jwt-require-auth"], {}, True),
+        (["--no-jwt-require-auth"], {}, False),
+        ([], {"JWT_REQUIRE_AUTH": "1"}, True),
+        ([], {"JWT_REQUIRE_AUTH": "0"}, False),
+        ([], {"NO_JWT_REQUIRE_AUTH": "0"}, True),
+    ],
+)
+def test_require_auth_takes_precedence_over_the_file(
+    flags: list[str], environment: dict[str, str], is_required: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    variables = {f"APCORE_MCP_{name}": value for name, value in environment.items()}
+    for setting in ("true", "false"):
+        (tmp_path / "apcore.yaml").write_text(f"mcp: {{transport: streamable-http, require_auth: {setting}}}\n")
+        assert options_of(read([*SECRET, *flags], variables)).require_auth is is_required
+
+
+def test_require_auth_needs_a_key_whatever_names_the_transport(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "apcore.yaml").write_text("mcp: {transport: streamable-http}\n")
+    for flags, environment in ((["--jwt-require-auth"], {}), ([], {"APCORE_MCP_NO_JWT_REQUIRE_AUTH": "0"})):
+        with pytest.raises(BadValueError, match=r"^(--jwt-require-auth|APCORE_MCP_NO_JWT_REQUIRE_AUTH) needs --jwt-se"):
+            options_of(read(flags, environment))
+
+
+def test_require_auth_and_its_opposite(tmp_path: Path) -> None:
+    flags = ["--extensions-dir", str(tmp_path), *SECRET, "--jwt-require-auth"]
+    problem = "--jwt-require-auth and APCORE_MCP_NO_JWT_REQUIRE_AUTH cannot be used together"
+    with pytest.raises(BadValueError, match=f"^{problem}$"):
+        check(read(flags, {"APCORE_MCP_NO_JWT_REQUIRE_AUTH": "1"}))
+    with pytest.raises(BadValueError, match=r"^--jwt-require-auth and --no-jwt-require-auth cannot be used together$"):
+        check(read([*flags, "--no-jwt-require-auth"], {}))

@@ -34,13 +34,13 @@ def test_environment_variables() -> None:
             "APCORE_MCP_TAGS": "x, y",
             "APCORE_MCP_DYNAMIC": "1",
             "APCORE_MCP_METRICS": "off",
-            "APCORE_MCP_PREFIX": "",
+            "APCORE_MCP_HOST": "",
             "APCORE_MCP_ALLOW_HOST": "",
         },
     )
     assert args.extensions_dir == ["/a", "/b"]
     assert (args.port, args.transport, args.tags) == ("9000", "sse", ["x", "y"])
-    assert (args.dynamic, args.metrics, args.prefix, args.allow_host) == (True, False, None, [])
+    assert (args.dynamic, args.metrics, args.host, args.allow_host) == (True, False, "127.0.0.1", [])
     assert all(flag.variable.startswith("APCORE_MCP_") for flag in FLAGS)
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apcore import ACL, Executor, Registry
+from apcore import ACL, Executor, Registry, RetryMiddleware
 
-from apcore_mcp import APCoreMCP, async_serve
+from apcore_mcp import APCoreMCP, InMemoryApprovalStore, async_serve
 from apcore_mcp.options import ServeOptions
 from jackstay.server.http import keys
 
@@ -58,6 +58,33 @@ def test_serve_adds_options(registry: Registry, monkeypatch: pytest.MonkeyPatch)
     ((executor, options),) = served
     assert executor is mcp.executor
     assert (options.name, options.port, options.inspector_prefix, options.acl) == ("mine", 9, "/explorer", None)
+
+
+def test_serve_applies_what_belongs_to_the_executor(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[tuple[Any, ServeOptions]] = []
+    monkeypatch.setattr("apcore_mcp.compat.app.serve_with", lambda *given: served.append(given))
+    acl = ACL(rules=[], default_effect="deny")
+    store, middleware = InMemoryApprovalStore(), RetryMiddleware()
+    APCoreMCP(registry, approval_store=store).serve(acl=acl, middleware=[middleware], async_tasks=True)
+    ((_, options),) = served
+    assert (options.acl, options.middleware, options.approval_handler) == (acl, [middleware], None)
+    assert len(options.extensions) == 3  # the start of the store, its tool, and the task tools
+    APCoreMCP(registry).serve(approval_store=store)
+    assert served[1][1].approval_handler is not None
+
+
+async def test_app_needs_the_authentication_that_a_file_requires(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever transport is given: an app is never served over stdio."""
+    (tmp_path / "apcore.yaml").write_text("mcp: {require_auth: true, transport: stdio}\n")
+    monkeypatch.chdir(tmp_path)
+    mcp = APCoreMCP(registry)
+    for app in (mcp.async_serve(), async_serve(registry), async_serve(registry, transport="STDIO")):
+        with pytest.raises(ValueError, match="there is no authentication"):
+            await app.__aenter__()
+    async with async_serve(registry, auth=keys("a-key-of-enough-length")) as served:
+        assert await get(served, "/mcp") == 401
 
 
 async def get(app: Any, path: str) -> int:

@@ -48,3 +48,10 @@ def test_rules_that_match_nothing_are_a_warning(caplog: pytest.LogCaptureFixture
     assert [record.message for record in caplog.records] == [
         "mcp.acl.rules[0] 'targets' protects nothing: no id matches its pattern"
     ]
+    rule = ACLRule(callers=["*"], targets=["*"], effect="deny", conditions={"no_such_condition": 1})
+    acl = ACL(rules=[rule], default_effect="allow")
+    caplog.clear()
+    warn_of_useless_rules(SimpleNamespace(acl=acl))
+    assert [record.message for record in caplog.records] == [
+        "mcp.acl.rules[0]: the condition 'no_such_condition' cannot be evaluated; such a rule denies, and never allows"
+    ]

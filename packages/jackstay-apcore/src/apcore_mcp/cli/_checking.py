@@ -53,6 +53,8 @@ def with_flag_name(message: str, args: Namespace) -> str:
 
 def check(args: Namespace) -> tuple[list[Path], list[Path]]:
     """Check the arguments. Return the directories of modules and of bindings. Raises: BadValueError."""
+    if args.empty:
+        raise BadValueError(f"{args.empty[0]} is empty and protects nothing; set it, or remove it")
     _check_together(args)
     directories = [_directory(args, "extensions_dir", given) for given in args.extensions_dir]
     bindings = [_directory(args, "bindings", given) for given in args.bindings]
@@ -90,6 +92,9 @@ def _check_together(args: Namespace) -> None:
     modes = [flag for flag in ("--check", "--export", "--install", "--print-config") if getattr(args, dest_of(flag))]
     if len(modes) > 1:
         raise BadValueError(f"{modes[0]} and {modes[1]} cannot be used together")
+    if args.jwt_require_auth and args.no_jwt_require_auth:
+        sources = args.sources["jwt_require_auth"], args.sources["no_jwt_require_auth"]
+        raise BadValueError(f"{sources[0]} and {sources[1]} cannot be used together")
     for flag in ("--strict", "--embed-annotations"):
         if getattr(args, dest_of(flag)) and not args.export:
             raise BadValueError(f"{flag} requires --export, for example --export openai")
@@ -131,17 +136,21 @@ def options_of(args: Namespace) -> ServeOptions:
             given[name] = int(text)
     if args.exempt_paths:
         given["exempt_paths"] = [path.strip() for path in args.exempt_paths.split(",")]
-    if args.no_jwt_require_auth:
-        given["require_auth"] = False
+    for name in ("jwt_require_auth", "no_jwt_require_auth"):
+        if name in args.given:
+            given["require_auth"] = getattr(args, name) == (name == "jwt_require_auth")
     tokens = _tokens(args)
     if tokens is not None:
         given["auth"] = (given["auth"], tokens) if "auth" in given else tokens
-    if args.jwt_require_auth and "auth" not in given and args.transport != "stdio":
-        raise BadValueError(f"{args.sources['jwt_require_auth']} needs {_KEYS}")
     try:
-        return make_options(**with_settings(to_options(given)))
+        options = make_options(**with_settings(to_options(given)))
     except ValueError as error:
         raise BadValueError(with_flag_name(str(error), args)) from error
+    # The transport may come from the settings.
+    if given.get("require_auth") and options.auth is None and options.transport != "stdio":
+        name = "jwt_require_auth" if args.jwt_require_auth else "no_jwt_require_auth"
+        raise BadValueError(f"{args.sources[name]} needs {_KEYS}")
+    return options
 
 
 def _warn_of_unknown_variables(settings: Sequence[str]) -> None:

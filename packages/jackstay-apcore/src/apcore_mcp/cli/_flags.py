@@ -38,6 +38,8 @@ class Flag(NamedTuple):
     is_many: bool = False
     # Separates values in an environment variable.
     separator: str = ","
+    # An empty environment variable is refused: it may be meant to protect modules.
+    protects: bool = False
 
     @property
     def flag(self) -> str:
@@ -61,8 +63,8 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
         (
             Flag("extensions-dir", "DIR", "directory of apcore modules", is_many=True, separator=os.pathsep),
             Flag("bindings", "DIR", "directory of *.binding.yaml files", is_many=True, separator=os.pathsep),
-            Flag("tags", "TAG", "only modules with all these tags", is_many=True),
-            Flag("prefix", "TEXT", "only modules whose ids start with this"),
+            Flag("tags", "TAG", "only modules with all these tags", is_many=True, protects=True),
+            Flag("prefix", "TEXT", "only modules whose ids start with this", protects=True),
             Flag("dynamic", "", "watch the directories for changes"),
         ),
     ),
@@ -74,7 +76,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
             Flag("port", "PORT", "1 to 65535, for HTTP", "8000"),
             Flag("allow-host", "HOST", "accept this Host too (default: localhost)", is_many=True),
             Flag("cors", "ORIGIN", "allow web pages of this origin", is_many=True),
-            Flag("auth-key-env", "NAME", "require the key in this variable", is_many=True),
+            Flag("auth-key-env", "NAME", "require the key in this variable", is_many=True, protects=True),
         ),
     ),
     (
@@ -116,11 +118,11 @@ UNLISTED: Final = (
     Flag("backend", "URL", "share state in this Redis; or a variable with its URL"),
     Flag("otel", "", "spans and durations for OpenTelemetry"),
     Flag("page-size", "NUMBER", "the number of tools in a page of the list"),
-    Flag("jwt-secret", "TEXT", "require tokens signed with this secret"),
-    Flag("jwt-key-file", "FILE", "require tokens signed with the key of this PEM file"),
+    Flag("jwt-secret", "TEXT", "require tokens signed with this secret", protects=True),
+    Flag("jwt-key-file", "FILE", "require tokens signed with the key of this PEM file", protects=True),
     Flag("jwt-algorithm", "NAME", "the algorithm of the tokens", "HS256"),
-    Flag("jwt-audience", "TEXT", "the audience of the tokens"),
-    Flag("jwt-issuer", "TEXT", "the issuer of the tokens"),
+    Flag("jwt-audience", "TEXT", "the audience of the tokens", protects=True),
+    Flag("jwt-issuer", "TEXT", "the issuer of the tokens", protects=True),
     Flag("jwt-require-auth", "", "refuse requests without a token, which is the default"),
     Flag("no-jwt-require-auth", "", "accept requests without a token, without an identity"),
     Flag("exempt-paths", "PATHS", "paths that need no token, separated by commas"),
@@ -132,8 +134,8 @@ UNLISTED: Final = (
     Flag("from-openapi", "SPEC", "serve the operations of this OpenAPI document: a URL or a path"),
     Flag("openapi-base-url", "URL", "the URL of the API"),
     Flag("openapi-prefix", "TEXT", "a prefix for the ids of operations"),
-    Flag("openapi-include", "REGEX", "only operations whose ids match"),
-    Flag("openapi-exclude", "REGEX", "no operations whose ids match"),
+    Flag("openapi-include", "REGEX", "only operations whose ids match", protects=True),
+    Flag("openapi-exclude", "REGEX", "no operations whose ids match", protects=True),
     Flag("openapi-no-deprecated", "", "no deprecated operations"),
     Flag("openapi-header", "NAME:VALUE", "a header for fetching the document", is_many=True),
 )
@@ -227,11 +229,15 @@ def read(arguments: Sequence[str] | None, environment: Mapping[str, str]) -> Nam
     args.sources = {}
     # What was given, not a default.
     args.given = set()
+    # Variables of flags that protect modules, but have no value.
+    args.empty = []
     for flag in (*FLAGS, *UNLISTED):
         value = getattr(args, flag.dest)
         source = flag.flag
         if value is None and flag.variable in environment:
             value, source = _from_environment(parser, flag, environment[flag.variable]), flag.variable
+            if value is None and flag.protects:
+                args.empty.append(flag.variable)
         args.sources[flag.dest] = source
         if value is not None:
             args.given.add(flag.dest)

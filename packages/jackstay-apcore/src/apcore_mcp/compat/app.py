@@ -12,7 +12,7 @@ from apcore_mcp.compat.keywords import CompatKeywords, to_options
 from apcore_mcp.config import openapi_settings, with_settings
 from apcore_mcp.converters.openai import OpenAIConverter
 from apcore_mcp.options import EXECUTOR_DEFAULTS, ServeOptions, make_options
-from apcore_mcp.serving import asgi_app_with, serve_with
+from apcore_mcp.serving import asgi_app_with, over_http, serve_with
 
 if TYPE_CHECKING:
     from apcore import Executor, Registry  # type: ignore[import-untyped]  # apcore ships no types
@@ -76,8 +76,7 @@ class APCoreMCP:
     @asynccontextmanager
     async def async_serve(self, **options: Unpack[CompatKeywords]) -> AsyncIterator["Asgi"]:
         """Return an ASGI app to mount: `async with mcp.async_serve() as app`."""
-        settings = msgspec.structs.replace(self._complete(options), transport="streamable-http")
-        async with asgi_app_with(self._executor, settings) as app:
+        async with asgi_app_with(self._executor, self._complete(options, is_app=True)) as app:
             yield app
 
     def to_openai_tools(self, *, embed_annotations: bool = False, strict: bool = False) -> list[dict[str, Any]]:
@@ -87,10 +86,14 @@ class APCoreMCP:
             self.registry, embed_annotations, strict, options.tags, options.prefix
         )
 
-    def _complete(self, options: CompatKeywords) -> ServeOptions:
-        settings = make_options(**with_settings({**self._given, **to_options(options)}))
-        # The executor has the others already.
-        return msgspec.structs.replace(settings, **EXECUTOR_DEFAULTS)
+    def _complete(self, options: CompatKeywords, *, is_app: bool = False) -> ServeOptions:
+        added = to_options(options)
+        given = {**self._given, **added}
+        given["extensions"] = (*self._given.get("extensions", ()), *added.get("extensions", ()))
+        settings = make_options(**with_settings(over_http(given) if is_app else given))
+        # The executor has those of the constructor already.
+        new = {name: added.get(name) for name in EXECUTOR_DEFAULTS}
+        return msgspec.structs.replace(settings, **new)
 
 
 def _to_backend(given: Any, *, has_document: bool) -> Any:

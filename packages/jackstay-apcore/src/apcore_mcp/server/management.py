@@ -62,11 +62,14 @@ def warn_of_open_control(executor: Any) -> None:
 
 
 def warn_of_useless_rules(executor: Any) -> None:
-    """Warn of rules of the ACL that match nothing."""
+    """Warn of rules of the ACL that match nothing, or have conditions that nothing evaluates."""
     acl = getattr(executor, "acl", None) or getattr(executor, "_acl", None)
     for finding in () if acl is None else acl.validate_rules():
+        is_pattern = finding.condition_path in ("callers", "targets")
         logger.warning(
-            "mcp.acl.rules[%s] %r protects nothing: no id matches its pattern",
+            "mcp.acl.rules[%s] %r protects nothing: no id matches its pattern"
+            if is_pattern
+            else "mcp.acl.rules[%s]: the condition %r cannot be evaluated; such a rule denies, and never allows",
             finding.rule_index,
             finding.condition_path,
         )
