@@ -109,7 +109,7 @@ THIRD_PARTY: dict[str, tuple[str, ...]] = {
     "apps": ("msgspec",),
     "skills": ("msgspec", "yaml"),
     "testing": ("msgspec",),
-    "redis": ("msgspec", "redis"),
+    "redis": ("hiredis", "msgspec", "redis"),
     "oauth": ("joserfc", "msgspec"),
     "models": ("msgspec",),
     "agents": (

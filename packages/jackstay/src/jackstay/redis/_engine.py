@@ -14,6 +14,7 @@ from jackstay.errors import TransportError, UsageError
 from jackstay.extras import install_command
 
 try:
+    from hiredis import pack_command
     from redis.asyncio import Redis
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
@@ -154,9 +155,7 @@ class Engine:
     async def _send_pipeline(self, rows: list[tuple[Sequence[Command], "asyncio.Future[list[Any]]"]]) -> None:
         every = [command for commands, _ in rows for command in commands]
         try:
-            # A client that was passed in may have no time limit of its own, and a connection may be half open.
-            async with asyncio.timeout(2 * self.timeout):
-                replies = await (self._exchange(every) if self._is_own else self._run_pipeline(every))
+            replies = await (self._exchange(every) if self._is_own else self._run_pipeline(every))
             if any(isinstance(reply, ReadOnlyError) for reply in replies):
                 await self._disconnect()  # it has become a replica: the next connection may find the new primary
         except Exception as error:  # noqa: BLE001  # whatever a driver raises, nobody may wait for a reply that was lost
@@ -176,20 +175,42 @@ class Engine:
         pipeline = self.client.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
-        replies: list[Any] = await pipeline.execute(raise_on_error=False)
+        # The client may have no time limit of its own, and a connection may be half open.
+        async with asyncio.timeout(2 * self.timeout):
+            replies: list[Any] = await pipeline.execute(raise_on_error=False)
         return replies
 
     async def _exchange(self, commands: list[Command]) -> list[Any]:
         """Run commands as a pipeline of redis-py does."""
+        if self._connection is None:
+            async with asyncio.timeout(2 * self.timeout):
+                self._connection = await self.client.connection_pool.get_connection()
         connection = self._connection
-        if connection is None:
-            connection = self._connection = await self.client.connection_pool.get_connection()
+        packed = [pack_command(command) for command in commands]  # type: ignore[arg-type]  # its stub: a tuple of one
+        replies: list[Any] = await connection.retry.call_with_retry(
+            lambda: self._send_and_read(connection, commands, packed), lambda _: connection.disconnect()
+        )
+        return replies
 
-        async def send_and_read() -> list[Any]:
-            await connection.send_packed_command(connection.pack_commands(commands))
-            return [await self._read(connection, command[0]) for command in commands]
-
-        replies: list[Any] = await connection.retry.call_with_retry(send_and_read, lambda _: connection.disconnect())
+    async def _send_and_read(self, connection: Any, commands: list[Command], packed: list[bytes]) -> list[Any]:
+        loop = asyncio.get_running_loop()
+        if not connection.is_connected:
+            async with asyncio.timeout(2 * self.timeout):
+                await connection.connect()
+        # redis-py would start a task to send and a timer for each reply, which take longer than everything else.
+        own_limit, connection.socket_timeout = connection.socket_timeout, None
+        limit = min(own_limit or self.timeout, self.timeout)
+        try:
+            async with asyncio.timeout(limit) as timer:
+                await connection.send_packed_command(packed)
+                replies = [await self._read(connection, commands[0][0])]
+                for command in commands[1:]:
+                    timer.reschedule(loop.time() + limit)
+                    replies.append(await self._read(connection, command[0]))
+        except TimeoutError:
+            raise RedisTimeoutError(f"no response in {limit:g} s") from None
+        finally:
+            connection.socket_timeout = own_limit
         return replies
 
     async def _read(self, connection: Any, name: str | bytes | int) -> Any:

@@ -8,9 +8,10 @@ an idle session of the caller with the most sessions is evicted. Workers adopt t
 import asyncio
 import logging
 import secrets
-from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from heapq import heapify, heappop, heapreplace
+from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
@@ -197,7 +198,8 @@ class Sessions:
         members = message.members if isinstance(message, Batch) else (message,)
         if self._publish is not None:
             for member in members:
-                await self._forward(session, member)
+                if not isinstance(member, Request):  # every worker can serve a request
+                    await self._forward(session, member)
         if not any(isinstance(member, Request | Notification) and member.method in _CHANGING for member in members):
             return session.receive(message, frame, accepts, caller)
         before = session.record
@@ -431,19 +433,18 @@ def _encode(message: Message) -> bytes:
     return encode_notification(message.method, message.params)
 
 
-def _eviction_order(sessions: Iterable[Session], size: int) -> list[tuple[float, Session]]:
+def _eviction_order(sessions: Collection[Session], size: int) -> list[tuple[float, Session]]:
     """Return at most `size` idle sessions in the order of eviction, each with the time of its last use.
 
     The next one is always of the caller with the most sessions left: first those that were not used after `initialize`,
     then the longest idle. Only callers with more than half the sessions of the largest one are considered, because that
     one may open new sessions before the selection is used up.
     """
-    counts: Counter[tuple[str, str]] = Counter()
-    idle: dict[tuple[str, str], list[Session]] = defaultdict(list)
+    counts = Counter(map(attrgetter("caller_key"), sessions))
+    idle: dict[tuple[str, str], list[Session]] = {}
     for session in sessions:
-        counts[session.caller_key] += 1
         if session.is_idle:
-            idle[session.caller_key].append(session)
+            idle.setdefault(session.caller_key, []).append(session)
     order = [(-counts[caller_key], caller_key) for caller_key in idle]
     heapify(order)
     floor = -order[0][0] / 2 if len(order) > 1 else 0
@@ -452,7 +453,7 @@ def _eviction_order(sessions: Iterable[Session], size: int) -> list[tuple[float,
         count, caller_key = order[0]
         rest = idle[caller_key]
         if -count == counts[caller_key]:
-            rest.sort(key=lambda session: (session.is_used, session.last_used), reverse=True)
+            rest.sort(key=attrgetter("is_used", "last_used"), reverse=True)
         session = rest.pop()
         chosen.append((session.last_used, session))
         if rest:
