@@ -62,6 +62,3 @@ class DownstreamConnection(Connection):
         self._has_started = True
         self._preparing = None
         super().frames_arrived(frame)
-
-
-DownstreamConnection.PERFORM = Connection.PERFORM

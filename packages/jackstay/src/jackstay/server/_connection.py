@@ -14,7 +14,7 @@ from jackstay.errors import FrameTooLargeError, McpError, RequestId
 from jackstay.protocol.server import ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server.events import Serve
-from jackstay.server._driver import ConnectionConfig, Driver, perform_table
+from jackstay.server._driver import ConnectionConfig, Driver
 from jackstay.server._parked_task import NOT_STARTED, ParkedTask, Step
 
 if TYPE_CHECKING:
@@ -42,26 +42,6 @@ MAX_NOTIFICATION_BYTES = 8 * 1024 * 1024
 
 class Connection(Driver):
     """One connection of a server over a transport."""
-
-    __slots__ = (
-        *(
-            "_backlog",
-            "_drained_by",
-            "_ending",
-            "_is_collecting",
-            "_is_gone",
-            "_queued_bytes",
-            "_queued_notifications",
-            "_number",
-            "_parked",
-            "_pull",
-            "_ready",
-            "_send_all",
-            "_transport",
-            "closed",
-            "on_draining",
-        ),
-    )
 
     def __init__(self, config: ConnectionConfig, core: ServerConnection | None = None) -> None:
         super().__init__(config, core)
@@ -310,6 +290,3 @@ class Connection(Driver):
         if self._pull is not None:
             self._pull.cancel()
         self.closed.set()
-
-
-Connection.PERFORM = perform_table(Connection)

@@ -188,8 +188,22 @@ class Driver:
     # Whether subscriptions outlive the request. False for a POST without a session.
     KEEPS_SUBSCRIPTIONS: ClassVar[bool] = True
 
-    # The method that performs each effect. A subclass that overrides one needs its own table.
+    # The method of each subclass that performs an effect.
     PERFORM: ClassVar[dict[type[e.Effect], Callable[[Any, Any], None]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.PERFORM = {
+            e.Serve: cls._serve,
+            e.StopServing: cls._stop_serving,
+            e.Send: cls._send,
+            e.Deliver: cls._deliver,
+            e.Complete: cls._complete_client_request,
+            e.Fail: cls._fail_client_request,
+            e.Transition: cls._transition,
+            e.Violation: cls._violation,
+            e.Stray: cls._stray,
+            e.Close: cls._close,
+        }
 
     def __init__(
         self,
@@ -566,19 +580,3 @@ def _failure(request: e.Serve, error: McpError) -> e.Failed:
         data = error.data
     code = -32603 if error.code is None else error.code  # 0 is a code, too
     return e.Failed(request.id, request.serial, code, error.message, ABSENT if data is None else data)
-
-
-def perform_table(kind: type[Driver]) -> dict[type[e.Effect], Callable[[Any, Any], None]]:
-    """Return the method of this class that performs each effect."""
-    return {
-        e.Serve: kind._serve,
-        e.StopServing: kind._stop_serving,
-        e.Send: kind._send,
-        e.Deliver: kind._deliver,
-        e.Complete: kind._complete_client_request,
-        e.Fail: kind._fail_client_request,
-        e.Transition: kind._transition,
-        e.Violation: kind._violation,
-        e.Stray: kind._stray,
-        e.Close: kind._close,
-    }

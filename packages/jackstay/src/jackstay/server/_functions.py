@@ -87,22 +87,6 @@ class Function:
         UsageError: for a function that cannot be called with JSON. Names the function, the parameter and the reason.
     """
 
-    __slots__ = (
-        "_context",
-        "_decode",
-        "_positional",
-        "_struct",
-        "bind",
-        "call",
-        "description",
-        "injected",
-        "input_schema",
-        "is_async",
-        "name",
-        "parameters",
-        "returns",
-    )
-
     def __init__(self, call: Callable[..., object]) -> None:
         self.call = call
         plain = _plain(call)

@@ -14,7 +14,7 @@ from jackstay.protocol import REVISIONS
 from jackstay.protocol.server import ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Error, Result, decode, encode_request
-from jackstay.server._driver import ConnectionConfig, Driver, perform_table
+from jackstay.server._driver import ConnectionConfig, Driver
 from jackstay.types import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
@@ -71,9 +71,6 @@ class InProcessRequest(Driver):
     def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect has no data
         if not self._response.done():
             self._response.set_exception(ShutdownError("the server is shutting down"))
-
-
-InProcessRequest.PERFORM = perform_table(InProcessRequest)
 
 
 async def _send(server: "Server", method: str, params: dict[str, Any]) -> msgspec.Raw:

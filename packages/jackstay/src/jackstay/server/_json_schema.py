@@ -39,7 +39,7 @@ def check_schema(schema: Json, where: str, *, must_be_object: bool) -> Schema:
     copy: Json = msgspec.json.decode(encoded)
     if not isinstance(copy, dict):
         raise UsageError(f"{where} must be a JSON Schema object, not {type(copy).__name__}", path=where)
-    if _depth(copy) > MAX_SCHEMA_DEPTH:
+    if any(depth > MAX_SCHEMA_DEPTH for _, depth in _walk(copy)):
         raise UsageError(f"{where} is nested too deeply: the limit is {MAX_SCHEMA_DEPTH}", path=where)
     if must_be_object and copy.get("type") != "object":
         raise UsageError(f'{where} must have "type": "object", which MCP requires', path=where)
@@ -114,35 +114,26 @@ def _bounded(check: Callable[..., Iterator[Any]], max_match_length: Callable[[st
     return pattern
 
 
-def _depth(value: Json) -> int:
-    """Return the nesting depth. Iterative, because the input may be too deep for recursion."""
-    deepest, stack = 0, [(value, 1)]
+def _walk(value: Json) -> Iterator[tuple[Json, int]]:
+    """Yield the value and what is inside it, each with its depth. Iterative: it may be too deep for recursion."""
+    stack = [(value, 1)]
     while stack:
         here, depth = stack.pop()
-        deepest = max(deepest, depth)
-        if isinstance(here, dict):
-            stack += ((child, depth + 1) for child in here.values())
-        elif isinstance(here, list):
-            stack += ((child, depth + 1) for child in here)
-    return deepest
+        yield here, depth
+        inner = here.values() if isinstance(here, dict) else here if isinstance(here, list) else ()
+        stack += ((child, depth + 1) for child in inner)
 
 
 def _refuse_references(schema: Schema, where: str) -> None:
     """Raise UsageError for references outside this document."""
     known: set[str] = set()
     references: list[str] = []
-    stack: list[Json] = [schema]
-    while stack:
-        here = stack.pop()
-        if isinstance(here, list):
-            stack += here
-        elif isinstance(here, dict):
-            stack += here.values()
-            for keyword, value in here.items():
-                if isinstance(value, str) and keyword == "$id":
-                    known.add(value.rstrip("#"))
-                elif isinstance(value, str) and keyword in ("$ref", "$dynamicRef"):
-                    references.append(value)
+    for here, _ in _walk(schema):
+        for keyword, value in here.items() if isinstance(here, dict) else ():
+            if isinstance(value, str) and keyword == "$id":
+                known.add(value.rstrip("#"))
+            elif isinstance(value, str) and keyword in ("$ref", "$dynamicRef"):
+                references.append(value)
     for reference in references:
         document = reference.partition("#")[0]
         if document and document not in known:

@@ -17,7 +17,7 @@ from jackstay.errors import JsonRpcError, McpError, ShutdownError, TransportErro
 from jackstay.protocol.server import events as e
 from jackstay.server import _task_store as rules
 from jackstay.server._changes import WORKER_METHOD
-from jackstay.server._driver import Caller, ConnectionConfig, perform_table
+from jackstay.server._driver import Caller, ConnectionConfig
 from jackstay.server._in_process import InProcessRequest
 from jackstay.server._task_store import TaskRecord, TaskStore
 from jackstay.types import META_CLIENT_CAPABILITIES, META_PROGRESS_TOKEN, META_PROTOCOL_VERSION, encode_json
@@ -87,9 +87,6 @@ class TaskRun(InProcessRequest):
         # A message with lone surrogates could be neither stored nor sent.
         message = event.message[:MAX_STATUS_LENGTH].encode(errors="replace").decode()
         self.message = f"{message} ({number})" if message else number
-
-
-TaskRun.PERFORM = perform_table(TaskRun)
 
 
 class _Running:

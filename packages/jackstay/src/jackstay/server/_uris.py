@@ -41,20 +41,6 @@ class UriTemplate:
         UsageError: for an expression that cannot be matched unambiguously, and for an invalid URI.
     """
 
-    __slots__ = (
-        "_allow_traversal",
-        "_backward",
-        "_forward",
-        "_has_segments",
-        "_head",
-        "_names",
-        "_reserved",
-        "_tail",
-        "query",
-        "text",
-        "variables",
-    )
-
     def __init__(self, text: str, *, allow_traversal: bool = False) -> None:
         self.text = text
         self._allow_traversal = allow_traversal

@@ -158,7 +158,7 @@ def test_the_listening_address_is_an_allowed_host(subtests: pytest.Subtests) -> 
 
 def test_a_missing_library_is_replaced_unless_it_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    monkeypatch.setitem(sys.modules, "jackstay.server.http._listening", None)
+    monkeypatch.setitem(sys.modules, "httptools", None)
     server = Server("x")
 
     def make(**options: Any) -> Any:

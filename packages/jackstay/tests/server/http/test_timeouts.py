@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jackstay.server.http import _timeouts
-from jackstay.server.http._h11 import make_h11_protocol
+from jackstay.server.http._uvicorn import make_h11_protocol
 from scripted.connection import GET, status, talked
 
 

@@ -103,19 +103,6 @@ class ServerConfig:
     Raises: UsageError if a result is larger than a frame.
     """
 
-    __slots__ = (
-        "_initialize_tail",
-        "discover_result",
-        "finalize",
-        "handshake",
-        "known",
-        "known_in_any_version",
-        "options",
-        "served",
-        "stateless",
-        "supported",
-    )
-
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
         # Newest first: clients prefer the versions at the front.

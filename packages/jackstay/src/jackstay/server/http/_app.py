@@ -64,7 +64,7 @@ from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import Post, ResponseConfig
 from jackstay.server.http._principal import ANONYMOUS, Guard, caller_key
-from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, WORKER_GONE
+from jackstay.server.http._refusals import BUSY, CLOSE_HEADERS, OVERLOADED, SHUTTING_DOWN, WORKER_GONE
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import MemorySessionStore, SessionRecord
 from jackstay.server.http._sessions import Sessions, TooManySessionsError, WorkerGoneError, log_store_failure
@@ -72,14 +72,13 @@ from jackstay.server.http._sessions import Sessions, TooManySessionsError, Worke
 if TYPE_CHECKING:
     from jackstay.server._changes import BusLink
     from jackstay.server._server import Server
-    from jackstay.server.http._health import HealthCheck
+    from jackstay.server.http._auxiliary_routes import HealthCheck
 
 Headers: TypeAlias = Mapping[str, str]
 
 logger = logging.getLogger("jackstay.server.http")
 
 JSON_LINES = encode_headers(JSON_HEADERS)
-_CLOSE: HeaderLines = [(b"connection", b"close")]
 # Seconds for the last writes after the drain timeout.
 LAST_WRITES = 0.25
 
@@ -202,10 +201,11 @@ class App:
             await send({"type": "websocket.close", "code": 1000})
 
     async def serve(self, request: HttpRequest) -> None:
-        """Serve one request."""
+        """Serve one request. The methods that do so return the error response of one that they refuse."""
         if self._auxiliary_routes is not None and await self._auxiliary_routes.handle(request):
             return
         self._requests += 1
+        headers: Headers = {}
         try:
             kind: _EndpointKind | None
             if request.method == "POST" and self._endpoints.get(request.path) is _MCP:
@@ -214,30 +214,30 @@ class App:
                 kind, verb = self._find_endpoint(request), verb_of(request.method)
             if kind is None:
                 message = f"not found; MCP is served at {request.root_path}{self.options.path}"
-                await self._refuse(request, error_response(404, message))
-                return
-            headers = fold_headers(request.lines)
-            refusal = self._check(kind, verb, headers)
-            if refusal is None and not self.lifecycle.is_started:
-                refusal = await self.lifecycle.start_on_first_request()
-            principal = ANONYMOUS
-            if refusal is None and self.guard is not None:
-                authenticated = await self.guard.authenticate(request.method, request.path, headers)
-                if isinstance(authenticated, ErrorResponse):
-                    refusal = authenticated
-                else:
-                    principal = authenticated
-            if refusal is not None:
-                await self._refuse(request, refusal, headers, more=_CLOSE if refusal is SHUTTING_DOWN else ())
-                return
-            http = (request.method, request.path, request.peer)
-            caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
-            if kind is not _MCP:
-                await self._serve_legacy(kind, verb, request, caller)
-            elif verb is _POST:
-                await self._post(request, caller)
+                refusal: ErrorResponse | None = error_response(404, message)
             else:
-                await self._verb(verb, request, caller)
+                headers = fold_headers(request.lines)
+                refusal = self._check(kind, verb, headers)
+                if refusal is None and not self.lifecycle.is_started:
+                    refusal = await self.lifecycle.start_on_first_request()
+                principal = ANONYMOUS
+                if refusal is None and self.guard is not None:
+                    authenticated = await self.guard.authenticate(request.method, request.path, headers)
+                    if isinstance(authenticated, ErrorResponse):
+                        refusal = authenticated
+                    else:
+                        principal = authenticated
+                if refusal is None:
+                    http = (request.method, request.path, request.peer)
+                    caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
+                    if kind is not _MCP:
+                        refusal = await self._serve_legacy(kind, verb, request, caller)
+                    elif verb is _POST:
+                        refusal = await self._post(request, caller)
+                    else:
+                        refusal = await self._verb(verb, request, caller)
+            if refusal is not None:
+                await self._refuse(request, refusal, headers)
         finally:
             self._requests -= 1
             if self._idle is not None and not self._requests:
@@ -261,25 +261,18 @@ class App:
 
     # --- HTTP+SSE (2024-11-05) ----------------------------------------------------------------------------------------
 
-    async def _serve_legacy(self, kind: _EndpointKind, verb: Verb, request: HttpRequest, caller: Caller) -> None:
-        if kind is _EndpointKind.SSE and verb is Verb.GET:
-            await self._open_legacy(request, caller)
-        elif kind is _EndpointKind.MESSAGES and verb is Verb.POST:
-            await self._post_legacy(request, caller)
-        else:
-            allowed = "GET" if kind is _EndpointKind.SSE else "POST"
-            refusal = ErrorResponse(
-                405,
-                ErrorCode.INVALID_REQUEST,
-                f"only {allowed} is allowed here",
-                headers=(("allow", allowed),),
-            )
-            await self._refuse(request, refusal)
+    async def _serve_legacy(
+        self, kind: _EndpointKind, verb: Verb, request: HttpRequest, caller: Caller
+    ) -> ErrorResponse | None:
+        allowed, serve = _LEGACY[kind]
+        if verb is allowed:
+            return await serve(self, request, caller)
+        message = f"only {allowed.value} is allowed here"
+        return ErrorResponse(405, ErrorCode.INVALID_REQUEST, message, headers=(("allow", allowed.value),))
 
-    async def _open_legacy(self, request: HttpRequest, caller: Caller) -> None:
+    async def _open_legacy(self, request: HttpRequest, caller: Caller) -> ErrorResponse | None:
         if len(self._legacy) >= self.options.max_sessions:
-            await self._refuse(request, BUSY)
-            return
+            return BUSY
         await self.server._before_handshake()
         connection = LegacyConnection(
             self._connection_config(), response_config=self._response_config, ended=self._end_legacy
@@ -288,54 +281,52 @@ class App:
         self.server._add_connection(connection)
         self._legacy[connection.id] = connection
         await connection.serve(request, self.options.messages_path)
+        return None
 
     def _end_legacy(self, connection: LegacyConnection) -> None:
         self._legacy.pop(connection.id, None)
         self.server._remove_connection(connection)
 
-    async def _post_legacy(self, request: HttpRequest, caller: Caller) -> None:
+    async def _post_legacy(self, request: HttpRequest, caller: Caller) -> ErrorResponse | None:
         try:
             frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout)
         except BODY_ERRORS as error:
-            await self._refuse_body(request, error, caller.headers)
-            return
+            return await self._refuse_body(request, error)
         id = legacy_session(request.query)
         connection = None if id is None else self._legacy.get(id)
         if connection is None or connection.principal != caller.principal:
-            await self._refuse(request, error_response(404, "unknown stream; open a new one with GET"))
-            return
+            return error_response(404, "unknown stream; open a new one with GET")
         connection.call(connection.receive, frame, caller)
         await request.respond(ACCEPTED, ())
+        return None
 
     # --- POST ---------------------------------------------------------------------------------------------------------
 
-    async def _refuse_body(self, request: HttpRequest, error: Exception, headers: Headers) -> None:
-        """Respond with the reason why the body cannot be read."""
+    async def _refuse_body(self, request: HttpRequest, error: Exception) -> ErrorResponse | None:
+        """Return the reason why the body cannot be read."""
         if isinstance(error, ClientDisconnected):
             await respond_client_closed(request)
-            return
-        # The rest of the body stays unread, so the connection cannot be reused.
+            return None
         is_large = isinstance(error, BodyTooLarge)
         timed_out = error_response(408, "timed out while reading the request body")
         refusal = too_large(self._endpoint.max_body_bytes) if is_large else timed_out
-        await self._refuse(request, refusal, headers, more=_CLOSE)
+        # The rest of the body stays unread, so the connection cannot be reused.
+        return msgspec.structs.replace(refusal, headers=CLOSE_HEADERS)
 
-    async def _post(self, request: HttpRequest, caller: Caller) -> None:
+    async def _post(self, request: HttpRequest, caller: Caller) -> ErrorResponse | None:
         headers = caller.headers
         frame = request.take_body()
         if frame is None or len(frame) > self._endpoint.max_body_bytes:
             try:
                 frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout, frame)
             except BODY_ERRORS as error:
-                await self._refuse_body(request, error, headers)
-                return
+                return await self._refuse_body(request, error)
         message = decode(frame)
         state, session, version = _NO_SESSIONS, None, None
         if self._sessions is not None:
             found = await self._find_session(caller)
             if isinstance(found, ErrorResponse):
-                await self._refuse(request, found, headers)
-                return
+                return found
             state, session = found
             version = None if session is None else session.core.version
         route = route_post(self._endpoint, headers, message, state, version)
@@ -349,7 +340,7 @@ class App:
             if refused is None:
                 if route.action is _SERVE and not (type(message) is Request and message.method in _SPECIAL):
                     await self._make_post(request, caller, route).serve(message, frame)
-                    return
+                    return None
                 if route.action is Action.OPEN_SESSION:
                     refused = await self._open_session(request, caller, route, message, frame)
                 elif route.action is Action.SERVE_IN_SESSION:
@@ -366,9 +357,10 @@ class App:
                 else:
                     assert isinstance(message, Request)  # `initialize` or `subscriptions/listen`
                     await self._serve_special(request, caller, route, message, frame)
-        if refused is not None:
-            id = message.id if isinstance(message, Request) else ABSENT
-            await self._refuse(request, refused, headers, id)
+        if refused is not None and isinstance(message, Request):
+            await self._refuse(request, refused, headers, message.id)
+            return None
+        return refused
 
     async def _find_session(self, caller: Caller) -> tuple[SessionState, Session | None] | ErrorResponse:
         header = session_header(self._endpoint, caller.headers)
@@ -441,33 +433,28 @@ class App:
 
     # --- other methods ------------------------------------------------------------------------------------------------
 
-    async def _verb(self, verb: Verb, request: HttpRequest, caller: Caller) -> None:
-        headers = caller.headers
+    async def _verb(self, verb: Verb, request: HttpRequest, caller: Caller) -> ErrorResponse | None:
         found = await self._find_session(caller)
         if isinstance(found, ErrorResponse):
-            await self._refuse(request, found, headers)
-            return
+            return found
         state, session = found
         version = None if session is None else session.core.version
-        route = route_verb(self._endpoint, verb, headers, state, version)
+        route = route_verb(self._endpoint, verb, caller.headers, state, version)
         if isinstance(route, ErrorResponse):
-            await self._refuse(request, route, headers)
-        elif route.action is Action.DESCRIBE:
+            return route
+        if route.action is Action.DESCRIBE:
             await request.respond(204, [(b"allow", self._endpoint.allowed.encode())])
-        else:
-            assert session is not None  # the routing table has both actions for open sessions only
-            assert self._sessions is not None
-            if route.action is Action.END_SESSION:
-                try:
-                    await self._sessions.end(session)
-                except TransportError as error:
-                    await self._refuse(request, log_store_failure(error), headers)
-                else:
-                    await request.respond(204, ())
-                return
-            refusal = await session.serve_get(route.last_event_id, request)
-            if refusal is not None:
-                await self._refuse(request, refusal, headers)
+            return None
+        assert session is not None  # the routing table has both actions for open sessions only
+        assert self._sessions is not None
+        if route.action is Action.LISTEN:
+            return await session.serve_get(route.last_event_id, request)
+        try:
+            await self._sessions.end(session)
+        except TransportError as error:
+            return log_store_failure(error)
+        await request.respond(204, ())
+        return None
 
     # --- refusals and draining ----------------------------------------------------------------------------------------
 
@@ -475,14 +462,13 @@ class App:
         self,
         request: HttpRequest,
         refusal: ErrorResponse,
-        headers: Headers | None = None,
+        headers: Headers,
         id: RequestId | Absent = ABSENT,
-        more: HeaderLines = (),
     ) -> None:
-        response_id = None if id is ABSENT and _requires_id(headers or {}) else id
+        response_id = None if id is ABSENT and _requires_id(headers) else id
         data = ABSENT if refusal.data is None else refusal.data
         body = encode_error(response_id, refusal.code, refusal.message, data)
-        await request.respond(refusal.status, [*JSON_LINES, *encode_headers(refusal.headers), *more], body)
+        await request.respond(refusal.status, [*JSON_LINES, *encode_headers(refusal.headers)], body)
 
     def accept_new(self) -> None:
         """Accept new requests again, for example after a drain."""
@@ -557,6 +543,13 @@ class App:
         assert self._sessions is not None
         self.server._remove_connection(session)
         self._sessions.forget(session)
+
+
+# What the endpoints of HTTP+SSE serve: the verb, and the method that serves it.
+_LEGACY = {
+    _EndpointKind.SSE: (Verb.GET, App._open_legacy),
+    _EndpointKind.MESSAGES: (Verb.POST, App._post_legacy),
+}
 
 
 def _worker_bus(server: "Server") -> "BusLink | None":

@@ -5,16 +5,16 @@ address. Without the credentials of the endpoint, or under a Host that is not al
 returns the status alone.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from jackstay.errors import UsageError
+import msgspec
+
+from jackstay.errors import Json, UsageError
 from jackstay.protocol.http import Access, ErrorResponse, check_access, fold_headers
 from jackstay.server.http._asgi import HttpRequest, encode_headers
 from jackstay.server.http._auth import WELL_KNOWN, BearerAuth
 from jackstay.server.http._cors import Cors
-from jackstay.server.http._health import PATH as HEALTH_PATH
-from jackstay.server.http._health import HealthCheck, health_response
 
 if TYPE_CHECKING:
     from jackstay.server.http._app import App
@@ -28,6 +28,12 @@ _METADATA_LINES = encode_headers(
     )
 )
 _HEALTH_LINES = encode_headers((("content-type", "application/json"), ("cache-control", "no-store")))
+
+
+HEALTH_PATH: Final = "/health"
+
+# Returns `ok` or the state of a dependency, and members to add to the body.
+HealthCheck: TypeAlias = Callable[[], Awaitable[tuple[str, Mapping[str, Json]]]]
 
 
 class AuxiliaryRoutes:
@@ -111,3 +117,29 @@ def make_access(hosts: Sequence[str], origins: Sequence[str] | None, cors: Cors 
 
 
 __all__ = ["AuxiliaryRoutes", "make_access", "make_auxiliary_routes"]
+
+
+async def health_response(
+    app: "App", check: HealthCheck | None = None, *, is_public: bool = False
+) -> tuple[int, bytes]:
+    """Return the HTTP status and the JSON body of `/health`, for load balancers.
+
+    200 while the endpoint serves; 503 while it drains, so that a balancer sends no more requests, and while a
+    dependency is down. A backend is none: what needs no session is served without it, and all machines would fail at
+    once.
+
+    `is_public` reduces the body to the status, for a request that may not see more.
+    """
+    status, more = ("ok", {}) if check is None else await check()
+    if app.is_draining:
+        status = "draining"
+    code = 200 if status == "ok" else 503
+    body: dict[str, Json] = {"status": status}
+    if not is_public:
+        server = app.server.options
+        body |= {"name": server.name, "version": server.version}
+        body |= {"connections": app.connections, "sessions": app.sessions}
+        if app.backend is not None:
+            body["backend"] = app.backend
+        body |= more
+    return code, msgspec.json.encode(body)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from jackstay.protocol.http import endpoint_event, message_event
 from jackstay.protocol.server import events as e
-from jackstay.server._driver import Caller, ConnectionConfig, Driver, perform_table
+from jackstay.server._driver import Caller, ConnectionConfig, Driver
 from jackstay.server.http._asgi import HttpRequest, wait_for_disconnect
 from jackstay.server.http._post import ResponseConfig
 from jackstay.server.http._stream import STREAM_LINES, Stream
@@ -68,6 +68,3 @@ class LegacyConnection(Driver):
     def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect has no data
         self._stream.end()
         self.ended(self)
-
-
-LegacyConnection.PERFORM = perform_table(LegacyConnection)

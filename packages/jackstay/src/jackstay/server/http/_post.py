@@ -18,7 +18,7 @@ from jackstay.protocol.http import ACCEPTED, JSON_HEADERS, RETRY_HEADERS, Accept
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, Message, encode_error, encode_event, join_batch
-from jackstay.server._driver import ConnectionConfig, Driver, perform_table
+from jackstay.server._driver import ConnectionConfig, Driver
 from jackstay.server._failures import InsufficientScopeError
 from jackstay.server.http._asgi import (
     HeaderLines,
@@ -359,6 +359,3 @@ class Post(Driver):
 
     def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect has no data
         self._settle()
-
-
-Post.PERFORM = perform_table(Post)

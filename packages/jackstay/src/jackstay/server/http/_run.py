@@ -6,16 +6,15 @@ shutdown hooks. With several workers this process only supervises them.
 """
 
 import asyncio
-import contextlib
 import ipaddress
 import logging
-import math
 import os
 import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 from jackstay.errors import UsageError
@@ -37,8 +36,7 @@ from jackstay.server.http._options import (
     are_strings,
     make_http_options,
 )
-from jackstay.server.http._sockets import BACKLOG, bind_sockets, port_of, url_host
-from jackstay.server.http._uvicorn_logs import uvicorn_logs
+from jackstay.server.http._sockets import bind_sockets, port_of, url_host
 from jackstay.server.http._workers import Supervisor, Worker, own_command
 
 if TYPE_CHECKING:
@@ -322,7 +320,7 @@ def _end_timeout(server: "Server") -> float:
     return server.options.drain_timeout + server.options.shutdown_timeout + END_MARGIN
 
 
-async def _serve_until_drained(context: ServeContext, http: "_HttpServer") -> None:
+async def _serve_until_drained(context: ServeContext, http: "HttpServer") -> None:
     if await context.app.lifecycle.start():
         await http.serve(context.sockets)
     await context.app.lifecycle.end()
@@ -335,7 +333,7 @@ def _watch_parent(loop: asyncio.AbstractEventLoop, worker: Worker, shutdown: Shu
         shutdown.drain()
 
 
-class _HttpServer(Protocol):
+class HttpServer(Protocol):
     """Serves the app of a process."""
 
     async def serve(self, sockets: list[socket.socket]) -> None:
@@ -345,22 +343,22 @@ class _HttpServer(Protocol):
         """Stop listening at once, and let `serve()` return. It may be called before `serve()`."""
 
 
-def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> _HttpServer:
-    if context.options.parser == "h11":
-        return _make_uvicorn(context, on_ready, drain)
-    try:
-        from jackstay.server.http._listening import Http1Server  # noqa: PLC0415  # needs httptools
-    except ImportError as missing:
-        if context.options.parser == "auto":
-            return _make_uvicorn(context, on_ready, drain)
-        raise UsageError(f"parser='httptools' is not installed: {install_command('http')}", path="parser") from missing
+def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> HttpServer:
+    parser, has_httptools = context.options.parser, find_spec("httptools") is not None
+    if parser == "httptools" and not has_httptools:
+        raise UsageError(f"parser='httptools' is not installed: {install_command('http')}", path="parser")
+    if parser == "h11" or not has_httptools:
+        from jackstay.server.http._uvicorn import make_uvicorn  # noqa: PLC0415  # an extra
+
+        return make_uvicorn(context, on_ready, drain)
+    from jackstay.server.http._app import App  # noqa: PLC0415  # loaded already, with the app
+    from jackstay.server.http._listening import Http1Server  # noqa: PLC0415  # needs httptools
+
     options = context.options
 
     def on_tick() -> None:
         if context.app.is_draining:  # `server.drain()` was called, perhaps from another thread
             drain()
-
-    from jackstay.server.http._app import App  # noqa: PLC0415  # loaded already, with the app
 
     served = _behind_proxies(context.served, options.trusted_proxies)
     return Http1Server(
@@ -371,7 +369,7 @@ def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain
         header_timeout=options.header_timeout,
         max_header_bytes=options.max_header_bytes,
         has_access_log=options.access_log,
-        ssl_context=_ssl_context(options),
+        ssl_context=load_certificate(options),
         grace=DRAIN_GRACE,
         # Handlers have a limit of their own, and the watchdog limits the whole shutdown.
         shutdown_timeout=context.server.options.drain_timeout + END_MARGIN,
@@ -391,7 +389,8 @@ def _behind_proxies(app: "Asgi", proxies: Sequence[str]) -> "Asgi":
     return served
 
 
-def _ssl_context(options: RunOptions) -> ssl.SSLContext | None:
+def load_certificate(options: RunOptions) -> ssl.SSLContext | None:
+    """Return the context for TLS; None without a certificate. Raises: UsageError for an invalid one."""
     if options.certfile is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -402,68 +401,6 @@ def _ssl_context(options: RunOptions) -> ssl.SSLContext | None:
         raise UsageError(f"cannot load certfile and keyfile: {error}", path="certfile") from error
     context.set_alpn_protocols(["http/1.1"])
     return context
-
-
-def _make_uvicorn(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> _HttpServer:
-    """Return uvicorn with h11, which needs no compiled parser."""
-    import uvicorn  # noqa: PLC0415  # an extra, and large
-
-    from jackstay.server.http._h11 import make_h11_protocol  # noqa: PLC0415  # an extra
-
-    class Uvicorn(uvicorn.Server):
-        """uvicorn without its signal handlers, and with a grace period for requests that are on their way."""
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-        async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-            with uvicorn_logs():
-                await super().serve(sockets)
-
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            on_ready()
-
-        async def on_tick(self, counter: int) -> bool:
-            # `server.drain()` was called, perhaps from another thread: shut down.
-            if context.app.is_draining and not self.should_exit:
-                drain()
-            return await super().on_tick(counter)
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            await asyncio.sleep(DRAIN_GRACE)
-            await super().shutdown(sockets)
-
-        def stop(self) -> None:
-            for listener in getattr(self, "servers", ()):  # missing before uvicorn has started
-                listener.close()
-            self.should_exit = True
-
-    options = context.options
-    config = uvicorn.Config(
-        context.served,
-        http=make_h11_protocol(options.header_timeout),
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=options.access_log,
-        server_header=False,
-        proxy_headers=bool(options.trusted_proxies),
-        forwarded_allow_ips=list(options.trusted_proxies) or None,
-        backlog=BACKLOG,
-        timeout_keep_alive=math.ceil(options.keepalive_timeout),
-        # Handlers have a limit of their own, and the watchdog limits the whole shutdown.
-        timeout_graceful_shutdown=math.ceil(context.server.options.drain_timeout + END_MARGIN),
-        h11_max_incomplete_event_size=options.max_header_bytes,
-        ssl_certfile=options.certfile,
-        ssl_keyfile=options.keyfile,
-        ssl_keyfile_password=options.keyfile_password,
-    )
-    _ssl_context(options)  # raises the error for an invalid certificate
-    config.load()
-    return Uvicorn(config)
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:

@@ -18,7 +18,7 @@ from jackstay.protocol.http import ACCEPTED, Accepts, ErrorResponse, error_respo
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
-from jackstay.server._driver import LIST_CHANGES, Caller, ConnectionConfig, Driver, SubscriberIndex, perform_table
+from jackstay.server._driver import LIST_CHANGES, Caller, ConnectionConfig, Driver, SubscriberIndex
 from jackstay.server.http._asgi import HeaderLines, HttpRequest, Receive, wait_for_disconnect
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import ENDED, EventStore, append_all
@@ -653,6 +653,3 @@ def _stream_closed_error() -> ShutdownError:
 async def _abort_on_disconnect(stream: Stream, receive: Receive) -> None:
     await wait_for_disconnect(receive)
     stream.abort()
-
-
-Session.PERFORM = perform_table(Session)

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -43,15 +43,12 @@ _READY: Final = b"r"
 # --- in the worker ----------------------------------------------------------------------------------------------------
 
 
-class Worker:
+class Worker(NamedTuple):
     """What a worker got from its supervisor: the control socket, the listening sockets and the secrets."""
 
-    def __init__(
-        self, control: socket.socket, sockets: list[socket.socket], request_state_secrets: tuple[bytes, ...]
-    ) -> None:
-        self.control = control
-        self.sockets = sockets
-        self.request_state_secrets = request_state_secrets
+    control: socket.socket
+    sockets: list[socket.socket]
+    request_state_secrets: tuple[bytes, ...]
 
     @classmethod
     def from_env(cls, environment: "Mapping[str, str] | None" = None) -> "Worker | None":
