@@ -149,7 +149,9 @@ def for_stateless(result: bytes, row: Method) -> bytes:
 
 def for_handshake(result: bytes) -> bytes:
     """Remove the members that only 2026-07-28 defines: `resultType`, and the server information in `_meta`."""
-    return _without(result, META_SERVER_INFO, is_result=True)
+    if b'"resultType"' not in result and META_SERVER_INFO.encode() not in result:
+        return result
+    return _without(result, META_SERVER_INFO, "resultType")
 
 
 def parse_input_required(result: bytes) -> InputRequired | None:
@@ -197,24 +199,17 @@ def split_round(body: bytes) -> tuple[bytes, str | None, Members]:
 
 def without_subscription(params: bytes) -> bytes:
     """Remove the subscription id from the params of a notification: it identifies the proxy's own subscription."""
-    return _without(params, META_SUBSCRIPTION_ID, is_result=False)
+    return _without(params, META_SUBSCRIPTION_ID) if META_SUBSCRIPTION_ID.encode() in params else params
 
 
-def _without(body: bytes, key: str, *, is_result: bool) -> bytes:
-    """Remove a key of `_meta`, and the type of a result.
-
-    An invalid body is unchanged: the client reports what is wrong with it.
-    """
-    has_key = key.encode() in body
-    if not has_key and not (is_result and b'"resultType"' in body):
-        return body
+def _without(body: bytes, key: str, member: str = "") -> bytes:
+    """Remove a key of `_meta`, and a member. An invalid body is unchanged: the client reports what is wrong with it."""
     try:
         members = read_members(body)
-        meta = read_members(members["_meta"]) if has_key and "_meta" in members else {}
+        meta = read_members(members["_meta"]) if key.encode() in body and "_meta" in members else {}
     except DECODE_ERRORS:
         return body
-    if is_result:
-        members.pop("resultType", None)
+    members.pop(member, None)
     if meta.pop(key, None) is not None:
         if meta:
             members["_meta"] = Raw(encode(meta))
