@@ -30,14 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("words", nargs="*", metavar="TARGET", help=SUPPRESS)
     parser.set_defaults(config=None, login=False, env=[], pass_env=False)
-    parser.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="LINE",
-        help="'NAME: VALUE', for a URL; ${VAR} is expanded",
-    )
-    parser.add_argument("--ca", metavar="FILE", help="CA certificates to trust, for a URL")
+    _target.add_url_arguments(parser)
     add_page_arguments(parser)
 
 

@@ -70,14 +70,7 @@ def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str 
 def add_server_arguments(parser: ArgumentParser) -> None:
     """Declare the options that select a server."""
     parser.add_argument("--config", metavar="FILE", help="the mcpServers file that contains TARGET")
-    parser.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="LINE",
-        help="'NAME: VALUE', for a URL; ${VAR} is expanded",
-    )
-    parser.add_argument("--ca", metavar="FILE", help="CA certificates to trust, for a URL")
+    add_url_arguments(parser)
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable for the command after --"
     )
@@ -87,6 +80,18 @@ def add_server_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="sign in with a browser; later commands reuse it",
     )
+
+
+def add_url_arguments(parser: ArgumentParser) -> None:
+    """Declare the options of a server at a URL."""
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="LINE",
+        help="'NAME: VALUE', for a URL; ${VAR} is expanded",
+    )
+    parser.add_argument("--ca", metavar="FILE", help="CA certificates to trust, for a URL")
 
 
 def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[SelectedServer, list[str]]:

@@ -70,11 +70,6 @@ class ServerState:
         """The access token, or an empty string."""
         return "" if self.tokens is None else self.tokens.access_token
 
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """The scopes that were requested for the token."""
-        return () if self.tokens is None else self.tokens.scopes
-
 
 class TokenAuthorizer(ABC):
     """An `Authorizer` that obtains tokens, bound to a key if the server requires DPoP; subclasses implement a grant."""
@@ -160,7 +155,7 @@ class TokenAuthorizer(ABC):
         while server.pending is not None:
             before = server.token
             await self._wait_for(server.pending)
-            if server.token not in ("", before) and bearer.is_met_by(server.scopes):
+            if server.tokens is not None and server.token != before and bearer.is_met_by(server.tokens.scopes):
                 return True
         await self._run_shared(server, self._obtain(client, server, bearer, is_step_up))
         return True

@@ -149,6 +149,8 @@ def for_stateless(result: bytes, row: Method) -> bytes:
 
 def for_handshake(result: bytes) -> bytes:
     """Remove the members that only 2026-07-28 defines: `resultType`, and the server information in `_meta`."""
+    if b'"resultType"' not in result and META_SERVER_INFO.encode() not in result:
+        return result
     return _without(result, META_SERVER_INFO, "resultType")
 
 
@@ -197,17 +199,14 @@ def split_round(body: bytes) -> tuple[bytes, str | None, Members]:
 
 def without_subscription(params: bytes) -> bytes:
     """Remove the subscription id from the params of a notification: it identifies the proxy's own subscription."""
-    return _without(params, META_SUBSCRIPTION_ID, "")
+    return _without(params, META_SUBSCRIPTION_ID) if META_SUBSCRIPTION_ID.encode() in params else params
 
 
-def _without(body: bytes, key: str, member: str) -> bytes:
-    """Remove a key of `_meta` and a member. An invalid body is unchanged: the client reports what is wrong with it."""
-    has_key = key.encode() in body
-    if not has_key and (not member or b'"%b"' % member.encode() not in body):
-        return body
+def _without(body: bytes, key: str, member: str = "") -> bytes:
+    """Remove a key of `_meta`, and a member. An invalid body is unchanged: the client reports what is wrong with it."""
     try:
         members = read_members(body)
-        meta = read_members(members["_meta"]) if has_key and "_meta" in members else {}
+        meta = read_members(members["_meta"]) if key.encode() in body and "_meta" in members else {}
     except DECODE_ERRORS:
         return body
     members.pop(member, None)

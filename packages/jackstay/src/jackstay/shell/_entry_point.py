@@ -74,15 +74,12 @@ def run_command(
             # Flushed here, because a closed pipe cannot be handled at interpreter exit.
             sys.stdout.flush()
     except BrokenPipeError:
-        _discard_output()
-        return DONE
+        code = DONE
     except KeyboardInterrupt:
-        _discard_output()
-        return interrupted
+        code = interrupted
     except OSError as error:
         _print_error(f"{name}: {error}")
-        _discard_output()
-        return FAILED
+        code = FAILED
     _discard_output()
     return code
 

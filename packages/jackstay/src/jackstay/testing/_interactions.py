@@ -259,7 +259,11 @@ class _Reader:
                 self._by_token[_token_key(token)].steps.append(SendProgress(at, method, params))
                 return
             if isinstance(subscription, int | str) and subscription in self._open:
-                self._notify_subscription(entry, method, params, self._open[subscription])
+                opened = self._open[subscription]
+                # Only those before the client's next message are the subscription's own: others were caused by it.
+                is_own = self._newest is opened or method == "notifications/subscriptions/acknowledged"
+                cause = opened if is_own else self._cause(entry)
+                cause.steps.append(SendToSubscription(at, method, params, opened, method.endswith(_CHANGES)))
                 return
             id = cancelled_id(params) if method == "notifications/cancelled" else None
             if id in self._server_requests:
@@ -267,16 +271,6 @@ class _Reader:
                 return
         frame = encode_notification(method, None if message.params is None else bytes(message.params))
         self._cause(entry).steps.append(Send(at, frame, method.endswith(_CHANGES)))
-
-    def _notify_subscription(
-        self, entry: Entry, method: str, params: dict[str, Json], subscription: Interaction
-    ) -> None:
-        """Only notifications before the client's next message are the subscription's own: others were caused by it."""
-        is_own = self._newest is subscription or method == "notifications/subscriptions/acknowledged"
-        interaction = subscription if is_own else self._cause(entry)
-        interaction.steps.append(
-            SendToSubscription(entry.line.at, method, params, subscription, method.endswith(_CHANGES))
-        )
 
     def _answer(self, id: RequestId, answer: Respond) -> None:
         """Add a response. One to a request that is not open is dropped."""

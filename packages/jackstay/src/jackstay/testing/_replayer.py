@@ -241,24 +241,18 @@ class Replayer:
                 self._timed.add(playback)
                 playback.timer = asyncio.get_running_loop().call_later(delay, self._wake, playback)
                 return
-            if isinstance(step, Expect) and not self._has_response(playback, step):
-                return
             playback.place += 1
+            if isinstance(step, Expect):
+                request_id = playback.request_ids.get(step.id, 0)
+                if request_id in self._requests:  # the client has not responded yet
+                    playback.waits_for = request_id
+                    return
             self._perform(playback, step)
 
     def _wake(self, playback: Playback) -> None:
         self._timed.discard(playback)
         self._advance(playback)
         self._settled.set()
-
-    def _has_response(self, playback: Playback, step: Expect) -> bool:
-        """Return whether the client has responded; if not, the playback waits for it."""
-        request_ids = playback.request_ids.get(step.id, 0)
-        if request_ids in self._requests:
-            playback.place += 1
-            playback.waits_for = request_ids
-            return False
-        return True
 
     def _perform(self, playback: Playback, step: Step) -> None:
         match step:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
@@ -60,13 +61,11 @@ class OwnStdioTarget:
 
         Raises: TransportError, as `open()`.
         """
-        self._acquired = _acquire()
-        self._watch(self._acquired)
+        self._acquired = self._acquire()
         try:
             yield
         finally:
-            self._unwatch()
-            _release(self._acquired)
+            self._release(self._acquired)
             self._acquired = None
 
     async def open(
@@ -79,15 +78,13 @@ class OwnStdioTarget:
 
         Raises: TransportError, permanent: another server of this process uses them, or stdout is closed.
         """
-        streams = _acquire() if self._acquired is None else self._acquired
+        streams = self._acquire() if self._acquired is None else self._acquired
         if streams.input is not None and os.isatty(streams.input):
             # A user started it in a terminal, and would see nothing happen.
             with contextlib.suppress(OSError):
                 os.write(2, INTERACTIVE_HINT)
-        if self._end is None:
-            self._watch(streams)
-        before_release = None if self._acquired is not None else self._unwatch
-        self._transport = OwnStdioTransport(streams, handler, self._framing, max_frame_bytes, before_release)
+        release = None if self._acquired is not None else partial(self._release, streams)
+        self._transport = OwnStdioTransport(streams, handler, self._framing, max_frame_bytes, release)
         if self.has_input_ended:
             self._transport.input_ended()
         return self._transport
@@ -97,15 +94,25 @@ class OwnStdioTarget:
         """True once the client has closed stdin, while stdin is acquired or open."""
         return self._end is not None and self._end.has_ended
 
-    def _watch(self, streams: Streams) -> None:
+    def _acquire(self) -> Streams:
+        if not _stdio_lock.acquire(blocking=False):
+            raise TransportError("stdin and stdout are in use by another server of this process", permanent=True)
+        try:
+            streams = Streams()
+        except OSError as error:
+            _stdio_lock.release()
+            raise TransportError(f"cannot serve over stdio: {error}", permanent=True) from error
         # The end of a regular file is found by reading.
         if streams.input is not None and streams.is_input_watchable:
             self._end = EndOfInput(streams.input, self._input_ended)
+        return streams
 
-    def _unwatch(self) -> None:
+    def _release(self, streams: Streams) -> None:
         end, self._end = self._end, None
         if end is not None:
             end.stop()
+        streams.restore()
+        _stdio_lock.release()
 
     def _input_ended(self) -> None:
         """Called on the watching thread."""
@@ -116,25 +123,10 @@ class OwnStdioTarget:
             transport.input_ended()
 
 
-def _acquire() -> Streams:
-    if not _stdio_lock.acquire(blocking=False):
-        raise TransportError("stdin and stdout are in use by another server of this process", permanent=True)
-    try:
-        return Streams()
-    except OSError as error:
-        _stdio_lock.release()
-        raise TransportError(f"cannot serve over stdio: {error}", permanent=True) from error
-
-
-def _release(streams: Streams) -> None:
-    streams.restore()
-    _stdio_lock.release()
-
-
 class OwnStdioTransport:
     """Frames over this process's stdin and stdout.
 
-    `close()` calls `before_release` and then releases them; with None it does neither.
+    `close()` calls `release`, unless it is None.
     """
 
     def __init__(
@@ -143,11 +135,11 @@ class OwnStdioTransport:
         handler: "TransportHandler",
         framing: str,
         max_frame_bytes: int,
-        before_release: Callable[[], None] | None,
+        release: Callable[[], None] | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._streams = streams
-        self._before_release = before_release
+        self._release = release
         self._handler = handler
         self._is_down = False
         self._is_closed = False
@@ -197,9 +189,8 @@ class OwnStdioTransport:
         self._frames.close()
         if self._stdin is not None:
             self._stdin.stop()
-        if self._before_release is not None:
-            self._before_release()
-            _release(self._streams)
+        if self._release is not None:
+            self._release()
 
     def input_ended(self) -> None:
         """The client has closed stdin: read the rest of it now, even if the handler has stopped pulling.

@@ -424,19 +424,15 @@ def _cells() -> dict[QueueEvent, dict[QueueState, Cell]]:
         event.DRAINED: {state.BLOCKED: ((), state.DUE)},
         event.FAILED: dict.fromkeys((state.HELD, state.DUE), ((queue._fail_flush,), state.PAUSED)),
         event.PAUSED: {
-            state.IDLE: ((queue._fail_flush,), state.PAUSED),
-            state.HELD: ((queue._fail_flush,), state.PAUSED),
+            **dict.fromkeys((state.IDLE, state.HELD), ((queue._fail_flush,), state.PAUSED)),
             state.DUE: ((queue._cancel, queue._fail_flush), state.PAUSED),
             state.BLOCKED: ((queue._unwatch, queue._fail_flush), state.PAUSED),
-            state.PAUSED: ((), None),
-            state.CLOSED: ((), None),
+            **dict.fromkeys((state.PAUSED, state.CLOSED), ((), None)),
         },
         event.CLOSED: {
-            state.IDLE: ((queue._drop,), state.CLOSED),
-            state.HELD: ((queue._drop,), state.CLOSED),
+            **dict.fromkeys((state.IDLE, state.HELD, state.PAUSED), ((queue._drop,), state.CLOSED)),
             state.DUE: ((queue._cancel, queue._drop), state.CLOSED),
             state.BLOCKED: ((queue._unwatch, queue._drop), state.CLOSED),
-            state.PAUSED: ((queue._drop,), state.CLOSED),
             state.CLOSED: ((), None),
         },
     }

@@ -34,7 +34,7 @@ class ContentLengthFramer(BufferedFramer):
         self._length: int | None = None  # the Content-Length of the current header
         self._missing = 0  # missing bytes of the body; 0 while in the header
         self._is_skipping = False
-        self._lost: tuple[str, str] | None = None  # the problem, and a quote of the line
+        self._lost: ProtocolError | None = None  # a header was invalid
 
     @property
     def is_lost(self) -> bool:
@@ -54,7 +54,7 @@ class ContentLengthFramer(BufferedFramer):
             ProtocolError: a header is invalid; every later call raises the same. Close the connection.
         """
         if self._lost is not None:
-            raise _framing_error(*self._lost)
+            raise self._lost
         while self._piece:
             if not self._missing:
                 self._read_header_line()
@@ -151,16 +151,13 @@ class ContentLengthFramer(BufferedFramer):
         self._is_skipping = False
 
     def _fail(self, problem: str, line: bytes) -> NoReturn:
-        self._lost = (problem, line[:MAX_QUOTE].decode("utf-8", "replace"))
+        quote = line[:MAX_QUOTE].decode("utf-8", "replace")
+        self._lost = ProtocolError(f"expected a Content-Length header, got {problem}", quote=quote, code=-32700)
         self._buffer.clear()
         self._reset()
         self._pending.clear()
         self._advance()
-        raise _framing_error(*self._lost)
-
-
-def _framing_error(problem: str, quote: str) -> ProtocolError:
-    return ProtocolError(f"expected a Content-Length header, got {problem}", quote=quote, code=-32700)
+        raise self._lost
 
 
 def frame_content_length(payload: bytes, limit: int = MAX_FRAME_BYTES) -> bytes:

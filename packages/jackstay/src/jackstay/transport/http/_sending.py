@@ -124,8 +124,7 @@ class Sender:
                     if await self._credentials.renew(self.client, challenge, used, challenged_statuses):
                         continue
                     reply.verdict = _classify(sent, response, reply.error_body, session_id, can_authorize=False)
-                    return reply
-                if reply.verdict.next is Next.REDIRECTED and redirects < MAX_REDIRECTS:
+                elif reply.verdict.next is Next.REDIRECTED and redirects < MAX_REDIRECTS:
                     location = _safe_redirect(verb, target_url, reply.verdict)
                     if location is not None:
                         redirects += 1

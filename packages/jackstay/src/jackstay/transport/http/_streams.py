@@ -7,15 +7,18 @@ responds 405. A stream that ended is opened again after the server's `retry`, fr
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from typing import Final
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Final
 
 from jackstay.errors import FrameTooLargeError, McpError, OutcomeUnknownError
-from jackstay.protocol import Revision
 from jackstay.protocol.http import Next, Sent, listen_headers
 from jackstay.protocol.wire import EventReader, ServerSentEvent
+from jackstay.transport._contract import ExchangeHandler
 from jackstay.transport.http._contract import HttpResponse
-from jackstay.transport.http._sending import CannotConnect, Reply, Sender
+from jackstay.transport.http._sending import CannotConnect, Reply
+
+if TYPE_CHECKING:
+    from jackstay.transport.http._transport import HttpTransport
 
 logger = logging.getLogger("jackstay.client")
 
@@ -90,39 +93,26 @@ def _restart_from_beginning(reader: EventReader) -> bool:
 
 
 class GetStream:
-    """The GET request that stays open as long as the session."""
+    """The GET request that stays open as long as the session of the transport. `handler` is that of the session."""
 
-    def __init__(
-        self,
-        sender: Sender,
-        revision: Revision,
-        session_id: str | None,
-        *,
-        limit: int,
-        deliver: Callable[[bytes], None],
-        lose_session: Callable[[], None],
-    ) -> None:
-        self._sender = sender
-        self._revision = revision
-        self._session_id = session_id
-        self._limit = limit
-        self._deliver = deliver
-        self._lose_session = lose_session
+    def __init__(self, transport: "HttpTransport", handler: ExchangeHandler) -> None:
+        self._transport = transport
+        self._session = transport.session
+        self._handler = handler
         self.is_open = False
 
     async def run(self) -> None:
         """Keep it open until cancelled, or until the server offers none or drops the session."""
-        reader = EventReader(self._limit)
+        session = self._session
+        reader = EventReader(self._transport.limit)
         was_open, failures = False, 0
         while True:
             retry_in: float | None = None
             try:
-                headers = listen_headers(
-                    self._revision, session_id=self._session_id, last_event_id=reader.last_event_id
-                )
+                headers = listen_headers(session.revision, session_id=session.id, last_event_id=reader.last_event_id)
                 # A server without this stream may respond 404. Only if it was open before does 404 mean the session.
-                known = self._session_id if was_open else None
-                reply = await self._sender.send(Sent.LISTEN, headers, None, session_id=known)
+                known = session.id if was_open else None
+                reply = await self._transport.sender.send(Sent.LISTEN, headers, None, session_id=known)
             except (CannotConnect, OutcomeUnknownError) as failure:
                 logger.debug("cannot open the GET stream: %s", failure)
                 failures += 1
@@ -147,7 +137,7 @@ class GetStream:
             case Next.STREAM:
                 return await self._read(reply.response, reader)
             case Next.SESSION_LOST:
-                self._lose_session()
+                self._transport.lose_session(self._session, self._handler)
                 return None
             case Next.NOT_SUPPORTED:
                 logger.debug("the server offers no GET stream (HTTP %d)", reply.verdict.status)
@@ -167,7 +157,7 @@ class GetStream:
                 if isinstance(event, FrameTooLargeError):
                     logger.warning("dropped an event of the GET stream: %s", event)
                 elif event.event == "message":
-                    self._deliver(event.data)
+                    self._transport.receive(event.data)
         except McpError as error:
             logger.debug("the GET stream was lost: %s", error)
         finally:

@@ -357,13 +357,9 @@ class HttpTransport:
         error = reply.error()
         if self._known.was_reached:
             return error
-        error_object = error_in(reply.error_body)
-        url = reply.url.partition("?")[0]
-        message = f"no MCP server at {url}: HTTP {reply.verdict.status}, {how}"
-        if error_object is not None and error_object.message:
-            message += f": {quote(error_object.message.encode())}"
-        else:
-            message += f"; {_CHECK_PATH}"
+        found = error_in(reply.error_body)
+        more = f": {quote(found.message.encode())}" if found is not None and found.message else f"; {_CHECK_PATH}"
+        message = f"no MCP server at {reply.url.partition('?')[0]}: HTTP {reply.verdict.status}, {how}{more}"
         absent = TransportError(message, absent=True, details=error.details)
         absent.__cause__ = error
         return absent
@@ -381,19 +377,13 @@ class HttpTransport:
         if self._legacy is not None or session.revision is None or not session.revision.has_streamable_http:
             return
         self._close_get_stream()
-        self._get_stream = GetStream(
-            self.sender,
-            session.revision,
-            session.id,
-            limit=self.limit,
-            deliver=self.receive,
-            lose_session=partial(self._lose_session, session, self._handler),
-        )
+        self._get_stream = GetStream(self, self._handler)
         task = asyncio.get_running_loop().create_task(self._get_stream.run())
         self._tasks.add(task)
         task.add_done_callback(self._forget_task)
 
-    def _lose_session(self, session: Session, handler: ExchangeHandler) -> None:
+    def lose_session(self, session: Session, handler: ExchangeHandler) -> None:
+        """The server dropped this session, which was opened with this handler."""
         if session is self.session:
             self._is_paused = self._is_lost = True
             handler.session_lost(0)
