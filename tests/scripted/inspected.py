@@ -92,7 +92,7 @@ class Inspected:
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         """The data of the published events of these kinds."""
         found = []
-        for _, event in self.session.events._kept:
+        for _, event in self.session.events.after(0):
             _, kind, data = event.decode().strip().split("\n")
             if kind.removeprefix("event: ") in kinds:
                 found.append(json.loads(data.removeprefix("data: ")))

@@ -84,34 +84,6 @@ server.run()
 """
 
 
-# A server without a usable list of tools: the first is nested too deeply.
-UNLISTED = """
-import json
-import sys
-
-RESULTS = {
-    "initialize": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {"tools": {}, "prompts": {}},
-        "serverInfo": {"name": "unlisted", "version": "1"},
-    },
-    "prompts/list": {"prompts": [{"name": "hello"}]},
-}
-DEEP = '{"tools": [{"name": "a", "inputSchema": ' + '{"a":' * 200 + "1" + "}" * 200 + "}]}"
-
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" not in message:
-        continue
-    method, id = message["method"], message["id"]
-    if method == "tools/list":
-        print('{"jsonrpc": "2.0", "id": %d, "result": %s}' % (id, DEEP), flush=True)
-    elif method in RESULTS:
-        print(json.dumps({"jsonrpc": "2.0", "id": id, "result": RESULTS[method]}), flush=True)
-    else:
-        print(json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown"}}), flush=True)
-"""
-
 # A server whose tool requests that the user visits a URL.
 URLS = """
 from jackstay import Context, Server
@@ -457,19 +429,6 @@ def test_a_link_to_a_resource_leads_to_it(page: Page, start_inspector: Any, tmp_
     page.get_by_role("link", name="Show the resource").click()
     page.locator("#tool .main").click()
     expect(page.locator(".result pre").first).to_contain_text("text of note://7")  # it is in no list
-
-
-def test_a_list_that_cannot_be_read_is_not_empty(page: Page, start_inspector: Any, tmp_path: Path) -> None:
-    program = tmp_path / "server.py"
-    program.write_text(UNLISTED)
-    open_page(page, start_inspector("inspect", "--no-browser", "--", sys.executable, str(program)))
-    expect(page.locator("#count")).to_have_text("The tools could not be listed.")
-    expect(page.locator("#list-failed")).to_contain_text("nested more than 128 deep at $.result.tools[0]")
-    expect(page.locator("#list-failed .badge")).to_have_text("may have run")
-    assert violations(page) == []
-    page.locator("#sections button", has_text="Prompts").click()
-    expect(page.locator("#count")).to_have_text("1 prompt")
-    expect(page.locator("#list-failed")).to_be_hidden()
 
 
 def test_a_narrow_screen_shows_the_current_state(page: Page, url: str) -> None:

@@ -164,7 +164,9 @@ async def test_faults_of_the_page(inspected: Inspected) -> None:
 @with_inspected
 async def test_messages_and_events(inspected: Inspected) -> None:
     await inspected.call("add", a=1)
-    (called,) = [number for number, event in inspected.session.events._kept if b'"method":"tools/call","id"' in event]
+    (called,) = [
+        number for number, event in inspected.session.events.after(0) if b'"method":"tools/call","id"' in event
+    ]
     line = await inspected.get(f"messages/{called}")
     assert line["message"]["method"] == "tools/call"
     assert (await inspected.request("GET", "/api/messages/x")).status == 404

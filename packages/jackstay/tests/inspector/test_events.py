@@ -56,6 +56,18 @@ async def test_the_oldest_events_are_dropped(monkeypatch: pytest.MonkeyPatch) ->
     assert len(b"".join(kept[1:])) <= 100
 
 
+async def test_a_page_that_is_behind_gets_the_newest_messages_and_every_other_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_events, "MAX_SENT", {"message": 2, "changed": 1})
+    log = EventLog()
+    for kind in ("message", "changed", "state", "message", "changed", "question", "message", "message"):
+        log.publish(kind, {})
+    assert [number for number, _ in log.after(0)] == [3, 5, 6, 7, 8]
+    assert [number for number, _ in log.after(6)] == [7, 8]
+    assert log.after(8) == []
+
+
 async def test_a_quiet_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_events, "KEEPALIVE", 0.001)
     events = EventLog().follow()

@@ -25,7 +25,7 @@ async def test_the_link_is_shown_until_the_sign_in_is_over(tmp_path: Path, monke
         shown = await next_event(session, b"sign_in")
         url = re.search(rb'"url":"([^"]+)"', shown)
         assert url is not None
-        assert b"event: signed_in" not in b"".join(event for _, event in session.events._kept)
+        assert b"event: signed_in" not in b"".join(event for _, event in session.events.after(0))
         callback = await Browser()(url[1].decode())
         await (await PlainClient().send("GET", callback, (), None)).close()
         await next_event(session, b"signed_in")

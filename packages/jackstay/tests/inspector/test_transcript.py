@@ -33,7 +33,7 @@ class Written:
 
     @property
     def last(self) -> dict[str, Any]:
-        number, event = self.log._kept[-1]
+        number, event = self.log.after(0)[-1]
         found: dict[str, Any] = json.loads(event.decode().strip().rpartition("data: ")[2])
         return {**found, "number": number}
 

@@ -13,6 +13,10 @@ from jackstay.errors import McpError
 # The size of the kept events; the oldest are dropped above it.
 MAX_KEPT_BYTES: Final = 33_554_432
 
+# How many of the newest events of a kind a page gets that is behind: at least as many as it shows. All others are sent.
+# A server that floods its client would otherwise occupy the page for minutes. A change of the lists needs one event.
+MAX_SENT: Final = {"message": 2000, "notification": 1000, "stderr": 1000, "changed": 1}
+
 # Seconds without an event after which a comment is sent, which reveals a closed connection.
 KEEPALIVE: Final = 15.0
 
@@ -25,7 +29,7 @@ class EventLog:
         self.id = secrets.token_hex(8)
         self.last = 0
         self.is_closed = False
-        self._kept: deque[tuple[int, bytes]] = deque()
+        self._kept: deque[tuple[int, str, bytes]] = deque()
         self._size = 0
         self._max_kept_bytes = MAX_KEPT_BYTES if max_kept_bytes is None else max_kept_bytes
         self._changed = asyncio.Event()
@@ -35,10 +39,10 @@ class EventLog:
         self.last += 1
         data = msgspec.json.encode(fields, enc_hook=str)
         event = b"id: %d\nevent: %b\ndata: %b\n\n" % (self.last, kind.encode(), data)
-        self._kept.append((self.last, event))
+        self._kept.append((self.last, kind, event))
         self._size += len(event)
         while self._size > self._max_kept_bytes and len(self._kept) > 1:
-            self._size -= len(self._kept.popleft()[1])
+            self._size -= len(self._kept.popleft()[2])
         self._changed.set()
         return self.last
 
@@ -48,8 +52,17 @@ class EventLog:
         self._changed.set()
 
     def after(self, number: int) -> list[tuple[int, bytes]]:
-        """Return the kept events after this number, with their numbers."""
-        return [row for row in self._kept if row[0] > number]
+        """Return the kept events after this number, with their numbers; of some kinds only the newest (`MAX_SENT`)."""
+        found = []
+        left = dict(MAX_SENT)
+        for other, kind, event in reversed(self._kept):
+            if other <= number:
+                break
+            if left.get(kind) != 0:
+                found.append((other, event))
+            if left.get(kind):
+                left[kind] -= 1
+        return found[::-1]
 
     async def follow(self, after: int = 0) -> AsyncGenerator[bytes, None]:
         """Yield the events after this number, then each new one, until the log is closed."""

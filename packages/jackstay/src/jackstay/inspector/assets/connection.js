@@ -1,7 +1,7 @@
 // The connection: the state machine with the current state, its transitions, the options, faults, and the server's log.
 
 import { notice, query, state } from "./api.js";
-import { byId, el } from "./dom.js";
+import { appendToEnd, byId, el } from "./dom.js";
 
 const MAX_LINES = 1000;
 const GOOD = { ready: "live", backoff: "lost", closed: "lost" };
@@ -53,10 +53,9 @@ function showEnd(fields) {
 
 function addLine(line) {
   const log = byId("stderr");
-  const isAtEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-  log.append(el("div", { class: "foreign" }, line));
-  while (log.children.length > MAX_LINES) log.firstChild.remove();
-  if (isAtEnd) log.scrollTop = log.scrollHeight;
+  appendToEnd(log, el("div", { class: "foreign" }, line), () => {
+    while (log.children.length > MAX_LINES) log.firstChild.remove();
+  });
 }
 
 function addNotification(fields) {

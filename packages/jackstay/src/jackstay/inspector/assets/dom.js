@@ -26,6 +26,22 @@ function el(tag, attributes = {}, ...content) {
   return made;
 }
 
+// Append to a list that stays scrolled to its end. `settle()` runs once for all that is appended in one turn: measuring
+// for each would lay out the page each time.
+const settling = new Set();
+function appendToEnd(list, node, settle) {
+  if (!settling.has(list)) {
+    settling.add(list);
+    const isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
+    setTimeout(() => {
+      settling.delete(list);
+      settle();
+      if (isAtEnd) list.scrollTop = list.scrollHeight;
+    });
+  }
+  list.append(node);
+}
+
 // Tabs as in the ARIA Authoring Practices: one tab stop, arrow keys between the tabs. rows: {label, panel}.
 function tabs(rows, { name, isSmall = false, onchange = () => true, first = 0 }) {
   const list = el("div", { role: "tablist", "aria-label": name, class: isSmall ? "small" : "" });
@@ -91,5 +107,5 @@ function duration(seconds) {
 }
 
 export {
-  byId, copyButton, duration, el, isObject, isRawInteger, isUnsafe, newId, pretty, readJson, reveal, tabs
+  appendToEnd, byId, copyButton, duration, el, isObject, isRawInteger, isUnsafe, newId, pretty, readJson, reveal, tabs
 };

@@ -1,11 +1,12 @@
 // The messages on the wire: requests with their responses, timing, rounds and repetitions; and recordings.
 
 import { copyAs, notice, post, request } from "./api.js";
-import { byId, copyButton, duration, el, pretty, readJson } from "./dom.js";
+import { appendToEnd, byId, copyButton, duration, el, pretty, readJson } from "./dom.js";
 import { pre, runBadge } from "./views.js";
 
 const MAX_ROWS = 500;
 const rows = new Map(); // number -> row
+let isTrimmed = false;
 const requestRows = new Map(); // id of a request of the client -> number, to show its failure
 
 const STATUS = {
@@ -105,17 +106,18 @@ function addFailure(fields) {
 }
 
 function show(row) {
-  const list = byId("wire");
-  const isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
   row.node.hidden = !matches(row.node);
-  list.append(row.node);
-  while (list.children.length > MAX_ROWS) {
-    const [oldest] = rows.keys();
-    rows.get(oldest).node.remove();
+  appendToEnd(byId("wire"), row.node, settle);
+}
+
+function settle() {
+  while (rows.size > MAX_ROWS) {
+    const [[oldest, { node }]] = rows;
+    node.remove();
     rows.delete(oldest);
+    isTrimmed = true;
   }
-  if (isAtEnd) list.scrollTop = list.scrollHeight;
-  byId("wire-count").textContent = `${rows.size} message${rows.size === 1 ? "" : "s"}`;
+  byId("wire-count").textContent = `${isTrimmed ? "the newest " : ""}${rows.size} message${rows.size === 1 ? "" : "s"}`;
 }
 
 // The newest messages are at the end.
@@ -128,6 +130,7 @@ const matches = (node) => node.dataset.text.toLowerCase().includes(byId("wire-se
 function clearMessages() {
   rows.clear();
   requestRows.clear();
+  isTrimmed = false;
   byId("wire").replaceChildren();
   byId("wire-count").textContent = "0 messages";
 }

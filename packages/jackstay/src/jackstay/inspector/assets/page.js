@@ -190,12 +190,20 @@ const HANDLERS = {
   signed_in: hideSignIn,
 };
 
+// The time that events may occupy the page before it is drawn and reacts again.
+const MAX_TURN_MS = 30;
+
 async function readEvents(signal, onload) {
   const query = `?log=${position.log}&after=${position.last}`;
   const response = await request(`/api/events${query}`, { signal });
   let kind = "";
   let number = 0;
+  let turn = performance.now();
   for await (const line of linesOf(response)) {
+    if (performance.now() - turn > MAX_TURN_MS) {
+      await new Promise((done) => setTimeout(done));
+      turn = performance.now();
+    }
     if (line.startsWith("id: ")) number = Number(line.slice(4));
     else if (line.startsWith("event: ")) kind = line.slice(7);
     else if (line.startsWith("data: ")) {
