@@ -9,7 +9,7 @@ import pytest
 from apcore import Executor, Registry
 
 from apcore_mcp.bridge import Bridge
-from apcore_mcp.config import register_mcp_namespace, with_settings
+from apcore_mcp.config import openapi_settings, register_mcp_namespace, with_settings
 from apcore_mcp.options import make_options
 
 Settings = Callable[[str], None]
@@ -112,6 +112,10 @@ BAD = [
     ("  middleware: [retry]", "mcp.middleware[0] must be an object with a 'type', not str"),
     ("  middleware: [{type: magic}]", "mcp.middleware[0]: unknown type 'magic'; use one of retry, logging"),
     ("  middleware: [{max_retries: 3}]", "mcp.middleware[0]: missing required 'type' key; use one of retry, logging"),
+    ("  middleware: [{type: retry, max_retries: many}]", "mcp.middleware[0].max_retries: Expected `int`, got `str`"),
+    ("  middleware: [{type: retry, strategy: never}]", "mcp.middleware[0].strategy: Invalid enum value 'never'"),
+    ("  middleware: [{type: logging, log_inputs: 'no'}]", "mcp.middleware[0].log_inputs: Expected `bool`, got `str`"),
+    ("  middleware: [{type: error_history, store: disk}]", "mcp.middleware[0].store: Expected `ObservabilityStore`"),
     (
         "  middleware: [{type: retry, tries: 3}]",
         "mcp.middleware[0] has unexpected keys 'tries'; its keys are max_retries",
@@ -135,6 +139,18 @@ def test_unknown_setting_is_refused_beside_a_variable_of_the_command(
     settings("  jwt: {audience: me}")
     with pytest.raises(ValueError, match=r"^mcp\.jwt is not a setting"):
         with_settings({})
+
+
+def test_variables_of_flags_for_documents_are_no_document(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    """They belong to --from-openapi, or complete the document of the file."""
+    monkeypatch.setenv("APCORE_MCP_OPENAPI_EXCLUDE", "del")
+    monkeypatch.setenv("APCORE_MCP_OPENAPI_BASE_URL", "http://x.test")
+    assert (with_settings({}), openapi_settings()) == ({}, None)
+    monkeypatch.delenv("APCORE_MCP_OPENAPI_BASE_URL")
+    settings("  openapi: {spec: api.json, prefix: web}")
+    assert openapi_settings() == {"spec": "api.json", "prefix": "web", "exclude": "del"}
+    settings("  openapi: {prefix: web}")
+    assert "extensions" in with_settings({})  # refused when it is built, for want of a spec
 
 
 def test_settings_that_cannot_take_effect_are_refused(settings: Settings, subtests: pytest.Subtests) -> None:

@@ -1,5 +1,7 @@
 """The options of `serve()`."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,3 +103,21 @@ def test_boundaries_are_allowed() -> None:
 
 def test_every_option_is_a_keyword() -> None:
     assert set(ServeKeywords.__annotations__) == set(ServeOptions.__struct_fields__) - {"extensions"}
+
+
+def test_options_are_documented_with_their_defaults() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "apcore.md").read_text(encoding="utf-8")
+    documented: dict[str, str] = {}
+    for row in page.partition("| option | default | meaning |\n|---|---|---|\n")[2].partition("\n\n")[0].splitlines():
+        names, defaults = row.removeprefix("| ").split(" | ")[:2]
+        values = defaults.split(", ")
+        documented |= {name.strip("`"): values[min(at, len(values) - 1)] for at, name in enumerate(names.split(", "))}
+    made = make_options()
+    in_words = {"version": "the package's", "hosts": "localhost", "cors": "none", "exempt_paths": "none"}
+    expected = {name: f"`{json.dumps(value) if isinstance(value, str) else value}`" for name, value in vars_of(made)}
+    assert documented == {**expected, **in_words}
+
+
+def vars_of(made: ServeOptions) -> list[tuple[str, Any]]:
+    """Return the public options and their values."""
+    return [(name, getattr(made, name)) for name in ServeOptions.__struct_fields__ if name != "extensions"]

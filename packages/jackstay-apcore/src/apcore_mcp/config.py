@@ -8,9 +8,10 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import apcore  # type: ignore[import-untyped]  # apcore ships no types
+import msgspec
 from apcore import ACL, ACLRule, Config
 from apcore.errors import ModuleError  # type: ignore[import-untyped]
 
@@ -66,7 +67,15 @@ def register_mcp_namespace() -> None:
 def openapi_settings() -> Any:
     """Return `mcp.openapi`, or None."""
     section = _read_section()
-    return section.get("openapi") if isinstance(section, dict) else None
+    return _document_of(section) if isinstance(section, dict) else None
+
+
+def _document_of(section: Mapping[str, Any]) -> Any:
+    """Return `mcp.openapi`, or None. Variables alone, such as APCORE_MCP_OPENAPI_PREFIX, belong to `--from-openapi`."""
+    found = section.get("openapi")
+    if isinstance(found, dict) and "spec" not in found and _is_of_variables(f"{MCP_ENV_PREFIX}_openapi", found):
+        return None
+    return found
 
 
 def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +90,7 @@ def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise ValueError(f"the section mcp of apcore's configuration must be a mapping, not {type(section).__name__}")
     options = dict(given)
-    found = _with_variables(section)
+    found = {**_with_variables(section), "openapi": _document_of(section)}
     empty = next((key for key in _PROTECTING if key in found and found[key] is None), None)
     if empty is not None:
         raise ValueError(f"mcp.{empty} is empty and protects nothing: remove it, or set it")
@@ -250,6 +259,7 @@ def _read_entry(place: str, entry: Any) -> Any:
         raise ValueError(f"{place}: unknown type {entry['type']!r}; use one of {', '.join(_MIDDLEWARE)}")
     middleware, settings = make()
     _mapping(place, options, tuple(inspect.signature(settings).parameters))
+    options = convert(place, options, settings.__init__)
     try:
         return middleware(settings(**options))
     except (ModuleError, TypeError, ValueError) as error:
@@ -285,6 +295,18 @@ _MIDDLEWARE: Final[Mapping[Any, Callable[[], tuple[Any, Any]]]] = {
 }
 
 
+def convert(place: str, values: Mapping[str, Any], function: Any) -> dict[str, Any]:
+    """Return settings as the arguments of a function. Raises: ValueError for one that is not of the annotated type."""
+    hints = get_type_hints(function)
+    converted = {}
+    for key, value in values.items():
+        try:
+            converted[key] = msgspec.convert(value, hints[key])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{place}.{key}: {error}") from None
+    return converted
+
+
 def _mapping(place: str, value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{place} must be a mapping, not {type(value).__name__}")
@@ -300,6 +322,7 @@ __all__ = [
     "MCP_NAMESPACE",
     "build_acl_from_config",
     "build_middleware_from_config",
+    "convert",
     "openapi_settings",
     "register_mcp_namespace",
     "with_settings",

@@ -1,12 +1,14 @@
 """Command-line flags and environment variables."""
 
 import os
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apcore_mcp.adapters.id_normalizer import ModuleIDNormalizer
-from apcore_mcp.cli._flags import FLAGS, SHAPES, SHELLS, make_parser, read
+from apcore_mcp.cli._flags import FLAGS, SHAPES, SHELLS, UNLISTED, make_parser, read
 from apcore_mcp.converters.openai import SHAPES as CONVERTED
 from apcore_mcp.options import make_options
 from jackstay.shell import SHELLS as KNOWN_SHELLS
@@ -112,3 +114,9 @@ def test_errors_suggest_a_correction(arguments: list[str], problem: str, capsys:
     with pytest.raises(SystemExit):
         read(arguments, {})
     assert problem in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_every_flag_is_documented() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "apcore.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`(--[a-z][a-z-]+)", page))
+    assert {flag.flag for flag in (*FLAGS, *UNLISTED)} - documented == set()

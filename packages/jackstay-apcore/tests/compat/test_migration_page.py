@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from apcore import ModuleError, Registry
+from apcore import Executor, ModuleError, Registry
 
 import apcore_mcp
-from apcore_mcp import ErrorMapper, OpenAIConverter, SchemaConverter
+from apcore_mcp import ErrorMapper, ExecutionRouter, OpenAIConverter, SchemaConverter
 from apcore_mcp.catalogue import Catalogue
-from apcore_mcp.cli._flags import make_parser
+from apcore_mcp.cli._checking import options_of
+from apcore_mcp.cli._flags import make_parser, read
 from apcore_mcp.compat.keywords import KEYWORDS, to_options
 from apcore_mcp.compat.openapi import BACKEND_OPTIONS, OperationModule
 from apcore_mcp.config import build_acl_from_config
@@ -48,6 +49,7 @@ PROOFS: dict[str, tuple[str, ...]] = {
     "APCORE_JWT_SECRET": (
         "auth/test_jwt.py::test_the_command_reads_the_secret",
         "auth/test_jwt.py::test_a_request_without_a_token_gets_401",
+        "here::test_metrics_need_a_token",
     ),
     "apcore.yaml": (
         "test_config.py::test_settings_become_options",
@@ -119,7 +121,10 @@ PROOFS: dict[str, tuple[str, ...]] = {
     ),
     "without annotations": ("server/test_factory.py::test_undeclared_hints_are_omitted",),
     "after redaction": ("test_redaction.py::test_schema_accepts_what_redaction_leaves",),
-    "an output schema with an unknown": ("here::test_output_schema_that_cannot_be_resolved_is_not_listed",),
+    "an output schema with an unknown": (
+        "here::test_output_schema_that_cannot_be_resolved_is_not_listed",
+        "here::test_calls_fail_only_where_apcore_follows_a_reference",
+    ),
     "a registry that only looks like one": (
         "test_backends.py::test_definitions_without_modules",
         "test_backends.py::test_calls_without_an_executor_of_apcore",
@@ -192,6 +197,20 @@ def test_output_schema_that_cannot_be_resolved_is_not_listed(registry: Registry,
     entry = catalogue.find("x.far")
     assert entry is not None
     assert not entry.output_schema
+
+
+async def test_calls_fail_only_where_apcore_follows_a_reference(registry: Registry, kinds: SimpleNamespace) -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/missing"}}}
+    registry.register("x.far", kinds.Plain(lambda inputs, _: inputs, output_schema=schema))
+    router = ExecutionRouter(Executor(registry))
+    assert not (await router.handle_call("x.far", {})).is_error
+    assert (await router.handle_call("x.far", {"a": 1})).is_error
+
+
+def test_metrics_need_a_token() -> None:
+    for flags, paths in (([], ()), (["--exempt-paths", "/metrics"], ("/metrics",))):
+        options = options_of(read(["--jwt-secret", "s" * 40, *flags], {}))
+        assert tuple(options.exempt_paths) == paths
 
 
 def test_texts_of_errors(registry: Registry, kinds: SimpleNamespace) -> None:

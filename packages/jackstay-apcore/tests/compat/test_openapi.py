@@ -157,6 +157,11 @@ def test_options_that_cannot_take_effect() -> None:
         ({"prefix": "x"}, "spec is required"),
         ({"spec": 1, "x": 1}, "no key"),
         ({"spec": 1, "transform_module": "x"}, "no key"),
+        ({"spec": 1, "include_deprecated": "no"}, r"^mcp\.openapi\.include_deprecated: Expected `bool`, got `str`$"),
+        ({"spec": 1, "headers": "X-Key: k"}, r"^mcp\.openapi\.headers: Expected `object \| null`, got `str`$"),
+        ({"spec": 1, "timeout": "long"}, r"^mcp\.openapi\.timeout: Expected `float`, got `str`$"),
+        ({"spec": 1, "include": ["a"]}, r"^mcp\.openapi\.include: Expected `str \| null`, got `array`$"),
+        ({"spec": 1, "exclude": None}, r"^mcp\.openapi\.exclude is empty and protects nothing: remove it, or set it$"),
     ):
         with pytest.raises(ValueError, match=message):
             build_openapi_backend_from_config(value)

@@ -22,6 +22,7 @@ from apcore import (  # type: ignore[import-untyped]  # apcore ships no types
 )
 
 from apcore_mcp.compat.constants import MODULE_ID_PATTERN
+from apcore_mcp.config import convert
 from jackstay.openapi import Api, ApiSettings, Endpoint, HttpSender, OpenApiWarning, load_document
 
 if TYPE_CHECKING:
@@ -175,6 +176,10 @@ def build_openapi_backend_from_config(
     unknown = sorted(map(str, options.keys() - known))
     if unknown:
         raise ValueError(f"mcp.openapi has no key {unknown[0]!r}; its keys are spec, {', '.join(sorted(known))}")
+    empty = next((key for key in ("include", "exclude") if key in options and options[key] is None), None)
+    if empty is not None:
+        raise ValueError(f"mcp.openapi.{empty} is empty and protects nothing: remove it, or set it")
+    options = convert("mcp.openapi", options, openapi_backend)
     return openapi_backend(spec, registry=registry, has_other_backend_source=has_other_backend_source, **options)
 
 
