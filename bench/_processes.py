@@ -4,6 +4,7 @@ Requests go to the processes in turn, as from a load balancer without sticky ses
 """
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -220,6 +221,7 @@ class Listeners:
                 self.list_changes += text.count(b"list_changed")
                 self.arrived += [(int(part.partition(b'"')[0]), now) for part in text.split(b"memo://")[1:]]
                 if not text:
+                    self._last_event = math.inf  # not idle until it is open, however long that takes
                     self._ready.unregister(key.fileobj)
                     key.data.socket.close()
                     self._open(key.data.number)
