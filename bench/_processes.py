@@ -4,6 +4,7 @@ Requests go to the processes in turn, as from a load balancer without sticky ses
 """
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -129,7 +130,10 @@ def compare(memory: Pool, known: list[bytes], servers: Pool, sessions: list[byte
 
 
 def measure_sessions(servers: Pool) -> tuple[bool, list[bytes]]:
-    """20,000 sessions, each served by all processes, with 500 open GET streams. Returns the sessions, too."""
+    """20,000 sessions, each served by all processes, with 500 open GET streams. Returns the sessions, too.
+
+    The sessions in memory, with which they are compared, have as many streams, each at its process.
+    """
     with pool("-", PROCESSES, SESSIONS) as memory:
         known = [memory.open_session(number % PROCESSES) for number in range(SESSIONS)]
         for session in [servers.open_session() for _ in range(WARM_UP)]:  # loads what is loaded on first use
@@ -137,7 +141,12 @@ def measure_sessions(servers: Pool) -> tuple[bool, list[bytes]]:
                 servers.call("echo", {"text": "a"}, session, at)
         before = [server.rss() for server in servers.servers]
         sessions = [servers.open_session() for _ in range(SESSIONS)]
-        streams = [Stream(servers, number, sessions[-number]) for number in range(STREAMS)]
+        last = range(SESSIONS - STREAMS, SESSIONS)
+        streams = [
+            Stream(pool, number, each[number])
+            for pool, each in ((memory, known), (servers, sessions))
+            for number in last
+        ]
         row = compare(memory, known, servers, sessions, CALLS_IN_A_ROW)
         single = compare(memory, known, servers, sessions, 1)
         after = [server.rss() for server in servers.servers]
@@ -212,6 +221,7 @@ class Listeners:
                 self.list_changes += text.count(b"list_changed")
                 self.arrived += [(int(part.partition(b'"')[0]), now) for part in text.split(b"memo://")[1:]]
                 if not text:
+                    self._last_event = math.inf  # not idle until it is open, however long that takes
                     self._ready.unregister(key.fileobj)
                     key.data.socket.close()
                     self._open(key.data.number)

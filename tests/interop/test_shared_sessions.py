@@ -106,6 +106,30 @@ def test_the_calls_of_killed_processes_end_with_an_unknown_outcome() -> None:
             assert "whether the request completed is unknown" in text_of(program)
 
 
+@pytest.mark.parametrize(("peer", "mode"), HANDSHAKE_CLIENTS)
+def test_the_get_stream_of_a_killed_process_continues_at_another_one(redis: RedisServer, peer: str, mode: str) -> None:
+    with processes(redis, 3) as each, RoundRobin(*(row.port for row in each)) as proxy:
+        servers = SharedServers(each, proxy, None)
+        program = call_once(proxy.url, peer, mode, "standing")
+        paused = [servers.wait_for_next("paused")]
+        (owner,) = {index for index, line in proxy.log if line.startswith("GET")}
+        if paused[0] == owner:  # its call must end first; the next one is at another process
+            resume(servers, owner)
+            paused.append(servers.wait_for_next("paused"))
+        assert paused[-1] != owner
+        each[owner].process.kill()
+        each[owner].process.wait()
+        resume(servers, paused[-1])
+        if len(paused) == 1:
+            resume(servers, servers.wait_for_next("paused"))
+        seen = seen_by(program)
+        assert seen["paused"] == ["resumed", "resumed"]
+        # The second change may be found out by a comparison, and announced once more.
+        assert seen["changes"] >= 2
+        assert seen["updates"] == 1
+        assert {index for index, line in proxy.log if line.startswith("GET")} - {owner}, "no other process has a stream"
+
+
 def count_stored_progress(redis: RedisServer) -> int:
     keys = redis.run("KEYS", "jackstay:{shared}:e:*")
     return sum(b"notifications/progress" in str(redis.run("XRANGE", key, "-", "+")).encode() for key in keys)

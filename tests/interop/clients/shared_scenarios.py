@@ -53,4 +53,15 @@ async def cancelled(client) -> dict:
     return {"text": await client.call("nap", seconds=2.0)}
 
 
-SCENARIOS = {scenario.__name__: scenario for scenario in (changes, updates, report, busy, cancelled)}
+async def standing(client) -> dict:
+    """Receive changes before and after the process of the GET stream dies, during one of two calls at others."""
+    await client.subscribe("memo://1")
+    async with client.listening("memo://1"):
+        await client.one_more("changes", lambda: client.call("add", name="added"))
+        paused = [await client.call("pause") for _ in range(2)]
+        await client.one_more("changes", lambda: client.call("add", name="added"))
+        await client.one_more("updates", lambda: client.call("update", uri="memo://1"))
+    return {"paused": paused, **client.seen}
+
+
+SCENARIOS = {scenario.__name__: scenario for scenario in (changes, updates, report, busy, cancelled, standing)}
