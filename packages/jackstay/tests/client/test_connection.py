@@ -156,6 +156,28 @@ async def test_a_server_that_sends_without_pause_does_not_delay_the_others() -> 
 
 
 @on_fake_clock
+async def test_the_callers_of_some_responses_continue_before_the_others_are_completed() -> None:
+    """Their next requests leave in a write of their own, and the server works while the other calls are completed."""
+    peer, frames, handlers = ScriptedPeer(), list[bytes](), list[Any]()
+    async with await odd(peer, faults=frames, sends=lambda handler, _: handlers.append(handler)) as client:
+        calls = [asyncio.ensure_future(client.tools.call("many")) for _ in range(2 * MAX_FRAMES_AT_ONCE)]
+        ids = [(await peer.expect("tools/call"))["id"] for _ in calls]
+        left: list[int] = []
+
+        async def count_open(first: "asyncio.Future[Any]") -> None:
+            await first
+            left.append(sum(not call.done() for call in calls))
+
+        followers = [asyncio.ensure_future(count_open(call)) for call in calls]
+        await asyncio.sleep(0)
+        frames += [b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}' % id for id in ids]
+        handlers[0].frames_arrived()
+        await asyncio.gather(*followers)
+        assert left == [MAX_FRAMES_AT_ONCE] * MAX_FRAMES_AT_ONCE + [0] * MAX_FRAMES_AT_ONCE
+    await peer.close()
+
+
+@on_fake_clock
 async def test_a_response_behind_many_messages_is_not_lost_with_the_server() -> None:
     peer, frames, handlers = ScriptedPeer(), list[bytes](), list[Any]()
     async with await odd(peer, faults=frames, sends=lambda handler, _: handlers.append(handler)) as client:

@@ -257,26 +257,25 @@ class Connection:
         core, calls, telemetry, now = self.core, self.core.calls, self.telemetry, loop.time()
         accept, next_frame = core.accept, transport.next_frame
         try:
-            while self._transport is transport and (frame := next_frame()) is not None:
+            for _ in range(max_frames):
+                if self._transport is not transport or (frame := next_frame()) is None:
+                    break
                 if isinstance(frame, McpError):
                     is_large = isinstance(frame, FrameTooLargeError)
                     self.step(e.OversizeReceived(epoch, frame) if is_large else e.WentDown(epoch, frame))
                     continue
                 message = accept(frame, epoch)
-                if isinstance(message, e.Complete):
-                    call = message.caller
-                    if not calls.queue and not telemetry.listeners and isinstance(call, Call):
-                        call.complete(message.result)  # as `_complete()`
-                        continue
-                    self._perform((message, *core.flush(now, self._rng.random())))
-                else:
+                if not isinstance(message, e.Complete):
                     self._perform(core.process(message, len(frame), epoch, now, self._rng.random()))
+                elif not calls.queue and not telemetry.listeners and isinstance(call := message.caller, Call):
+                    call.complete(message.result)  # as `_complete()`
+                    continue
+                else:
+                    self._perform((message, *core.flush(now, self._rng.random())))
                 if self._pending_events:
                     self._process_pending()
-                max_frames -= 1  # not for the responses above: there are no more of them than calls
-                if not max_frames:
-                    loop.call_soon(self.pull, transport, epoch)
-                    break
+            else:
+                loop.call_soon(self.pull, transport, epoch)
         except BaseException:
             loop.call_soon(self.pull, transport, epoch)  # the remaining frames
             raise

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 # The number of frames handled before other tasks and connections of the loop run. A pipe holds 64 KiB, which may be a
 # thousand messages: handled at once, a server that sends without pause would delay all others, for example behind a
-# gateway. Frames that are not pulled stay in the transport, which stops reading when it has enough.
+# gateway. Frames that are not pulled stay in the transport, which stops reading when it has enough. And the callers of
+# these responses send their next requests before the others are completed, so that the server works meanwhile.
 MAX_FRAMES_AT_ONCE = 32
 
 
