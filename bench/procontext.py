@@ -5,7 +5,6 @@
 Exits with 1 if the best of all rounds misses a target, or if too few names are known.
 """
 
-# The names are those of this environment's packages, or of the wheels in the folder that WHEELS names.
 # `make search-quality` measures search.
 # The registries repeat the bundled one with other names. Measured are the time from the start of the process to the
 # response to `initialize`, the time of a call, and the size of the installed files. `public` is the public procontext
@@ -208,10 +207,9 @@ def main() -> int:
         cells = " ".join(f"{show(value):>9}" for value in (best, middle, target.limit, target.public))
         print(f"  {target.name:28} {cells} {verdict}")
     print()
-    wheels = os.environ.get("WHEELS")
-    for program, arguments in (("load.py", ()), ("names.py", ("--wheels", wheels) if wheels else ())):
+    for program in ("load.py", "names.py"):
         # As processes: in this one, `procontext` and `http` are files of this folder.
-        command = [sys.executable, str(ROOT / "tests" / "search_quality" / program), *arguments]
+        command = [sys.executable, str(ROOT / "tests" / "search_quality" / program)]
         is_good &= subprocess.run(command, check=False).returncode == 0
     return 0 if is_good else 1
 
