@@ -15,6 +15,8 @@ Python packages are known with their metadata, or at least 0.5 % of either langu
 import argparse
 import asyncio
 import json
+import random
+import string
 import sys
 import tempfile
 import urllib.request
@@ -35,6 +37,9 @@ MAX_GUESSED = 0.005
 # Of the lines of inputs.txt with a library, and of those without one.
 MIN_RESOLVED = 0.97
 MAX_WRONG = 0.005
+# Of one random typing error in each id of five letters or more.
+MIN_SLIP_LENGTH = 5
+MIN_SLIPS = 0.9
 ROWS_ALONE = "rows alone"
 
 
@@ -196,6 +201,40 @@ def measure_inputs() -> int:
     return int(right < MIN_RESOLVED * known or wrong > MAX_WRONG * known or guessed > MAX_WRONG * unknown)
 
 
+def measure_slips() -> int:
+    """Make one typing error in the id of each library, print how many are found first, and return the exit code."""
+    registry = Registry()
+    registry.load()
+    rng = random.Random(1)
+    ids = [library.id for library in registry if len(library.id) >= MIN_SLIP_LENGTH]
+    first = other = 0
+    for name in ids:
+        slip = one_slip(name, rng)
+        found = registry.resolve(slip)
+        first += bool(found) and found[0].library_id == name
+        # Another library with this name is no guess: `six` for `sixx`.
+        other += bool(found) and found[0].library_id != name and found[0].matched_via == "fuzzy"
+    print(
+        f"{len(ids)} ids with one random typing error: {first} first ({first / len(ids):.1%}), {other} another library"
+    )
+    return int(first < MIN_SLIPS * len(ids))
+
+
+def one_slip(name: str, rng: random.Random) -> str:
+    """Return a name with one character left out, doubled or replaced, or two exchanged, after the first."""
+    at = rng.randrange(1, len(name) - 1)
+    before, character, after = name[:at], name[at], name[at + 1 :]
+    letter = rng.choice(string.ascii_lowercase)
+    return rng.choice(
+        (
+            before + after,
+            before + 2 * character + after,
+            before + letter + after,
+            before + after[0] + character + after[1:],
+        )
+    )
+
+
 def main() -> int:
     """Parse the arguments, and measure or collect."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -206,7 +245,7 @@ def main() -> int:
         return 0
     packages = msgspec.json.decode(NAMES.read_bytes(), type=Names).packages
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(measure(packages, Path(folder))) | measure_inputs()
+        return asyncio.run(measure(packages, Path(folder))) | measure_inputs() | measure_slips()
 
 
 if __name__ == "__main__":
