@@ -5,7 +5,6 @@
 Exits with 1 if the best of all rounds misses a target, or if too few names are known.
 """
 
-# The names are those of this environment's packages, or of the wheels in the folder that WHEELS names.
 # `make search-quality` measures search.
 # The registries repeat the bundled one with other names. Measured are the time from the start of the process to the
 # response to `initialize`, the time of a call, and the size of the installed files. `public` is the public procontext
@@ -161,8 +160,8 @@ def measure(folder: Path, size: int) -> dict[str, float]:
         server.end()
 
 
-def installed() -> float:
-    """Return the size in MB of the package and its dependencies."""
+def installed() -> tuple[float, int]:
+    """Return the size in MB of the package and its dependencies, and how many distributions they are."""
     sizes: dict[str, int] = {}
     wanted = [("jackstay-procontext", frozenset[str]())]
     while wanted:
@@ -178,7 +177,7 @@ def installed() -> float:
                 dependency = (need.name.lower(), frozenset(need.extras))
                 if dependency[0] not in sizes or dependency[1]:
                     wanted.append(dependency)
-    return sum(sizes.values()) / 1_048_576
+    return sum(sizes.values()) / 1_048_576, len(sizes)
 
 
 def main() -> int:
@@ -197,7 +196,8 @@ def main() -> int:
             for size in SIZES:
                 for measurement, value in measure(folder, size).items():
                     samples.setdefault((measurement, size), []).append(value)
-    samples["installed", 0] = [installed()]
+    megabytes, distributions = installed()
+    samples["installed", 0] = [megabytes]
     is_good = True
     print(f"\n  {'':28} {'best':>9} {'median':>9} {'target':>9} {'public':>9}")
     for key, target in TARGETS.items():
@@ -207,11 +207,10 @@ def main() -> int:
         verdict = "ok" if best <= target.limit else "MISSED"
         cells = " ".join(f"{show(value):>9}" for value in (best, middle, target.limit, target.public))
         print(f"  {target.name:28} {cells} {verdict}")
-    print()
-    wheels = os.environ.get("WHEELS")
-    for program, arguments in (("load.py", ()), ("names.py", ("--wheels", wheels) if wheels else ())):
+    print(f"  {distributions} distributions\n")
+    for program in ("load.py", "names.py"):
         # As processes: in this one, `procontext` and `http` are files of this folder.
-        command = [sys.executable, str(ROOT / "tests" / "search_quality" / program), *arguments]
+        command = [sys.executable, str(ROOT / "tests" / "search_quality" / program)]
         is_good &= subprocess.run(command, check=False).returncode == 0
     return 0 if is_good else 1
 

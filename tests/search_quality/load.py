@@ -7,6 +7,7 @@ target is missed.
 """
 
 import json
+import os
 import random
 import sqlite3
 import subprocess
@@ -69,11 +70,21 @@ def search(folder: Path) -> list[Outcome]:
     frequent = cpu_seconds(lambda: store.search("lib", " ".join(words[:12]), 5))
     sections = store.status().sections
     store.close()
+    settings(folder, 0, folder)
+    server = Server(folder)
+    for number in range(20):
+        arguments = {"library_id": "lib", "query": " ".join(rng.sample(words[50:5_000], 2))}
+        server.write(call(number, "search_docs", arguments))
+        answer = server.read()
+        assert b'"isError":true' not in answer, answer[:500]
+    megabytes = server.megabytes()
+    server.kill()
     name = f"search, {PAGES:,} pages, {sections:,} sections"
     return [
         Outcome(name, f"{1000 * median(durations):.1f} ms", "50 ms", median(durations) <= 0.05),
         Outcome("  longest of 60", f"{1000 * max(durations):.1f} ms", "190 ms", max(durations) <= 0.19),
         Outcome("  twelve frequent words", f"{1000 * frequent:.0f} ms", "190 ms", frequent <= 0.19),
+        Outcome("  memory of a server after 20 searches", f"{megabytes:.0f} MB", "75 MB", megabytes <= 75),
     ]
 
 
@@ -135,21 +146,30 @@ def site() -> Iterator[Site]:
             server.shutdown()
 
 
-def settings(folder: Path, port: int) -> None:
-    """Write settings with a source on this port, and a cache in the folder."""
+def settings(folder: Path, port: int, cache: Path | None = None) -> None:
+    """Write settings with a source on this port, and a cache; or offline, with a cache that has pages."""
     source = {"id": "pages", "docs_url": f"http://127.0.0.1:{port}/"}
+    stored = {"id": "lib", "docs_url": "https://docs.example/"}
     values = {
-        "sources": [source],
-        "cache": {"dir": str(folder / "cache")},
-        "fetcher": {"allowed_private_hosts": [f"127.0.0.1:{port}"], "background_pages": 0},
+        "sources": [source if cache is None else stored],
+        "cache": {"dir": str(cache or folder / "cache")},
+        "fetcher": {
+            "allowed_private_hosts": [f"127.0.0.1:{port}"] if cache is None else [],
+            "background_pages": 0,
+            "offline": cache is not None,
+        },
     }
     (folder / "settings.yaml").write_text(json.dumps(values))
 
 
 def request(number: int, port: int) -> dict[str, object]:
     """Return a request to read one page; its id is the number of the page."""
-    params = {"name": "read_page", "arguments": {"url": f"http://127.0.0.1:{port}/p{number}.md"}}
-    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+    return call(number, "read_page", {"url": f"http://127.0.0.1:{port}/p{number}.md"})
+
+
+def call(number: int, tool: str, arguments: dict[str, str]) -> dict[str, object]:
+    """Return a request to call a tool."""
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
 
 
 class Server:
@@ -177,6 +197,11 @@ class Server:
         lines = Path(f"/proc/{self._child.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the process (`utime` and `stime` of proc(5))."""
+        fields = Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def kill(self) -> None:
         self._child.kill()
         self._child.communicate()
@@ -193,10 +218,11 @@ def at_once() -> list[Outcome]:
         answers = [server.read() for _ in range(1_000)]
         sender.join()
         failed = sum(b'"isError":true' in answer or b"The end of" not in answer for answer in answers)
-        megabytes = server.megabytes()
+        megabytes, seconds = server.megabytes(), server.cpu_seconds()
         server.kill()
     return [
         Outcome("1,000 pages at once, failures", str(failed), "0", failed == 0),
+        Outcome("  CPU time", f"{seconds:.1f} s", "4.2 s", seconds <= 4.2),
         Outcome("  connections to the host", str(pages.most), "6", pages.most <= 6),
         Outcome("  memory", f"{megabytes:.0f} MB", "107 MB", megabytes <= 107),
     ]

@@ -139,6 +139,14 @@ FIRST_LETTERS: list[tuple[str, bool]] = [
 ]
 
 
+def test_separator_and_other_letters_are_another_package() -> None:
+    """A word more is no typing error, unless it is a part of the name: `cel-python` is not CPython."""
+    index = Index([library("cpython"), library("scikit-learn")])
+    assert index.resolve("cel-python") == []
+    assert [match.library_id for match in index.resolve("c-pythn")] == ["cpython"]
+    assert [match.library_id for match in index.resolve("scikitlern")] == ["scikit-learn"]
+
+
 def test_typo_in_the_first_letter_must_be_the_only_one() -> None:
     """`bcrypt` is not crypto, although they differ in only two letters."""
     for query, is_found in FIRST_LETTERS:

@@ -261,7 +261,10 @@ class Index:
                 _begins_alike(candidate, name)
                 and _digits(candidate) == _digits(name)
                 and not (
-                    _is_shortened(candidate, name) or _is_extension(candidate, name) or _is_sibling(candidate, name)
+                    _is_shortened(candidate, name)
+                    or _is_extension(candidate, name)
+                    or _is_sibling(candidate, name)
+                    or _has_other_words(candidate, name)
                 )
             ):
                 best[library.id] = (library, score)
@@ -316,6 +319,12 @@ def _is_sibling(candidate: str, name: str) -> bool:
         return False
     left, right = differing[0]
     return min(len(left), len(right)) < MIN_FUZZY_LENGTH and Indel.distance(left, right) > MAX_SHORT_EDITS
+
+
+def _has_other_words(candidate: str, name: str) -> bool:
+    """Return whether one name has more words, and two more letters: `cel-python` is not CPython."""
+    left, right = _WORD.findall(candidate), _WORD.findall(name)
+    return len(left) != len(right) and abs(len("".join(left)) - len("".join(right))) > 1
 
 
 def _begins_alike(candidate: str, name: str) -> bool:
