@@ -6,7 +6,7 @@ supports bash 3.2, the version on macOS. Names from a file are never passed to `
 
 from collections.abc import Iterator
 
-from jackstay.shell._grammar import Option, Program, Value
+from jackstay.shell._grammar import Option, Program, Value, fill
 
 _SCRIPT = r"""
 @function@_options() {
@@ -105,17 +105,16 @@ def bash(program: Program) -> str:
     names = [command.name for command in program.commands]
     servers = "|".join(command.name for command in program.commands if command.has_server)
     options = [("", program.options), *((command.name, command.options) for command in program.commands)]
-    text = _SCRIPT
-    for mark, value in (
-        ("options", "\n".join(_options(options))),
-        ("values", "\n".join(_values(program, options))),
-        ("function", function),
-        ("commands", " ".join(names)),
-        ("servers", servers or "''"),
-        ("names", program.names),
-        ("name", program.name),
-    ):
-        text = text.replace(f"@{mark}@", value)
+    text = fill(
+        _SCRIPT,
+        options="\n".join(_options(options)),
+        values="\n".join(_values(program, options)),
+        function=function,
+        commands=" ".join(names),
+        servers=servers or "''",
+        names=program.names,
+        name=program.name,
+    )
     return text.lstrip("\n")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from jackstay.shell._grammar import Command, Option, Program, Value
+from jackstay.shell._grammar import Command, Option, Program, Value, fill
 
 _AT = r"""
 # True if the command is this one ('': none yet), and no -- was typed.
@@ -71,9 +71,7 @@ def fish(program: Program) -> str:
         ]
     )
     function = "__" + program.name.replace("-", "_")
-    for mark, value in (("function", function), ("names", program.names), ("name", program.name)):
-        text = text.replace(f"@{mark}@", value)
-    return text.lstrip("\n")
+    return fill(text, function=function, names=program.names, name=program.name).lstrip("\n")
 
 
 def _lines(program: Program) -> Iterator[str]:

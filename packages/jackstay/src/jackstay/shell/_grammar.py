@@ -61,6 +61,13 @@ class Program(NamedTuple):
         return any(command.has_server for command in self.commands)
 
 
+def fill(script: str, **values: str) -> str:
+    """Return a script with these values in place of `@name@`, one after the other: a value may have later marks."""
+    for mark, value in values.items():
+        script = script.replace(f"@{mark}@", value)
+    return script
+
+
 def value_from_metavar(metavar: str, choices: tuple[str, ...] = ()) -> Value:
     """Return the value that a metavar in `--help` stands for."""
     kind = next((kind for word, kind in KINDS.items() if metavar.startswith(word)), "")

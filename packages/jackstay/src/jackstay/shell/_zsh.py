@@ -6,7 +6,7 @@ The script can be sourced, or stored as `_NAME` in a directory of `fpath`.
 import re
 from collections.abc import Iterator
 
-from jackstay.shell._grammar import Command, Option, Program, Value
+from jackstay.shell._grammar import Command, Option, Program, Value, fill
 
 _SERVERS = r"""
 # The names in the file of --config.
@@ -76,23 +76,18 @@ def zsh(program: Program) -> str:
         body = f"    _arguments \\\n@options@\n        {_OTHER}\n"
     # Named like the file: zsh loads it as the function of that name.
     function = f"_{program.name}"
-    text = _SCRIPT
-    for mark, value in (
-        ("servers", _SERVERS if program.names else ""),
-        ("body", body),
-        ("options", "\n".join(f"        {line} \\" for line in _options(program.options))),
-        ("commands", "\n".join(f"                {_describe(command)}" for command in program.commands)),
-        ("cases", "\n".join(line for command in program.commands for line in _case(command, function))),
-        ("function", function),
-        ("names", program.names),
-        ("name", program.name),
-    ):
-        text = text.replace(f"@{mark}@", value)
-    return text
-
-
-def _describe(command: Command) -> str:
-    return quote(f"{command.name}:{command.summary}")
+    commands = (quote(f"{command.name}:{command.summary}") for command in program.commands)
+    return fill(
+        _SCRIPT,
+        servers=_SERVERS if program.names else "",
+        body=body,
+        options="\n".join(f"        {line} \\" for line in _options(program.options)),
+        commands="\n".join(f"                {command}" for command in commands),
+        cases="\n".join(line for command in program.commands for line in _case(command, function)),
+        function=function,
+        names=program.names,
+        name=program.name,
+    )
 
 
 def _case(command: Command, function: str) -> Iterator[str]:
