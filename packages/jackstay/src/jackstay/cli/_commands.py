@@ -1,7 +1,7 @@
-"""The table of sub-commands, and their argument parsers.
+"""The table of sub-commands: name, summary and module; and their argument parsers.
 
-A new command is a row here and a module with its name and the two functions of `Command`. `jackstay --help` imports no
-command.
+A row contains the module as a string, so that `jackstay --help` imports no command. A new command is a row here and a
+module with the two functions of `Command`.
 """
 
 import argparse
@@ -26,48 +26,84 @@ class Command(Protocol):
 
 
 class CommandRow(NamedTuple):
-    """One sub-command. Its module, `_NAME`, is imported only if the command is used.
+    """One sub-command. `module` is imported only if the command is used.
 
     `has_server`: the words after `--` are the command of a server to start.
     """
 
     name: str
     summary: str
+    module: str
     has_server: bool = True
 
 
 COMMANDS = (
-    CommandRow("info", "show the name, revision, capabilities and instructions of a server"),
-    CommandRow("tools", "list the tools of a server"),
-    CommandRow("resources", "list the resources and resource templates of a server"),
-    CommandRow("prompts", "list the prompts of a server, or get one"),
-    CommandRow("call", "call a tool and print its result"),
-    CommandRow("read", "read a resource and print its contents"),
-    CommandRow("complete", "complete an argument of a prompt or resource template"),
-    CommandRow("watch", "print notifications and connection states until Ctrl-C"),
-    CommandRow("inspect", "open a web page that inspects a server"),
-    CommandRow("dev", "run a server, restart it when a file is saved, and inspect it"),
-    CommandRow("ping", "send a keepalive request and print the response time"),
-    CommandRow("serve", "serve the Server in a file or module over stdio or HTTP", has_server=False),
-    CommandRow("record", "record the messages between a client and a server"),
-    CommandRow("replay", "serve recorded responses without the server", has_server=False),
-    CommandRow("proxy", "keep a server running and serve it over stdio or HTTP"),
-    CommandRow("gateway", "serve many servers behind one endpoint", has_server=False),
-    CommandRow("generate", "write a Python module with a typed client for a server"),
-    CommandRow("pack", "write a bundle (.mcpb) and a registry entry", has_server=False),
-    CommandRow("install", "add a server to a host such as Claude Desktop or Cursor"),
-    CommandRow("uninstall", "remove a server from a host", has_server=False),
-    CommandRow("discover", "list the servers of the hosts on this machine and check them", has_server=False),
-    CommandRow("logout", "delete the tokens that --login stored for a server", has_server=False),
-    CommandRow("states", "print the state machines of the protocol", has_server=False),
-    CommandRow("completion", "print a shell completion script", has_server=False),
+    CommandRow("info", "show the name, revision, capabilities and instructions of a server", "jackstay.cli._info"),
+    CommandRow("tools", "list the tools of a server", "jackstay.cli._tools"),
+    CommandRow("resources", "list the resources and resource templates of a server", "jackstay.cli._resources"),
+    CommandRow("prompts", "list the prompts of a server, or get one", "jackstay.cli._prompts"),
+    CommandRow("call", "call a tool and print its result", "jackstay.cli._call"),
+    CommandRow("read", "read a resource and print its contents", "jackstay.cli._read"),
+    CommandRow("complete", "complete an argument of a prompt or resource template", "jackstay.cli._complete"),
+    CommandRow("watch", "print notifications and connection states until Ctrl-C", "jackstay.cli._watch"),
+    CommandRow("inspect", "open a web page that inspects a server", "jackstay.cli._inspect"),
+    CommandRow("dev", "run a server, restart it when a file is saved, and inspect it", "jackstay.cli._dev"),
+    CommandRow("ping", "send a keepalive request and print the response time", "jackstay.cli._ping"),
+    CommandRow(
+        "serve",
+        "serve the Server in a file or module over stdio or HTTP",
+        "jackstay.cli._serve",
+        has_server=False,
+    ),
+    CommandRow("record", "record the messages between a client and a server", "jackstay.cli._record"),
+    CommandRow(
+        "replay",
+        "serve recorded responses without the server",
+        "jackstay.cli._replay",
+        has_server=False,
+    ),
+    CommandRow("proxy", "keep a server running and serve it over stdio or HTTP", "jackstay.cli._proxy"),
+    CommandRow(
+        "gateway",
+        "serve many servers behind one endpoint",
+        "jackstay.cli._gateway",
+        has_server=False,
+    ),
+    CommandRow("generate", "write a Python module with a typed client for a server", "jackstay.cli._generate"),
+    CommandRow("pack", "write a bundle (.mcpb) and a registry entry", "jackstay.cli._pack", has_server=False),
+    CommandRow("install", "add a server to a host such as Claude Desktop or Cursor", "jackstay.cli._install"),
+    CommandRow("uninstall", "remove a server from a host", "jackstay.cli._uninstall", has_server=False),
+    CommandRow(
+        "discover",
+        "list the servers of the hosts on this machine and check them",
+        "jackstay.cli._discover",
+        has_server=False,
+    ),
+    CommandRow(
+        "logout",
+        "delete the tokens that --login stored for a server",
+        "jackstay.cli._logout",
+        has_server=False,
+    ),
+    CommandRow(
+        "states",
+        "print the state machines of the protocol",
+        "jackstay.cli._states",
+        has_server=False,
+    ),
+    CommandRow(
+        "completion",
+        "print a shell completion script",
+        "jackstay.cli._completion",
+        has_server=False,
+    ),
 )
 
 
 def load(row: CommandRow) -> Command:
     """Import the module of a command."""
     # The cast: a module with these two functions is a Command, but import_module returns only a module type.
-    return cast("Command", importlib.import_module(f"jackstay.cli._{row.name}"))
+    return cast("Command", importlib.import_module(row.module))
 
 
 def command_parser(row: CommandRow, command: Command) -> CommandParser:
