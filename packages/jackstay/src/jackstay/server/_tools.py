@@ -222,7 +222,9 @@ def _make(function: Function | _Handler, schema: Schema, output: Output, bind: B
         meta=_read_meta(options, name),
     )
     listed = encode_listed(body, name)
-    plain = listed if output.schema is None else encode_listed(_without_output(body), name)
+    plain = listed
+    if output.schema is not None:
+        plain = encode_listed(msgspec.structs.replace(body, output_schema=None), name)
     return ToolEntry(
         key=name,
         listed=listed,
@@ -281,11 +283,6 @@ def _read_headers(name: str, schema: Schema) -> "tuple[ParamHeader, ...]":
     if headers.problems:
         raise UsageError(f"{name}: {headers.problems[0]}", path=name)
     return tuple(headers.rows)
-
-
-def _without_output(body: Tool) -> Tool:
-    plain: Tool = msgspec.structs.replace(body, output_schema=None)
-    return plain
 
 
 def _hints(options: ToolOptions, name: str) -> ToolAnnotations | None:

@@ -368,9 +368,7 @@ class Session(Driver):
         channel.is_lost = True
         for key, _, about in list(self.core.outgoing_requests.values()):
             if about in channel.ids:
-                waiting = self._client_request(key)
-                if waiting is not None and not waiting.done():
-                    waiting.set_exception(_stream_closed_error())
+                self._complete_client_request(e.Fail(key, _stream_closed_error()))
                 self.step(e.OutgoingCancelled(key))
 
     def close_stream(self, about: RequestId, retry: float | None = None) -> bool:
