@@ -20,8 +20,8 @@ from jackstay.server._entries import (
     check_name,
     check_scopes,
     encode_listed,
+    entry_fields,
     read_icons,
-    run_fields,
 )
 from jackstay.server._functions import Call, Function, RawArguments
 from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
@@ -210,7 +210,6 @@ def _check_of(validate: "Validate") -> Check:
 def _make(function: Function | _Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions) -> ToolEntry:
     name = check_name(options.name or function.name, "name")
     headers = _read_headers(name, schema)
-    fields = run_fields(function, options)
     body = Tool(
         name=name,
         input_schema=schema,
@@ -221,15 +220,10 @@ def _make(function: Function | _Handler, schema: Schema, output: Output, bind: B
         icons=read_icons(options.icons),
         meta=_read_meta(options, name),
     )
-    listed = encode_listed(body, name)
-    plain = listed
+    fields = entry_fields(name, body, function, options)
     if output.schema is not None:
-        plain = encode_listed(msgspec.structs.replace(body, output_schema=None), name)
+        fields["listed_plain"] = encode_listed(msgspec.structs.replace(body, output_schema=None), name)
     return ToolEntry(
-        key=name,
-        listed=listed,
-        listed_plain=plain,
-        body=body,
         bind=bind,
         encode_result=output.encode_result,
         param_headers=headers,
