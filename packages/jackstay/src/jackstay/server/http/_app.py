@@ -143,8 +143,8 @@ class App:
             self._endpoints[options.sse_path] = _EndpointKind.SSE
             self._endpoints[options.messages_path] = _EndpointKind.MESSAGES
         # The POSTs in progress: the poller of the loop that was used last, and the pollers of all loops.
-        self._poller: DisconnectPoller[Post] | None = None
-        self._pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, DisconnectPoller[Post]] = (
+        self._poller: DisconnectPoller | None = None
+        self._pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, DisconnectPoller] = (
             weakref.WeakKeyDictionary()
         )
         self.lifecycle = Lifecycle(server, self)
@@ -418,7 +418,7 @@ class App:
             if is_listening:
                 self.server._remove_connection(post)
 
-    def _poller_of(self, loop: asyncio.AbstractEventLoop) -> DisconnectPoller[Post]:
+    def _poller_of(self, loop: asyncio.AbstractEventLoop) -> DisconnectPoller:
         poller = self._poller
         if poller is None or poller.loop is not loop:
             poller = self._pollers.get(loop)
