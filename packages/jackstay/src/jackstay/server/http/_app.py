@@ -205,7 +205,6 @@ class App:
         if self._auxiliary_routes is not None and await self._auxiliary_routes.handle(request):
             return
         self._requests += 1
-        headers: Headers = {}
         try:
             kind: _EndpointKind | None
             if request.method == "POST" and self._endpoints.get(request.path) is _MCP:
@@ -214,6 +213,7 @@ class App:
                 kind, verb = self._find_endpoint(request), verb_of(request.method)
             if kind is None:
                 message = f"not found; MCP is served at {request.root_path}{self.options.path}"
+                headers: Headers = {}
                 refusal: ErrorResponse | None = error_response(404, message)
             else:
                 headers = fold_headers(request.lines)
