@@ -341,7 +341,7 @@ class Context:
         from jackstay.server._forms import read_form  # noqa: PLC0415  # few servers need it
 
         made = read_form(form)
-        self._require("elicitation.form" if self._knows_modes() else "elicitation", "elicitation/create")
+        self._require("elicitation.form" if self.version >= "2025-11-25" else "elicitation", "elicitation/create")
         params = encode_json({"message": message, "requestedSchema": made.schema})
         return await self._elicit(params, key, made)
 
@@ -476,9 +476,6 @@ class Context:
         # One turn of the loop, so that concurrent requests (`asyncio.gather`) are sent in one round.
         await asyncio.sleep(0)
         raise InputRequired
-
-    def _knows_modes(self) -> bool:
-        return self.version >= "2025-11-25"
 
     def _require(self, capability: str, method: str) -> None:
         """Raise CapabilityError if the client did not declare what `method` needs."""

@@ -198,7 +198,7 @@ class Driver:
             e.Send: cls._send,
             e.Deliver: cls._deliver,
             e.Complete: cls._complete_client_request,
-            e.Fail: cls._fail_client_request,
+            e.Fail: cls._complete_client_request,
             e.Transition: cls._transition,
             e.Violation: cls._violation,
             e.Stray: cls._stray,
@@ -513,18 +513,14 @@ class Driver:
     def _deliver(self, effect: e.Deliver) -> None:
         self.handlers.notified(self, effect.method, effect.params)
 
-    def _complete_client_request(self, effect: e.Complete) -> None:
-        waiting = self._client_request(effect.key)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(msgspec.Raw(bytes(effect.result)))  # a copy: the frame is released before it is read
-
-    def _client_request(self, key: object) -> "asyncio.Future[msgspec.Raw] | None":
-        return None if self._client_requests is None else self._client_requests.get(key)
-
-    def _fail_client_request(self, effect: e.Fail) -> None:
-        waiting = self._client_request(effect.key)
-        if waiting is not None and not waiting.done():
+    def _complete_client_request(self, effect: e.Complete | e.Fail) -> None:
+        waiting = (self._client_requests or {}).get(effect.key)
+        if waiting is None or waiting.done():
+            return
+        if isinstance(effect, e.Fail):
             waiting.set_exception(effect.error)
+        else:
+            waiting.set_result(msgspec.Raw(bytes(effect.result)))  # a copy: the frame is released before it is read
 
     def _transition(self, effect: e.Transition) -> None:
         logger.debug("connection %d: %s -> %s: %s", self.number, effect.source, effect.target, effect.reason)

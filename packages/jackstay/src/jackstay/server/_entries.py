@@ -122,9 +122,18 @@ def runs_blocking(function: "Runnable", blocking: bool | None) -> bool:
     return not function.is_async and blocking is not False
 
 
-def run_fields(function: "Runnable", options: EntryOptions) -> dict[str, Any]:
-    """Return the fields of an `Entry` that do not depend on its kind. Raises: UsageError for a bad option."""
+def entry_fields(key: str, body: Body, function: "Runnable", options: EntryOptions) -> dict[str, Any]:
+    """Return the fields of an `Entry` with this list item that do not depend on its kind.
+
+    Raises:
+        UsageError: for a bad option, and for a member without a JSON form.
+    """
+    listed = encode_listed(body, key)
     return {
+        "key": key,
+        "body": body,
+        "listed": listed,
+        "listed_plain": listed,
         "call": function.call,
         "is_async": function.is_async,
         "is_blocking": runs_blocking(function, options.blocking),

@@ -83,18 +83,12 @@ def _flatten(described: Json, definitions: dict[str, Json]) -> Json:
         return described
     reference = described.get("$ref")
     if isinstance(reference, str):
-        beside = {key: part for key, part in described.items() if key != "$ref"}
-        found = _flatten(definitions[reference.removeprefix("#/$defs/")], definitions)
-        assert isinstance(found, dict)
-        described = {**found, **beside}
+        described = _replace(described, "$ref", definitions[reference.removeprefix("#/$defs/")], definitions)
     choices = described.get("anyOf")
     if isinstance(choices, list):
         real = [choice for choice in choices if choice != {"type": "null"}]
         if len(real) == 1:
-            beside = {key: part for key, part in described.items() if key != "anyOf"}
-            found = _flatten(real[0], definitions)
-            assert isinstance(found, dict)
-            described = {**found, **beside}
+            described = _replace(described, "anyOf", real[0], definitions)
             if described.get("default", ...) is None:
                 del described["default"]
     if "enum" in described and "type" not in described:
@@ -103,6 +97,13 @@ def _flatten(described: Json, definitions: dict[str, Json]) -> Json:
     if isinstance(items, dict):
         described = {**described, "items": _flatten(items, definitions)}
     return described
+
+
+def _replace(described: Schema, keyword: str, by: Json, definitions: dict[str, Json]) -> Schema:
+    """Return a schema with the members of another one in place of a keyword; those beside it take precedence."""
+    found = _flatten(by, definitions)
+    assert isinstance(found, dict)
+    return {**found, **{key: part for key, part in described.items() if key != keyword}}
 
 
 def _check(schema: Schema, name: str) -> Schema:

@@ -89,11 +89,13 @@ class Function:
 
     def __init__(self, call: Callable[..., object]) -> None:
         self.call = call
-        plain = _plain(call)
-        self.name: str = getattr(plain, "__name__", type(call).__name__)
         if isinstance(call, type) or not callable(call):
-            raise UsageError(f"{self.name} is not a function", path=self.name)
-        self.is_async = _is_async(call)
+            name = getattr(call, "__name__", type(call).__name__)
+            raise UsageError(f"{name} is not a function", path=name)
+        inner, bound = _unwrap(call)
+        plain = inner if inspect.isroutine(inner) or isinstance(inner, type) else type(inner).__call__
+        self.name: str = getattr(plain, "__name__", type(call).__name__)
+        self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(plain)
         _refuse_generators(plain, self.name)
         signature, hints = _read_signature(call, plain, self.name)
         _refuse_methods(signature, hints, self.name)
@@ -109,7 +111,7 @@ class Function:
             if isinstance(parameter.default, Dependency):
                 dependencies[parameter.name] = parameter.default
                 continue
-            self._add_parameter(parameter, hints, docstring.parameters, _bound_keywords(call))
+            self._add_parameter(parameter, hints, docstring.parameters, bound)
         self.injected: Injected | None = self._inject(dependencies) if dependencies else None
         self.input_schema = _describe(self.parameters, self.name)
         self._struct = _make_struct(self.parameters, self.name)
@@ -274,27 +276,13 @@ def _whole_numbers(value: Any) -> Any:
 # --- reading a signature ----------------------------------------------------------------------------------------------
 
 
-def _plain(call: object) -> Any:
-    """Unwrap partials and callable objects. Returns the function with the name, the docstring and the annotations."""
+def _unwrap(call: Any) -> tuple[Any, frozenset[str]]:
+    """Return the function or object inside of partials, and the names of the keywords that they set."""
+    bound: set[str] = set()
     while isinstance(call, functools.partial):
+        bound |= call.keywords.keys()
         call = call.func
-    if inspect.isroutine(call) or isinstance(call, type):
-        return call
-    return type(call).__call__ if callable(call) else call
-
-
-def _bound_keywords(call: object) -> frozenset[str]:
-    found: set[str] = set()
-    while isinstance(call, functools.partial):
-        found |= call.keywords.keys()
-        call = call.func
-    return frozenset(found)
-
-
-def _is_async(call: object) -> bool:
-    while isinstance(call, functools.partial):
-        call = call.func
-    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(_plain(call))
+    return call, frozenset(bound)
 
 
 def _refuse_generators(plain: object, name: str) -> None:

@@ -9,7 +9,6 @@ import hashlib
 import hmac
 import os
 import time
-from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeVar
 
@@ -17,6 +16,7 @@ import msgspec
 
 from jackstay.errors import Json, JsonRpcError, ProtocolError
 from jackstay.protocol.wire import ErrorCode
+from jackstay.server._pages import decode_base64url, encode_base64url
 from jackstay.types import (
     DECODE_ERRORS,
     Body,
@@ -42,8 +42,6 @@ RESPONSE_TYPES: Mapping[str, type[Body]] = {
 # The result of a round after which the call is to be run as a task. It is not sent.
 DEFERRED: Final = b'{"resultType":"task","requestState":%b}'
 
-_TO_URL = bytes.maketrans(b"+/", b"-_")
-_FROM_URL = bytes.maketrans(b"-_", b"+/")
 _SIGNATURE_BYTES = 32
 
 
@@ -86,15 +84,13 @@ class KeyRing:
         """Return the data with a signature, as base64url."""
         if not self._keys:
             self._keys = (os.urandom(32),)
-        signed = hmac.digest(self._keys[0], data, "sha256") + data
-        return b2a_base64(signed, newline=False).translate(_TO_URL).rstrip(b"=").decode()
+        return encode_base64url(hmac.digest(self._keys[0], data, "sha256") + data)
 
     def verify(self, signed: str) -> bytes | None:
         """Return the data of `sign()`, or None if no key matches."""
         try:
-            encoded = signed.encode("ascii").translate(_FROM_URL)
-            decoded = a2b_base64(encoded + b"=" * (-len(encoded) % 4), strict_mode=True)
-        except (ValueError, Error):
+            decoded = decode_base64url(signed)
+        except ValueError:
             return None
         signature, data = decoded[:_SIGNATURE_BYTES], decoded[_SIGNATURE_BYTES:]
         for key in self._keys:

@@ -183,19 +183,20 @@ def _structured_encoder(tool: str, check: Check, *, is_wrapped: bool = False) ->
             return f"missing member {_RESULT!r}"
 
     check_result = check_wrapped if is_wrapped else check
+    structured = b'{"result":%b}' if is_wrapped else b"%b"
+    result = b'{"content":[{"type":"text","text":%%b}],"structuredContent":%b}' % structured
 
     def encode_result(value: object, version: str) -> bytes:
         if isinstance(value, Result):
             return _encode_result(value, version, tool, check_result)
         data = encode_value(value)
-        flaw = check(data) if is_wrapped or data[:1] == b"{" else "expected an object"
+        flaw = check(data) if data[:1] == b"{" or is_wrapped else "expected an object"
         if flaw is not None:
             raise _schema_violation(tool, flaw)
         text = encode_json(to_text(value) if is_wrapped and isinstance(value, str | bytes) else data.decode())
         if not REVISIONS[version].has_structured_output:
             return b'{"content":[{"type":"text","text":%b}]}' % text
-        structured = b'{"result":%b}' % data if is_wrapped else data
-        return b'{"content":[{"type":"text","text":%b}],"structuredContent":%b}' % (text, structured)
+        return result % (text, data)
 
     return encode_result
 

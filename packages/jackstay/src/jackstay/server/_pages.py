@@ -5,7 +5,7 @@ and workers with the same entries accept each other's cursors. A checksum detect
 because every client may read the whole list.
 """
 
-from binascii import Error, a2b_base64, b2a_base64, crc32
+from binascii import a2b_base64, b2a_base64, crc32
 
 import msgspec
 
@@ -28,11 +28,21 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 _read = msgspec.json.Decoder(Position, strict=True).decode
 
 
-def write_cursor(position: Position) -> str:
-    """Encode a cursor as base64url without padding."""
-    encoded = msgspec.json.encode(position)
-    data = crc32(encoded).to_bytes(4, "big") + encoded
+def encode_base64url(data: bytes) -> str:
+    """Encode without padding (RFC 4648, section 5)."""
     return b2a_base64(data, newline=False).translate(_TO_URL).rstrip(b"=").decode()
+
+
+def decode_base64url(text: str) -> bytes:
+    """Decode what `encode_base64url` returned. Raises: ValueError, for anything else."""
+    encoded = text.encode("ascii").translate(_FROM_URL)
+    return a2b_base64(encoded + b"=" * (-len(encoded) % 4), strict_mode=True)
+
+
+def write_cursor(position: Position) -> str:
+    """Encode a cursor as base64url."""
+    encoded = msgspec.json.encode(position)
+    return encode_base64url(crc32(encoded).to_bytes(4, "big") + encoded)
 
 
 def read_cursor(cursor: str, list: str) -> Position:
@@ -44,14 +54,13 @@ def read_cursor(cursor: str, list: str) -> Position:
     try:
         if len(cursor) > _MAX_CURSOR_LENGTH:
             raise ValueError("too long")
-        encoded = cursor.encode("ascii").translate(_FROM_URL)
-        data = a2b_base64(encoded + b"=" * (-len(encoded) % 4), strict_mode=True)
+        data = decode_base64url(cursor)
         if crc32(data[4:]).to_bytes(4, "big") != data[:4]:
             raise ValueError("damaged")
         position = _read(data[4:])
         if position.list != list:
             raise ValueError("of another list")
-    except (ValueError, Error, msgspec.DecodeError) as error:
+    except (ValueError, msgspec.DecodeError) as error:
         message = "invalid cursor for this list; start again without a cursor"
         raise ProtocolError(message, path="$.cursor", quote=cursor[:40], code=ErrorCode.INVALID_PARAMS) from error
     return position

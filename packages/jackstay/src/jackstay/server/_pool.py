@@ -31,24 +31,20 @@ class Pool:
         self._has_work = threading.Condition(self._lock)
         self._queues: dict[Hashable, deque[Work]] = {}
         self._turns: deque[Hashable] = deque()
-        self._queued = 0
+        # The number of functions that wait for a thread.
+        self.queued = 0
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"<Pool {len(self._threads)} of {self._limit} threads, {self.busy} busy, {self._queued} queued>"
+        return f"<Pool {len(self._threads)} of {self._limit} threads, {self.busy} busy, {self.queued} queued>"
 
     @property
     def busy(self) -> int:
         """The number of threads that are running a function."""
         with self._lock:
             return len(self._threads) - self._idle
-
-    @property
-    def queued(self) -> int:
-        """The number of functions that wait for a thread."""
-        return self._queued
 
     async def run(self, owner: Hashable, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
         """Call `function` in a thread, in turn with other owners, and return its result.
@@ -87,7 +83,7 @@ class Pool:
             self._is_closed = True
             self._queues.clear()
             self._turns.clear()
-            self._queued = 0
+            self.queued = 0
             self._has_work.notify_all()
 
     def _put(self, owner: Hashable, work: Work) -> None:
@@ -98,9 +94,9 @@ class Pool:
                 queue = self._queues[owner] = deque()
                 self._turns.append(owner)
             queue.append(work)
-            self._queued += 1
+            self.queued += 1
             # A thread counts as idle until it has got its work, so there may be more work than idle threads.
-            if self._queued > self._idle and len(self._threads) < self._limit:
+            if self.queued > self._idle and len(self._threads) < self._limit:
                 thread = threading.Thread(target=self._serve, name="jackstay-pool", daemon=True)
                 self._threads.add(thread)
                 self._idle += 1
@@ -115,7 +111,7 @@ class Pool:
             if queue is None or work not in queue:
                 return
             queue.remove(work)
-            self._queued -= 1
+            self.queued -= 1
             if not queue:
                 del self._queues[owner]
                 self._turns.remove(owner)
@@ -144,7 +140,7 @@ class Pool:
                 self._turns.append(owner)
             else:
                 del self._queues[owner]
-            self._queued -= 1
+            self.queued -= 1
             self._idle -= 1
             return work
 

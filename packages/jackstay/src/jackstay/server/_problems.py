@@ -134,7 +134,10 @@ def _descend(hint: Hint, data: bytes | Raw, path: JsonPath) -> Iterator[tuple[Js
     """Yield the problems inside an object or an array, if the hint has types for its members."""
     hint = _bare(hint)
     if is_pydantic(hint):
-        yield from _pydantic_problems(hint.model_validate_json, data, path)
+        try:
+            hint.model_validate_json(bytes(data))
+        except ValueError as error:
+            yield from (((*path, *inside), message) for inside, message in _pydantic_errors(error))
         return
     members = _members_of(hint)
     try:
@@ -224,15 +227,6 @@ def _members(members: _Members, parts: dict[str, Raw], path: JsonPath) -> Iterat
         for name in parts:
             if name not in members.hints and name != members.tag:
                 yield (*path, name), "unknown argument" if not path else "unknown member"
-
-
-def _pydantic_problems(
-    validate: Callable[[bytes], object], data: bytes | Raw, path: JsonPath
-) -> Iterator[tuple[JsonPath, str]]:
-    try:
-        validate(bytes(data))
-    except ValueError as error:
-        yield from (((*path, *inside), message) for inside, message in _pydantic_errors(error))
 
 
 def _pydantic_errors(error: BaseException | None) -> Iterator[tuple[JsonPath, str]]:

@@ -15,9 +15,8 @@ from jackstay.server._entries import (
     EntryOptions,
     check_meta,
     check_name,
-    encode_listed,
+    entry_fields,
     read_icons,
-    run_fields,
 )
 from jackstay.server._functions import Call, Function
 from jackstay.server._problems import InvalidArguments
@@ -97,15 +96,7 @@ def prompt_from_function(call: Callable[..., object], options: PromptOptions | N
         icons=read_icons(options.icons),
         meta=check_meta(options.meta),
     )
-    listed = encode_listed(body, name)
-    return PromptEntry(
-        key=name,
-        listed=listed,
-        listed_plain=listed,
-        body=body,
-        function=function,
-        **run_fields(function, options),
-    )
+    return PromptEntry(function=function, **entry_fields(name, body, function, options))
 
 
 def _described(schema: Json) -> str | None:

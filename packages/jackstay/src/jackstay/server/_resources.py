@@ -15,9 +15,8 @@ from jackstay.server._entries import (
     Entry,
     EntryOptions,
     check_meta,
-    encode_listed,
+    entry_fields,
     read_icons,
-    run_fields,
 )
 from jackstay.server._functions import Call, Function
 from jackstay.server._problems import InvalidArguments
@@ -117,17 +116,8 @@ def resource_from_function(
         template = UriTemplate(uri, allow_traversal=options.allow_traversal)
     _match_parameters(function, () if template is None else template.variables, uri)
     body = _describe(function, uri, options, is_template=template is not None)
-    listed = encode_listed(body, uri)
-    return ResourceEntry(
-        key=uri,
-        listed=listed,
-        listed_plain=listed,
-        body=body,
-        function=function,
-        template=template,
-        options=options,
-        **run_fields(function, options),
-    )
+    fields = entry_fields(uri, body, function, options)
+    return ResourceEntry(function=function, template=template, options=options, **fields)
 
 
 def _match_parameters(function: Function, variables: tuple[str, ...], uri: str) -> None:

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -79,6 +79,24 @@ class Shutdown:
         self._is_exiting = False
         self._is_draining = False
         self._before: dict[int, Any] = {}
+
+    def run(self, server: "Server", serve: Coroutine[Any, Any, object]) -> int:
+        """Serve on the loop and close it. Returns the exit code. If something still runs, this ends the process."""
+        threads = set(threading.enumerate())
+        self.install()
+        try:
+            self._loop.run_until_complete(serve)
+            pending = self._loop.run_until_complete(cancel_remaining_tasks(self._loop))
+            self._loop.close()  # releases the idle threads of its executor, and does not wait for the others
+            if server._blocking_calls or pending or has_running_threads(threads):
+                self.exit_now()
+        except BaseException:
+            self.code = 1
+            raise
+        finally:
+            self.restore()
+            self._loop.close()
+        return self.code
 
     def install(self) -> None:
         """Install the signal handlers, if this is the main thread."""
@@ -205,26 +223,14 @@ def run(server: "Server", loop_factory: _LoopFactory = None, exit_process: Calla
     if asyncio._get_running_loop() is not None:
         raise UsageError("run() cannot be called from a running event loop; use `await server.serve_stdio()`")
     fill_standard_descriptors()
-    threads = set(threading.enumerate())
     loop = (loop_factory or asyncio.new_event_loop)()
     # The limit of 1.5 s includes the default drain timeout of 1 s; another value moves the limit.
     shutdown = Shutdown(server.drain, loop, exit_process, END_TIMEOUT - 1.0 + server.options.drain_timeout)
     server._on_stdio_ending = lambda is_starting: shutdown.begin(STARTUP_TIMEOUT if is_starting else None)
-    shutdown.install()
     try:
-        left = loop.run_until_complete(server.serve_stdio())
-        pending = loop.run_until_complete(cancel_remaining_tasks(loop))
-        loop.close()  # releases the idle threads of its executor, and does not wait for the others
-        if left or pending or has_running_threads(threads):
-            shutdown.exit_now()
-    except BaseException:
-        shutdown.code = 1
-        raise
+        return shutdown.run(server, server.serve_stdio())
     finally:
         server._on_stdio_ending = None
-        shutdown.restore()
-        loop.close()
-    return shutdown.code
 
 
 async def cancel_remaining_tasks(loop: asyncio.AbstractEventLoop) -> bool:

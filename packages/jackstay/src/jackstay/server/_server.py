@@ -698,7 +698,12 @@ class Server:
             await self.shutdown(user)
 
     async def _serve(self, target: Target, on_draining: Callable[[], None] | None) -> None:
-        connection = self._open_connection()
+        from jackstay.server._driver import ConnectionConfig  # noqa: PLC0415  # see `_dispatch`
+
+        server_config, capabilities = self._current_config()
+        config = ConnectionConfig(server_config, capabilities, self._handlers, self._telemetry, self._numbers)
+        connection = self._make_connection(config)
+        self._add_connection(connection)
         connection.on_draining = on_draining
         try:
             await connection.open(target)
@@ -713,16 +718,6 @@ class Server:
                 self._pool.release()  # not `close`: HTTP requests without a session may still wait for a thread
 
     # --- private to the package: what the transports use, and a proxy overrides ---------------------------------------
-
-    def _open_connection(self) -> Connection:
-        """Create a connection on the running loop, without a transport. Call `_remove_connection()` in the end."""
-        from jackstay.server._driver import ConnectionConfig  # noqa: PLC0415  # see `_dispatch`
-
-        server_config, capabilities = self._current_config()
-        config = ConnectionConfig(server_config, capabilities, self._handlers, self._telemetry, self._numbers)
-        connection = self._make_connection(config)
-        self._add_connection(connection)
-        return connection
 
     def _make_connection(self, config: ConnectionConfig) -> Connection:
         from jackstay.server._connection import Connection  # noqa: PLC0415  # see `_dispatch`

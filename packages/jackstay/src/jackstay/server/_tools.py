@@ -20,8 +20,8 @@ from jackstay.server._entries import (
     check_name,
     check_scopes,
     encode_listed,
+    entry_fields,
     read_icons,
-    run_fields,
 )
 from jackstay.server._functions import Call, Function, RawArguments
 from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
@@ -210,7 +210,6 @@ def _check_of(validate: "Validate") -> Check:
 def _make(function: Function | _Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions) -> ToolEntry:
     name = check_name(options.name or function.name, "name")
     headers = _read_headers(name, schema)
-    fields = run_fields(function, options)
     body = Tool(
         name=name,
         input_schema=schema,
@@ -221,13 +220,10 @@ def _make(function: Function | _Handler, schema: Schema, output: Output, bind: B
         icons=read_icons(options.icons),
         meta=_read_meta(options, name),
     )
-    listed = encode_listed(body, name)
-    plain = listed if output.schema is None else encode_listed(_without_output(body), name)
+    fields = entry_fields(name, body, function, options)
+    if output.schema is not None:
+        fields["listed_plain"] = encode_listed(msgspec.structs.replace(body, output_schema=None), name)
     return ToolEntry(
-        key=name,
-        listed=listed,
-        listed_plain=plain,
-        body=body,
         bind=bind,
         encode_result=output.encode_result,
         param_headers=headers,
@@ -281,11 +277,6 @@ def _read_headers(name: str, schema: Schema) -> "tuple[ParamHeader, ...]":
     if headers.problems:
         raise UsageError(f"{name}: {headers.problems[0]}", path=name)
     return tuple(headers.rows)
-
-
-def _without_output(body: Tool) -> Tool:
-    plain: Tool = msgspec.structs.replace(body, output_schema=None)
-    return plain
 
 
 def _hints(options: ToolOptions, name: str) -> ToolAnnotations | None:

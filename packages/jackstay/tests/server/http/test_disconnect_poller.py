@@ -1,6 +1,7 @@
 """A task that takes long is watched once, a quick one never, with one timer for all."""
 
 import asyncio
+from typing import Any
 
 from jackstay.server.http._disconnect_poller import POLL_INTERVAL, DisconnectPoller
 from jackstay.testing import run_on_fake_clock
@@ -17,7 +18,7 @@ class LongTask:
 def test_a_long_task_is_watched_once_and_soon() -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
-        poller: DisconnectPoller[LongTask] = DisconnectPoller(loop)
+        poller: Any = DisconnectPoller(loop)
         early, late, quick = LongTask(), LongTask(), LongTask()
         started_at = loop.time()
         poller.add(early)
@@ -42,7 +43,7 @@ def test_a_long_task_is_watched_once_and_soon() -> None:
 
 def test_a_task_that_ends_before_the_second_poll_is_not_watched() -> None:
     async def test() -> None:
-        poller: DisconnectPoller[LongTask] = DisconnectPoller(asyncio.get_running_loop())
+        poller: Any = DisconnectPoller(asyncio.get_running_loop())
         task = LongTask()
         poller.add(task)
         await asyncio.sleep(POLL_INTERVAL * 1.5)

@@ -143,8 +143,8 @@ class App:
             self._endpoints[options.sse_path] = _EndpointKind.SSE
             self._endpoints[options.messages_path] = _EndpointKind.MESSAGES
         # The POSTs in progress: the poller of the loop that was used last, and the pollers of all loops.
-        self._poller: DisconnectPoller[Post] | None = None
-        self._pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, DisconnectPoller[Post]] = (
+        self._poller: DisconnectPoller | None = None
+        self._pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, DisconnectPoller] = (
             weakref.WeakKeyDictionary()
         )
         self.lifecycle = Lifecycle(server, self)
@@ -205,7 +205,6 @@ class App:
         if self._auxiliary_routes is not None and await self._auxiliary_routes.handle(request):
             return
         self._requests += 1
-        headers: Headers = {}
         try:
             kind: _EndpointKind | None
             if request.method == "POST" and self._endpoints.get(request.path) is _MCP:
@@ -214,6 +213,7 @@ class App:
                 kind, verb = self._find_endpoint(request), verb_of(request.method)
             if kind is None:
                 message = f"not found; MCP is served at {request.root_path}{self.options.path}"
+                headers: Headers = {}
                 refusal: ErrorResponse | None = error_response(404, message)
             else:
                 headers = fold_headers(request.lines)
@@ -418,7 +418,7 @@ class App:
             if is_listening:
                 self.server._remove_connection(post)
 
-    def _poller_of(self, loop: asyncio.AbstractEventLoop) -> DisconnectPoller[Post]:
+    def _poller_of(self, loop: asyncio.AbstractEventLoop) -> DisconnectPoller:
         poller = self._poller
         if poller is None or poller.loop is not loop:
             poller = self._pollers.get(loop)

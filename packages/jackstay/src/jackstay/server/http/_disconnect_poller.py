@@ -5,50 +5,43 @@ rest of the driver. So there is one timer, and `watch()` of a call runs between 
 """
 
 import asyncio
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jackstay.server.http._post import Post
 
 # Seconds. A client that has already disconnected is detected at once, so a late start costs only this delay.
 POLL_INTERVAL = 0.02
 
 
-class Watched(Protocol):
-    """A task that may take long."""
-
-    def watch(self) -> None:
-        """Called once, on the loop, if it takes long."""
-
-
-W = TypeVar("W", bound=Watched)
-
-
-class DisconnectPoller(Generic[W]):
-    """Tracks the tasks of one loop."""
+class DisconnectPoller:
+    """Tracks the POSTs of one loop."""
 
     __slots__ = ("_new", "_old", "_timer", "_watched", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        # The tasks that began since the last poll, those before it, and those that are watched.
-        self._new: set[W] = set()
-        self._old: set[W] = set()
-        self._watched: set[W] = set()
+        # The POSTs that began since the last poll, those before it, and those that are watched.
+        self._new: set[Post] = set()
+        self._old: set[Post] = set()
+        self._watched: set[Post] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"<DisconnectPoller of {len(self.all)} tasks>"
 
     @property
-    def all(self) -> set[W]:
+    def all(self) -> "set[Post]":
         """The tasks that have begun and not ended."""
         return self._new | self._old | self._watched
 
-    def add(self, task: W) -> None:
+    def add(self, task: "Post") -> None:
         """Track a task until `remove()`."""
         self._new.add(task)
         if self._timer is None:
             self._timer = self.loop.call_later(POLL_INTERVAL, self._poll)
 
-    def remove(self, task: W) -> None:
+    def remove(self, task: "Post") -> None:
         """Stop tracking a task that has ended."""
         if task in self._new:  # most tasks
             self._new.remove(task)

@@ -63,8 +63,7 @@ class Lifecycle:
         try:
             yield
         finally:
-            await self._app.drain()
-            await self.end()
+            await self.drain_and_end()
 
     async def run_lifespan(self, receive: Receive, send: Send) -> None:
         """Start and end on the events of the ASGI server (ASGI lifespan protocol 2.0)."""
@@ -81,8 +80,7 @@ class Lifecycle:
                     return
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
-                await self._app.drain()
-                await self.end()
+                await self.drain_and_end()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
@@ -129,7 +127,8 @@ class Lifecycle:
             signal.signal(number, _BeforeUvicorn(self, handler))
         return bool(rows)
 
-    async def _end_now(self) -> None:
+    async def drain_and_end(self) -> None:
+        """Drain the app, then end."""
         await self._app.drain()
         await self.end()
 
@@ -161,7 +160,7 @@ class _BeforeUvicorn:
             self._loop.call_soon_threadsafe(self._begin, number)
 
     def _begin(self, number: int) -> None:
-        self._ending = self._loop.create_task(self._lifecycle._end_now())
+        self._ending = self._loop.create_task(self._lifecycle.drain_and_end())
         self._ending.add_done_callback(lambda _: self._handler(number, None))
 
 

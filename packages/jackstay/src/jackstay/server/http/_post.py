@@ -138,7 +138,7 @@ class Post(Driver):
         request: HttpRequest,
         route: Route,
         response_config: ResponseConfig,
-        poller: "DisconnectPoller[Post]",
+        poller: DisconnectPoller,
     ) -> None:
         core = ServerConnection(config.server_config, version=route.revision.name, is_post=True)
         super().__init__(config, core, poller.loop)

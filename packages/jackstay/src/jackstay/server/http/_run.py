@@ -25,9 +25,7 @@ from jackstay.server._backend import with_stores
 from jackstay.server._run import (
     END_TIMEOUT,
     Shutdown,
-    cancel_remaining_tasks,
     fill_standard_descriptors,
-    has_running_threads,
 )
 from jackstay.server.http._auth import read_auth
 from jackstay.server.http._options import (
@@ -284,7 +282,6 @@ def _serve(
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
     exit_process: Callable[[int], Any],
 ) -> int:
-    threads = set(threading.enumerate())
     server, worker = context.server, context.worker
     on_ready = context.announce if worker is None else worker.notify_ready
     http = _make_http_server(context, on_ready, lambda: shutdown.drain())
@@ -299,20 +296,9 @@ def _serve(
         server._lifetime.cancel_startup()
 
     shutdown = Shutdown(drain, loop, exit_process, _end_timeout(server))
-    shutdown.install()
-    try:
-        if worker is not None:
-            loop.add_reader(worker.control, _watch_parent, loop, worker, shutdown)
-        loop.run_until_complete(_serve_until_drained(context, http))
-        is_left = server._blocking_calls > 0
-        pending = loop.run_until_complete(cancel_remaining_tasks(loop))
-        loop.close()
-        if is_left or pending or has_running_threads(threads):
-            shutdown.exit_now()
-    finally:
-        shutdown.restore()
-        loop.close()
-    return shutdown.code
+    if worker is not None:
+        loop.add_reader(worker.control, _watch_parent, loop, worker, shutdown)
+    return shutdown.run(server, _serve_until_drained(context, http))
 
 
 def _end_timeout(server: "Server") -> float:

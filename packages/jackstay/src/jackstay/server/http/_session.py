@@ -368,9 +368,7 @@ class Session(Driver):
         channel.is_lost = True
         for key, _, about in list(self.core.outgoing_requests.values()):
             if about in channel.ids:
-                waiting = self._client_request(key)
-                if waiting is not None and not waiting.done():
-                    waiting.set_exception(_stream_closed_error())
+                self._complete_client_request(e.Fail(key, _stream_closed_error()))
                 self.step(e.OutgoingCancelled(key))
 
     def close_stream(self, about: RequestId, retry: float | None = None) -> bool:
@@ -416,11 +414,7 @@ class Session(Driver):
 
     async def _open_standalone(self) -> tuple[Channel, list[bytes]]:
         """Return the standalone channel, and the events that were sent while no GET was open."""
-        channel = self._standalone
-        if channel is None:
-            channel = self._standalone = Channel()
-            if self._events is not None:
-                self._name(channel)
+        channel = self._standalone_channel()
         self._detach(channel)  # a new GET replaces an earlier one: the client has reconnected
         if self._events is None:
             waiting, self._queued = self._queued, None
@@ -497,7 +491,7 @@ class Session(Driver):
         channel = None if about is None else self._by_id.get(about)
         if channel is None:
             # Related to no request, or to one that has ended: it may still cancel a request to the client.
-            self._send_standalone(effect.frame)
+            self._emit_event(self._standalone_channel(), effect.frame)
         elif about in self.core.in_flight:
             self._send_related(channel, effect.frame)
         else:
@@ -517,12 +511,12 @@ class Session(Driver):
         self._open(channel)
         self._emit_event(channel, frame)
 
-    def _send_standalone(self, frame: bytes) -> None:
+    def _standalone_channel(self) -> Channel:
         if self._standalone is None:
             self._standalone = Channel()
             if self._events is not None:
                 self._name(self._standalone)
-        self._emit_event(self._standalone, frame)
+        return self._standalone
 
     def _emit_event(self, channel: Channel, frame: bytes, *, is_response: bool = False) -> None:
         """Send a message on a channel, and store it if there is an event store."""

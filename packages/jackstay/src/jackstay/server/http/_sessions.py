@@ -409,11 +409,9 @@ class Sessions:
                 if isinstance(result, Exception):  # of one record; a user's store may raise anything
                     log_store_failure(result)
 
-    def _run_in_background(
-        self, operation: Coroutine[object, object, None], loop: asyncio.AbstractEventLoop | None = None
-    ) -> asyncio.Task[None]:
+    def _run_in_background(self, operation: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run a store operation in the background."""
-        task = (loop or asyncio.get_running_loop()).create_task(_log_failure(operation))
+        task = asyncio.get_running_loop().create_task(_log_failure(operation))
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
         return task

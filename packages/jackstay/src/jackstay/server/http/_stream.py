@@ -36,7 +36,7 @@ MAX_RESPONSE_BYTES = MAX_QUEUED_BYTES
 class Stream:
     """The events of one response. `put()` never waits; `pump()` writes until `end()` or `abort()`."""
 
-    __slots__ = ("_burst", "_items", "_limit", "_loop", "_size", "_waiter", "_writer", "is_aborted", "is_ended")
+    __slots__ = ("_burst", "_items", "_limit", "_loop", "_waiter", "_writer", "is_aborted", "is_ended", "waiting")
 
     def __init__(self, limit: int = MAX_STREAM_BYTES) -> None:
         self._loop = asyncio.get_running_loop()
@@ -44,7 +44,7 @@ class Stream:
         self._items: list[bytes] = []
         # Bytes that are queued or being written, and how many there were when the writer last began to wait for the
         # client.
-        self._size = self._burst = 0
+        self.waiting = self._burst = 0
         self._waiter: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[object] | None = None
         self.is_ended = False
@@ -52,17 +52,12 @@ class Stream:
 
     def __repr__(self) -> str:
         state = "aborted" if self.is_aborted else "ended" if self.is_ended else "open"
-        return f"<Stream {state}, {self._size} bytes waiting>"
+        return f"<Stream {state}, {self.waiting} bytes waiting>"
 
     @property
     def is_over(self) -> bool:
         """True if nothing more can be put."""
         return self.is_ended or self.is_aborted
-
-    @property
-    def waiting(self) -> int:
-        """Bytes that are not yet written."""
-        return self._size
 
     def put(self, chunk: bytes, *, is_response: bool = False) -> bool:
         """Queue a chunk.
@@ -71,17 +66,17 @@ class Stream:
         """
         if self.is_ended or self.is_aborted:
             return False
-        size = self._size + len(chunk)
+        size = self.waiting + len(chunk)
         limit = MAX_RESPONSE_BYTES
         if not self._is_blocked:
             self._burst = size
         elif not is_response:
             limit = self._burst + self._limit
         # An empty queue accepts a message of any size: the size of a message is limited by the server.
-        if size > limit and self._size:
+        if size > limit and self.waiting:
             self.abort()
             return False
-        self._size = size
+        self.waiting = size
         self._items.append(chunk)
         self._wake()
         return True
@@ -92,7 +87,7 @@ class Stream:
             return
         self.is_ended = True
         if last:
-            self._size += len(last)
+            self.waiting += len(last)
             self._items.append(last)
         self._wake()
 
@@ -113,7 +108,7 @@ class Stream:
     def unsent(self) -> list[bytes]:
         """Remove and return the chunks that were not written."""
         items, self._items = self._items, []
-        self._size = 0
+        self.waiting = 0
         return items
 
     def _wake(self) -> None:
@@ -153,7 +148,7 @@ class Stream:
                 try:
                     await send({"type": "http.response.body", "body": body, "more_body": not is_last})
                 finally:
-                    self._size = max(0, self._size - len(body))  # `unsent()` may have been called meanwhile
+                    self.waiting = max(0, self.waiting - len(body))  # `unsent()` may have been called meanwhile
                 if is_last:
                     return True
             elif self.is_ended:
