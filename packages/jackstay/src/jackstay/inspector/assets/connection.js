@@ -1,7 +1,7 @@
 // The connection: the state machine with the current state, its transitions, the options, faults, and the server's log.
 
 import { notice, query, state } from "./api.js";
-import { appendToEnd, byId, el } from "./dom.js";
+import { appendToEnd, byId, el, reveal } from "./dom.js";
 
 const MAX_LINES = 1000;
 const GOOD = { ready: "live", backoff: "lost", closed: "lost" };
@@ -51,7 +51,22 @@ function showEnd(fields) {
   byId("ended").hidden = false;
 }
 
+// What the server writes to stderr from the start of a call until the next one, for a call that fails: a traceback can
+// arrive after the result. Only the beginning, which names the failure of this call.
+let callLog = null;
+function collectLines() {
+  const lines = el("pre", { class: "foreign", tabindex: 0, "aria-label": "Standard error of the server" });
+  const node = el("details", { class: "debug", open: true, hidden: true },
+    el("summary", {}, "Standard error of the server since the call"), lines);
+  callLog = { node, lines };
+  return node;
+}
+
 function addLine(line) {
+  if (callLog && callLog.lines.childNodes.length < MAX_LINES) {
+    callLog.lines.append(`${reveal(line)}\n`);
+    callLog.node.hidden = false;
+  }
   const log = byId("stderr");
   appendToEnd(log, el("div", { class: "foreign" }, line), () => {
     while (log.children.length > MAX_LINES) log.firstChild.remove();
@@ -157,5 +172,6 @@ function showSignIn(url) {
 const hideSignIn = () => { byId("sign-in").hidden = true; };
 
 export {
-  addLine, addNotification, addTransition, clearConnection, hideSignIn, setState, showCurrentState, showEnd, showOptions, showSignIn
+  addLine, addNotification, addTransition, clearConnection, collectLines, hideSignIn, setState, showCurrentState, showEnd,
+  showOptions, showSignIn
 };
