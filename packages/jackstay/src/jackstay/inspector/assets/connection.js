@@ -36,8 +36,12 @@ function addTransition(fields) {
     fields.attempt ? el("span", { class: "quiet" }, ` attempt ${fields.attempt}`) : "",
     fields.reason ? el("span", { class: "foreign" }, ` ${fields.reason.message}`) : ""));
   while (list.children.length > MAX_LINES) list.lastChild.remove();
-  if (fields.to === "ready") byId("ended").hidden = true;
+  if (fields.to !== "ready") return;
+  byId("ended").hidden = true;
+  isConnecting = false;
 }
+
+let isConnecting = false; // since the form was submitted, until the connection is ready or has failed
 
 // The server ended or could not be started: what it wrote is shown above everything else.
 function showEnd(fields) {
@@ -49,6 +53,9 @@ function showEnd(fields) {
       ? el("p", {}, "If the server expects a key, enter it under \"HTTP headers\" in the section Connection.") : "",
     stderr ? el("pre", { tabindex: 0, "aria-label": "What the server wrote to stderr" }, stderr) : "");
   byId("ended").hidden = false;
+  // The form is below, where its effect could not be seen.
+  if (isConnecting) byId("ended").scrollIntoView({ block: "nearest" });
+  isConnecting = false;
 }
 
 // What the server writes to stderr from the start of a call until the next one, for a call that fails: a traceback can
@@ -126,6 +133,7 @@ byId("connect").addEventListener("submit", async (event) => {
     return [line.slice(0, Math.max(0, at)).trim(), line.slice(at + 1).trim()];
   });
   try {
+    isConnecting = true;
     const answer = await query("/api/connect", { server: byId("connect-server").value,
       version: byId("connect-version").value, headers, roots: linesOf("connect-roots") });
     notice(answer.failed ? answer.failed.message : "");

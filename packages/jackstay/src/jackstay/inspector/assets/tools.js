@@ -49,6 +49,7 @@ async function loadTools() {
   const listing = await query("/api/tools");
   if (listing.failed) {
     setRows("tools", [], listing.failed);
+    if (!state.about.server) byId("server").textContent = ""; // it was another server
     return;
   }
   byId("server").textContent = `${listing.name} ${listing.version}`;
