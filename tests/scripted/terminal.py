@@ -1,10 +1,12 @@
-"""An interactive shell at a pseudo-terminal."""
+"""Terminals: an interactive shell at a pseudo-terminal, and a stream that is one."""
 
+import io
 import os
 import pty
 import select
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +28,26 @@ while read -r line; do
     echo .
 done
 """
+
+
+class StatusTerminal(io.StringIO):
+    """A terminal that counts what is written, for tests that wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_written = threading.Condition()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self.is_written:
+            self.is_written.notify_all()
+            return super().write(text)
+
+    def wait_for(self, text: str) -> None:
+        with self.is_written:
+            assert self.is_written.wait_for(lambda: text in self.getvalue(), 240)
 
 
 class Terminal:

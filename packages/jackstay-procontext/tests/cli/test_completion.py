@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from jackstay.shell import SHELLS
+from jackstay.shell import SHELLS, Program
 from procontext.cli import main
 from procontext.cli._commands import COMMANDS
-from scripted.terminal import bash_answers
+from procontext.cli._completion import program
+from scripted.terminal import StatusTerminal, bash_answers
 
 # The command line and its completions.
 LINES = {
@@ -19,6 +20,22 @@ LINES = {
     "procontext docs ''": [],
     "procontext completion ''": ["bash", "fish", "zsh"],
 }
+
+
+def test_a_terminal_shows_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of all commands are imported."""
+    terminal = StatusTerminal()
+
+    def read() -> Program:
+        terminal.wait_for("reading the options")
+        return program()
+
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("jackstay.shell._status_line.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(
+        "procontext.cli._completion.program", lambda: terminal.wait_for("reading the options") or program()
+    )
+    assert main(["completion", "bash"]) == 0
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from scripted.chromium import screenshot
+from scripted.chromium import screenshot, violations
 
 SERVER = """
 from jackstay import Server
@@ -15,6 +15,16 @@ server = Server("demo", version="{version}")
 def greet(name: str) -> str:
     "{version}"
     return "hello " + name
+"""
+
+
+RAISING = """
+from jackstay import Server
+server = Server("demo")
+
+@server.tool
+def divide(by: int) -> float:
+    return 1 / by
 """
 
 
@@ -51,3 +61,21 @@ def test_a_saved_file_restarts_the_server(page: Page, start_inspector: Callable[
         if "hello Ann" in page.locator(".result").inner_text():
             return
     raise AssertionError(page.locator(".result").inner_text())
+
+
+def test_the_traceback_of_a_tool_is_shown_with_its_error(
+    page: Page, start_inspector: Callable[..., str], tmp_path: Path
+) -> None:
+    path = tmp_path / "server.py"
+    path.write_text(RAISING)
+    page.goto(start_inspector("dev", "--no-browser", str(path)))
+    page.locator("#tools button", has_text="divide").click()
+    page.locator("#tool .field input").first.fill("0")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".result .debug pre")).to_contain_text("ZeroDivisionError: division by zero")
+    assert violations(page) == []
+    # A call without an error has none, and the lines of the last one are gone.
+    page.locator("#tool .field input").first.fill("2")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".result")).to_contain_text("0.5")
+    expect(page.locator(".result .debug")).to_have_count(0)

@@ -1,5 +1,6 @@
-"""The inspector with servers that send too much, or what is invalid."""
+"""The inspector with servers that cannot be started, send too much, or what is invalid."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -111,3 +112,27 @@ def test_a_server_that_floods_does_not_stop_the_page(
     page.locator("#sections button", has_text="Tools").click()
     call(page, "other")
     expect(page.locator("#live")).to_have_text("live")
+
+
+def test_a_server_that_cannot_be_started_is_not_shown_as_the_one_before(
+    page: Page, start_inspector: Callable[..., str], tmp_path: Path
+) -> None:
+    program, config = tmp_path / "server.py", tmp_path / "mcp.json"
+    program.write_text(SERVER)
+    good = {"command": sys.executable, "args": [str(program)]}
+    config.write_text(json.dumps({"mcpServers": {"good": good, "missing": {"command": str(tmp_path / "missing")}}}))
+    page.goto(start_inspector("inspect", "--no-browser", str(config)))
+    expect(page.locator("#server")).to_have_text("hostile 1")
+    page.locator("#sections button", has_text="Connection").click()
+    page.locator("#connect-server").select_option("missing")
+    page.get_by_role("button", name="Connect again").click()
+    expect(page.locator("#ended")).to_be_in_viewport()
+    expect(page.locator("#ended")).to_contain_text("no such file")
+    expect(page.locator("#server")).to_have_text("")
+    page.locator("#sections button", has_text="Tools").click()
+    expect(page.locator("#count")).to_have_text("0 tools")
+    page.locator("#sections button", has_text="Connection").click()
+    page.locator("#connect-server").select_option("good")
+    page.get_by_role("button", name="Connect again").click()
+    expect(page.locator("#server")).to_have_text("hostile 1")
+    expect(page.locator("#ended")).to_be_hidden()

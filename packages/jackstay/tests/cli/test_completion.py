@@ -11,9 +11,9 @@ import pytest
 from jackstay.cli import main
 from jackstay.cli._commands import COMMANDS, command_parser, load
 from jackstay.cli._completion import names_in, program
-from jackstay.shell import SHELLS
+from jackstay.shell import SHELLS, Program
 from scripted.places import PYTHONPATH
-from scripted.terminal import bash_answers
+from scripted.terminal import StatusTerminal, bash_answers
 
 SOURCE = PYTHONPATH
 
@@ -27,6 +27,22 @@ def test_a_script_has_every_command_and_option(jackstay: Callable, shell: str) -
         help_text = command_parser(row, load(row)).format_help()
         for word in re.findall(r"^  (?:-\w, )?--([\w-]+)", help_text, re.MULTILINE):
             assert (f"-l {word} " if shell == "fish" else f"--{word}") in done.out
+
+
+def test_a_terminal_shows_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of all commands are imported."""
+    terminal = StatusTerminal()
+
+    def read() -> Program:
+        terminal.wait_for("reading the options")
+        return program()
+
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("jackstay.shell._status_line.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(
+        "jackstay.cli._completion.program", lambda: terminal.wait_for("reading the options") or program()
+    )
+    assert main(["completion", "bash"]) == 0
 
 
 def test_the_shell_is_required(jackstay: Callable) -> None:

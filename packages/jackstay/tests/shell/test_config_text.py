@@ -75,6 +75,16 @@ def test_json_of_any_layout_is_changed_and_changed_back(text: str) -> None:
         assert (comment in back) == (comment in text)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_file_on_one_line_is_on_one_line_again(end: str) -> None:
+    for text in ('{"mcpServers": {"x": {"command": "y"}}, "b": 1}', f'{{"mcpServers": {{"x": 1}}}}{end}'):
+        added = change_entry(text, "json", "mcpServers", "n", ENTRY)
+        assert change_entry(added, "json", "mcpServers", "n", None) == text
+    # The end of a line ends a comment.
+    text = f'{{"mcpServers": {{"x": 1, // one{end}"n": 2}}, "b": 1}}'
+    assert change_entry(text, "json", "mcpServers", "n", None) == f'{{"mcpServers": {{"x": 1 // one{end}}}, "b": 1}}'
+
+
 @given(st.dictionaries(st.text(), st.none() | st.text() | st.lists(st.integers())), st.sampled_from([None, 0, 1, 3]))
 def test_any_json_keeps_its_other_members(servers: dict[str, object], indent: int | None) -> None:
     text = json.dumps({"a": "}", "mcpServers": servers, "z": [{}]}, indent=indent)

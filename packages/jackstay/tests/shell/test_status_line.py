@@ -4,7 +4,6 @@ import io
 import os
 import subprocess
 import sys
-import threading
 import time
 from typing import TextIO
 
@@ -12,35 +11,16 @@ import pytest
 
 from jackstay.shell import Screen, StatusLine, erase_before_exit, erase_status, hidden_status
 from jackstay.shell import _status_line as module
+from scripted.terminal import StatusTerminal
 
 ERASE = "\r\x1b[K"
 
 
-class Terminal(io.StringIO):
-    """A terminal that counts what is written, for tests that wait for it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_written = threading.Condition()
-
-    def isatty(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        with self.is_written:
-            self.is_written.notify_all()
-            return super().write(text)
-
-    def wait_for(self, text: str) -> None:
-        with self.is_written:
-            assert self.is_written.wait_for(lambda: text in self.getvalue(), 240)
-
-
 @pytest.fixture
-def stream(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+def stream(monkeypatch: pytest.MonkeyPatch) -> StatusTerminal:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
-    return Terminal()
+    return StatusTerminal()
 
 
 REPORTS: list[tuple[tuple[float, float | None, str | None], str]] = [
@@ -60,7 +40,7 @@ def test_progress_without_a_terminal_is_a_line_each() -> None:
         assert pipe.getvalue() == f"{line}\n"
 
 
-def test_progress_on_a_terminal_is_one_line(stream: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_on_a_terminal_is_one_line(stream: StatusTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     status = StatusLine(stream=stream)
     status.report(1, 2)
@@ -70,12 +50,12 @@ def test_progress_on_a_terminal_is_one_line(stream: Terminal, monkeypatch: pytes
     assert stream.getvalue() == f"{ERASE} 50% (1 of 2)\r{ERASE}100% (2 of 2) almos\r{ERASE}"
 
 
-def test_a_bar_shows_the_share(stream: Terminal) -> None:
+def test_a_bar_shows_the_share(stream: StatusTerminal) -> None:
     StatusLine(stream=stream).report(1, 2, "half")
     assert f"{'█' * 12}{'░' * 12}  50% (1 of 2) half" in stream.getvalue()
 
 
-def test_a_wait_is_drawn_and_removed(stream: Terminal) -> None:
+def test_a_wait_is_drawn_and_removed(stream: StatusTerminal) -> None:
     """The main thread is blocked meanwhile, as in an import."""
     with StatusLine("starting x\x1b", stream):
         stream.wait_for(" s starting x\\x1b")
@@ -103,7 +83,7 @@ def test_without_proc_the_age_is_the_cpu_time(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("age", [0.0, 1000.0])
 def test_an_old_process_that_has_shown_nothing_draws_at_once(
-    stream: Terminal, monkeypatch: pytest.MonkeyPatch, age: float
+    stream: StatusTerminal, monkeypatch: pytest.MonkeyPatch, age: float
 ) -> None:
     monkeypatch.setattr(module, "QUIET_SECONDS", 1000.0)
     monkeypatch.setattr(module, "_last_output_at", None)
@@ -114,19 +94,19 @@ def test_an_old_process_that_has_shown_nothing_draws_at_once(
     assert ("starting" in stream.getvalue()) == bool(age)
 
 
-def test_a_long_wait_has_a_hint(stream: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_wait_has_a_hint(stream: StatusTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HINT_SECONDS", 0.0)
     with StatusLine("starting x", stream, hint="is it slow?"):
         stream.wait_for(" s is it slow? (starting x)")
 
 
-def test_the_line_fits_the_terminal(stream: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_fits_the_terminal(stream: StatusTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "12")
     with StatusLine("日本語 text", stream):
         stream.wait_for("0 s 日本\r")
 
 
-def test_a_short_wait_shows_nothing(stream: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_wait_shows_nothing(stream: StatusTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "QUIET_SECONDS", 1000.0)
     Screen(stream).print_line("text")
     with StatusLine("closing", stream):
@@ -134,7 +114,7 @@ def test_a_short_wait_shows_nothing(stream: Terminal, monkeypatch: pytest.Monkey
     assert stream.getvalue() == "text\n"
 
 
-def test_only_the_innermost_wait_is_drawn(stream: Terminal) -> None:
+def test_only_the_innermost_wait_is_drawn(stream: StatusTerminal) -> None:
     with StatusLine("outer", stream) as outer, StatusLine("inner", stream):
         stream.wait_for("inner")
         before = stream.getvalue().count("outer")
@@ -142,7 +122,7 @@ def test_only_the_innermost_wait_is_drawn(stream: Terminal) -> None:
         assert stream.getvalue().count("outer") == before
 
 
-def test_no_wait_is_shown_while_the_user_types(stream: Terminal) -> None:
+def test_no_wait_is_shown_while_the_user_types(stream: StatusTerminal) -> None:
     with StatusLine("calling", stream) as status:
         status.report(1, 2)
         with hidden_status():
@@ -154,7 +134,7 @@ def test_no_wait_is_shown_while_the_user_types(stream: Terminal) -> None:
         assert "100%" in stream.getvalue()
 
 
-def test_printing_removes_the_line(stream: Terminal) -> None:
+def test_printing_removes_the_line(stream: StatusTerminal) -> None:
     with StatusLine("calling", stream) as status:
         status.report(1, 2, "half")
         Screen(stream).print_line("text")
@@ -164,7 +144,7 @@ def test_printing_removes_the_line(stream: Terminal) -> None:
         assert stream.getvalue().endswith(f"half\r{ERASE}")
 
 
-def test_a_signal_handler_removes_the_line(stream: Terminal, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_signal_handler_removes_the_line(stream: StatusTerminal, capfd: pytest.CaptureFixture[str]) -> None:
     with StatusLine("calling", stream) as status:
         erase_before_exit()
         assert capfd.readouterr().err == ""

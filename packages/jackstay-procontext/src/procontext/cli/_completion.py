@@ -2,7 +2,7 @@
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
-from jackstay.shell import SHELLS, Program, command_from_parser, completion_script
+from jackstay.shell import SHELLS, Program, StatusLine, command_from_parser, completion_script
 from procontext.cli._commands import COMMANDS, DEFAULT, load
 from procontext.cli._main import DONE
 from procontext.cli._parsers import command_parser, main_parser
@@ -17,7 +17,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Print the script."""
-    print(completion_script(program(), arguments.shell), end="")
+    with StatusLine("reading the options of all commands"):
+        script = completion_script(program(), arguments.shell)
+    print(script, end="")
     return DONE
 
 

@@ -11,7 +11,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from jackstay.cli._commands import COMMANDS, command_parser, load, main_parser
 from jackstay.cli._exits import DONE
 from jackstay.errors import UsageError
-from jackstay.shell import SHELLS, Program, Value, command_from_parser, completion_script
+from jackstay.shell import SHELLS, Program, StatusLine, Value, command_from_parser, completion_script
 
 _EXAMPLES = """\
 examples:
@@ -40,7 +40,9 @@ def run(arguments: Namespace) -> int:
     elif arguments.shell is None:
         raise UsageError(f"SHELL is missing; use one of {', '.join(SHELLS)}, as in: jackstay completion bash")
     else:
-        print(completion_script(program(), arguments.shell), end="")
+        with StatusLine("reading the options of all commands"):
+            script = completion_script(program(), arguments.shell)
+        print(script, end="")
     return DONE
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from jackstay.apps import Apps
 from jackstay.client import Client, Notification, connect
-from jackstay.errors import McpError, UsageError
+from jackstay.errors import McpError, ShutdownError, UsageError
 from jackstay.inspector._events import EventLog, describe_failure
 from jackstay.inspector._faults import FaultsOnDemand
 from jackstay.inspector._questions import Questions
@@ -172,9 +172,11 @@ class Session:
             self.events.publish("state", {**shown, "reason": reason, "time": time.time()})
             if fields["to"] in ("starting", "ready"):
                 self._stderr.clear()  # otherwise the end of each attempt would repeat those before it
-            if fields["to"] == "ready":
-                self.events.publish("changed", {})
-            elif isinstance(error, McpError) and fields["to"] in ("backoff", "closing", "closed"):
+            if fields["to"] in ("ready", "closed"):
+                self.events.publish("changed", {})  # a client that is closed has no lists
+            # ShutdownError: the page connects again, or the program ends.
+            has_failed = isinstance(error, McpError) and not isinstance(error, ShutdownError)
+            if has_failed and fields["to"] in ("backoff", "closing", "closed"):
                 self._publish_end(error)
         elif kind == "request.exception":
             shown = {key: fields[key] for key in ("method", "id", "may_have_run", "duration_ns")}

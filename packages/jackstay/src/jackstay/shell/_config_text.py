@@ -217,6 +217,11 @@ def _remove(text: str, member: _Member) -> str:
     line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end)
     if line_end >= 0 and not text[line_start:start].strip() and not text[end:line_end].strip():
         start, end = line_start, line_end + 1  # whole lines
+    elif line_start and not text[line_start:start].strip():
+        # The file was on one line before the member was added. After a comment its line must end.
+        line = text[:line_start].rstrip("\r\n").rpartition("\n")[2]
+        if "//" not in line:
+            start = len(text[:line_start].rstrip("\r\n"))
     return text[:start] + text[end:]
 
 

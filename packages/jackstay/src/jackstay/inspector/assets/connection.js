@@ -1,7 +1,7 @@
 // The connection: the state machine with the current state, its transitions, the options, faults, and the server's log.
 
 import { notice, query, state } from "./api.js";
-import { appendToEnd, byId, el } from "./dom.js";
+import { appendToEnd, byId, el, reveal } from "./dom.js";
 
 const MAX_LINES = 1000;
 const GOOD = { ready: "live", backoff: "lost", closed: "lost" };
@@ -36,8 +36,12 @@ function addTransition(fields) {
     fields.attempt ? el("span", { class: "quiet" }, ` attempt ${fields.attempt}`) : "",
     fields.reason ? el("span", { class: "foreign" }, ` ${fields.reason.message}`) : ""));
   while (list.children.length > MAX_LINES) list.lastChild.remove();
-  if (fields.to === "ready") byId("ended").hidden = true;
+  if (fields.to !== "ready") return;
+  byId("ended").hidden = true;
+  isConnecting = false;
 }
+
+let isConnecting = false; // since the form was submitted, until the connection is ready or has failed
 
 // The server ended or could not be started: what it wrote is shown above everything else.
 function showEnd(fields) {
@@ -49,9 +53,27 @@ function showEnd(fields) {
       ? el("p", {}, "If the server expects a key, enter it under \"HTTP headers\" in the section Connection.") : "",
     stderr ? el("pre", { tabindex: 0, "aria-label": "What the server wrote to stderr" }, stderr) : "");
   byId("ended").hidden = false;
+  // The form is below, where its effect could not be seen.
+  if (isConnecting) byId("ended").scrollIntoView({ block: "nearest" });
+  isConnecting = false;
+}
+
+// What the server writes to stderr from the start of a call until the next one, for a call that fails: a traceback can
+// arrive after the result. Only the beginning, which names the failure of this call.
+let callLog = null;
+function collectLines() {
+  const lines = el("pre", { class: "foreign", tabindex: 0, "aria-label": "Standard error of the server" });
+  const node = el("details", { class: "debug", open: true, hidden: true },
+    el("summary", {}, "Standard error of the server since the call"), lines);
+  callLog = { node, lines };
+  return node;
 }
 
 function addLine(line) {
+  if (callLog && callLog.lines.childNodes.length < MAX_LINES) {
+    callLog.lines.append(`${reveal(line)}\n`);
+    callLog.node.hidden = false;
+  }
   const log = byId("stderr");
   appendToEnd(log, el("div", { class: "foreign" }, line), () => {
     while (log.children.length > MAX_LINES) log.firstChild.remove();
@@ -111,6 +133,7 @@ byId("connect").addEventListener("submit", async (event) => {
     return [line.slice(0, Math.max(0, at)).trim(), line.slice(at + 1).trim()];
   });
   try {
+    isConnecting = true;
     const answer = await query("/api/connect", { server: byId("connect-server").value,
       version: byId("connect-version").value, headers, roots: linesOf("connect-roots") });
     notice(answer.failed ? answer.failed.message : "");
@@ -157,5 +180,6 @@ function showSignIn(url) {
 const hideSignIn = () => { byId("sign-in").hidden = true; };
 
 export {
-  addLine, addNotification, addTransition, clearConnection, hideSignIn, setState, showCurrentState, showEnd, showOptions, showSignIn
+  addLine, addNotification, addTransition, clearConnection, collectLines, hideSignIn, setState, showCurrentState, showEnd,
+  showOptions, showSignIn
 };

@@ -4,6 +4,7 @@ import {
   ServerError, base, copyAs, linesOf, notice, post, query, request, state
 } from "./api.js";
 import { appView, definitionOf } from "./apps.js";
+import { collectLines } from "./connection.js";
 import { byId, copyButton, duration, el, isObject, pretty, readJson, reveal, tabs } from "./dom.js";
 import { OMIT, makeForm, showProblems, withoutSecrets } from "./form.js";
 import { setCurrent, setRows } from "./list.js";
@@ -48,6 +49,7 @@ async function loadTools() {
   const listing = await query("/api/tools");
   if (listing.failed) {
     setRows("tools", [], listing.failed);
+    if (!state.about.server) byId("server").textContent = ""; // it was another server
     return;
   }
   byId("server").textContent = `${listing.name} ${listing.version}`;
@@ -261,6 +263,8 @@ async function cancelCall() {
 
 async function runCall({ whole, value, seconds, run, cancel, result, showInvalid }) {
   const began = performance.now();
+  // The page of a server has its own way to show tracebacks.
+  const stderr = state.about.is_client ? collectLines() : "";
   const running = { id: null, tool: whole.row.name, isCancelling: false, abort: new AbortController() };
   state.running = running;
   run.disabled = true;
@@ -331,6 +335,8 @@ async function runCall({ whole, value, seconds, run, cancel, result, showInvalid
     : `${duration(end.seconds)} in the server, ${duration(all)} in total`;
   const app = whole.row.app ? () => appView(whole.row.name, definitionOf(whole.row.name), value, end.raw) : null;
   showEnd(end, status, body, showInvalid, entry.trace, app);
+  // The failure of a server that exited contains its last lines.
+  if (end.is_error || (end.failure && !end.failure.details?.stderr_tail)) body.append(stderr);
   if (!end.problems?.length) result.scrollIntoView({ block: "nearest" });
   Object.assign(entry, {
     outcome: end.type === "result" ? (end.is_error ? "error" : "ok") : end.type,
