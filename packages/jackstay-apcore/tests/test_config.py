@@ -35,6 +35,23 @@ def call(registry: Registry | Executor, name: str, arguments: dict[str, Any], **
         bridge.close()
 
 
+@pytest.mark.parametrize("name", ["project.yaml", "project.yml", "apcore.yaml", "apcore.yml"])
+def test_name_of_a_file_that_is_none_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container runtime makes a directory of a file that is to be mounted and does not exist."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for make in ((tmp_path / name).mkdir, lambda: (tmp_path / name).symlink_to("nowhere")):
+        make()
+        with pytest.raises(ValueError, match=f"^{name} is not a file: remove it, or make it apcore's configuration$"):
+            with_settings({})
+        (tmp_path / "other.yaml").write_text("mcp: {name: other}")
+        monkeypatch.setenv("APCORE_CONFIG_FILE", "other.yaml")
+        assert with_settings({}) == {"name": "other"}
+        monkeypatch.delenv("APCORE_CONFIG_FILE")
+        if not (tmp_path / name).is_symlink():
+            (tmp_path / name).rmdir()
+
+
 def test_without_a_file_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from apcore import Registry
 
+from apcore_mcp.auth.guard import OptionalAuth
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.health import make_health
 from jackstay.server import MemoryBackend, Server
@@ -56,6 +57,13 @@ def test_reasons_require_the_token(catalogue: Catalogue) -> None:
     assert (response.status, response.json["skipped_count"]) == (200, 1)
     assert b"secret" not in response.body
     assert "skipped" in request_app_sync(health, "GET", "/health", authorization=f"Bearer {KEY}").json
+
+
+def test_reasons_require_the_token_also_where_none_is_needed(catalogue: Catalogue) -> None:
+    for options in ({"require_auth": True, "exempt_paths": ["/health"]}, {"require_auth": False, "exempt_paths": ()}):
+        health = page(Server("demo").asgi(auth=OptionalAuth(keys(KEY), **options)), catalogue)
+        assert "skipped" not in request_app_sync(health, "GET", "/health").json
+        assert "skipped" in request_app_sync(health, "GET", "/health", authorization=f"Bearer {KEY}").json
 
 
 def test_the_backend_is_shown(catalogue: Catalogue) -> None:

@@ -39,6 +39,8 @@ MCP_DEFAULTS: Final[dict[str, object]] = {
     "openapi": None,
 }
 
+# Where apcore looks in the working directory.
+_FILES: Final = ("project.yaml", "project.yml", "apcore.yaml", "apcore.yml")
 _TRUE: Final = ("true", "1", "yes", "on")
 _FALSE: Final = ("false", "0", "no", "off")
 # Keys that must have a value, because somebody may rely on them.
@@ -112,6 +114,11 @@ def with_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 def _read_section() -> Any:
     """Return the section, or None. A program may replace `apcore.Config` by one that has only single keys."""
     register_mcp_namespace()
+    if not os.environ.get("APCORE_CONFIG_FILE"):
+        for name in _FILES:
+            # A directory, where a container was to mount a file, or a dangling link. apcore goes on to the next name.
+            if os.path.lexists(name) and not os.path.isfile(name):
+                raise ValueError(f"{name} is not a file: remove it, or make it apcore's configuration")
     config = apcore.Config.load(validate=False)
     section = config.get(MCP_NAMESPACE)
     if section is None:

@@ -13,6 +13,7 @@ import msgspec
 from apcore_mcp.access import authorize, check_host_and_origin
 from jackstay.inspector import RequestRejected, respond, respond_error
 from jackstay.protocol.http import error_response
+from jackstay.server.http import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +71,8 @@ def make_health(
             await respond(send, status, "application/json", msgspec.json.encode(state))
             return
         try:
-            await authorize(app, scope)
-            may_read = True
+            # A guard may admit a request without credentials here.
+            may_read = app.guard is None or await authorize(app, scope) != ANONYMOUS
         except RequestRejected:
             may_read = False
         health = describe(app, catalogue, clock() - started_at, may_read=may_read)

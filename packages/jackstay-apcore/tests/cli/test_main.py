@@ -260,6 +260,23 @@ def test_check_does_not_log_what_it_prints(
     assert "no_such_package" not in caplog.text
 
 
+def test_check_logs_directories_that_cannot_be_read(
+    modules: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are not modules, so the table does not have them. (Permissions do not apply to the user root.)"""
+    (modules / "closed").mkdir()
+    scan = os.scandir
+
+    def refuse(path: Any = ".") -> Any:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert main(["--extensions-dir", str(modules), "--check"]) == 0
+    assert "Permission denied scanning" in capsys.readouterr().err
+
+
 def test_check_without_matching_modules(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--extensions-dir", str(modules), "--check", "--tags", "nosuch"]) == 0
     out, err = capsys.readouterr()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from apcore import Executor, Registry
 
+from apcore_mcp.auth.guard import OptionalAuth
 from apcore_mcp.catalogue import Catalogue
 from apcore_mcp.inspector import Inspector, calls, changes, routes
 from apcore_mcp.server.router import ExecutionRouter
@@ -159,6 +160,16 @@ def test_call_uses_the_principal_of_the_token(registry: Registry, kinds: SimpleN
 
 
 # --- calling ----------------------------------------------------------------------------------------------------------
+
+
+def test_traceback_needs_a_key_also_where_none_is_needed(registry: Registry, kinds: SimpleNamespace) -> None:
+    """These requests have no address, so they are not of this machine."""
+    registry.register("test.fails", kinds.Plain(lambda *_: 1 / 0))
+    inspector = inspector_of(registry, auth=OptionalAuth(keys(KEY), require_auth=False, exempt_paths=()))
+    body = {"tool": "test.fails", "arguments": {}}
+    for headers, is_shown in (({}, False), ({"authorization": f"Bearer {KEY}"}, True)):
+        response = request_app_sync(inspector, "POST", "/inspector/api/call", body, **headers)
+        assert ("debug" in rows(response.body)[-1]) is is_shown
 
 
 def test_calls_can_be_forbidden(registry: Registry) -> None:

@@ -25,18 +25,23 @@ def test_same_origin(headers: dict[str, str], is_allowed: bool) -> None:
     assert response is None or response.status == 403
 
 
-LOCAL: list[tuple[str, str, bool]] = [
-    ("localhost:8000", "127.0.0.1", True),
-    ("[::1]:8000", "::1", True),
-    ("127.0.0.1", "127.0.0.1", True),
-    ("localhost:8000", "192.168.1.2", False),
-    ("example.org", "127.0.0.1", False),
-    ("localhost", "", False),
+LOCAL: list[tuple[str, str, str, bool]] = [
+    ("localhost:8000", "127.0.0.1", "accept", True),
+    ("[::1]:8000", "::1", "accept", True),
+    ("127.0.0.1", "127.0.0.1", "accept", True),
+    ("localhost:8000", "192.168.1.2", "accept", False),
+    ("example.org", "127.0.0.1", "accept", False),
+    ("localhost", "", "accept", False),
+    # nginx replaces the Host by the name of its upstream.
+    *(
+        ("127.0.0.1:8000", "127.0.0.1", header, False)
+        for header in ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+    ),
 ]
 
 
-@pytest.mark.parametrize(("host", "address", "is_local"), LOCAL)
-def test_pages_on_this_machine(host: str, address: str, is_local: bool) -> None:
+@pytest.mark.parametrize(("host", "address", "header", "is_local"), LOCAL)
+def test_pages_on_this_machine(host: str, address: str, header: str, is_local: bool) -> None:
     async def nothing(*_: object) -> None:
         """Neither receives nor sends."""
 
@@ -46,7 +51,7 @@ def test_pages_on_this_machine(host: str, address: str, is_local: bool) -> None:
         nothing,
         nothing,
         name="",
-        headers={"host": host},
+        headers={"host": host, header: "x"},
         principal=ANONYMOUS,
         max_body_bytes=1,  # type: ignore[arg-type]
     )

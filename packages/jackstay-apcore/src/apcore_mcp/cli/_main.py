@@ -154,6 +154,8 @@ def _skips_not_logged() -> Iterator[None]:
     """Do not log skipped modules: `--check` prints them."""
 
     def is_other(record: logging.LogRecord) -> bool:
+        if record.name == "apcore.registry.scanner":  # files and directories, which are not in the table
+            return True
         return not record.name.startswith("apcore.registry") and not record.getMessage().startswith("skipped ")
 
     handlers = list(logging.getLogger().handlers)

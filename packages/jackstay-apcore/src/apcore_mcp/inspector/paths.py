@@ -30,6 +30,7 @@ from jackstay.inspector import (
 )
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, error_response
+from jackstay.server.http import ANONYMOUS
 from jackstay.transport.http import http
 from jackstay.types import ResourceTemplate
 
@@ -205,7 +206,7 @@ class Inspector(PageApp):
         if self.calls.is_full:
             raise RequestRejected(_busy("too many calls of the inspector are running"))
         # Callers with a key, and pages on this machine, may see the code of the modules.
-        shows_traceback = request.is_local or self._app.guard is not None
+        shows_traceback = request.is_local or request.principal != ANONYMOUS
         call = Call(entry, arguments, request.principal, shows_traceback=shows_traceback)
         self.calls.add(call)
         try:

@@ -25,6 +25,9 @@ Authorize: TypeAlias = Callable[[Scope], Awaitable[Principal]]
 # Responds to a path that is not part of the page, or returns False.
 RespondMore: TypeAlias = Callable[[Send, str], Awaitable[bool]]
 
+# What reverse proxies add (RFC 7239, RFC 9110 section 7.6.3, and the usual ones before them).
+_PROXY_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+
 _FOREIGN: Final = "only the inspector's own page may send this request"
 
 
@@ -54,9 +57,13 @@ class Request:
 
     @property
     def is_local(self) -> bool:
-        """Whether the page is on this machine: by the address of the client and by the name that it used."""
+        """Whether the page is on this machine: by the address of the client and by the name that it used.
+
+        Requests that a reverse proxy passed on are not, though they come from its address.
+        """
         name = self.host.rpartition(":")[0] or self.host
-        return (self.client or ("",))[0] in ("127.0.0.1", "::1") and name.lower() in LOCAL_HOSTS
+        is_direct = not any(header in self.headers for header in _PROXY_HEADERS)
+        return is_direct and (self.client or ("",))[0] in ("127.0.0.1", "::1") and name.lower() in LOCAL_HOSTS
 
     async def json(self) -> dict[str, Any]:
         """Return the body. Raises: RequestRejected if it is not a JSON object of the allowed size."""
