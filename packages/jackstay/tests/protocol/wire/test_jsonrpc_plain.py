@@ -7,15 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackstay.protocol.wire._jsonrpc import (
-    DECODE_ERRORS,
-    MIN_OBJECT,
-    Request,
-    Result,
-    decode,
-    read_plain_request,
-    read_plain_result,
-)
+from jackstay.protocol.client._message_classifier import read_plain_result
+from jackstay.protocol.wire._jsonrpc import DECODE_ERRORS, MIN_OBJECT, Request, Result, decode, read_plain_request
 
 READ = [
     b'{"jsonrpc":"2.0","id":1,"method":"x","params":{}}',

@@ -14,7 +14,7 @@ from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Calls, TimerName
 from jackstay.protocol.client._exchange import ExchangeState, Role
 from jackstay.protocol.client._health import Health
-from jackstay.protocol.client._message_classifier import classify
+from jackstay.protocol.client._message_classifier import classify, read_plain_result
 from jackstay.protocol.client._negotiation import Negotiation
 from jackstay.protocol.client._peer_requests import PeerRequests
 from jackstay.protocol.client._recovery import Recovery
@@ -24,16 +24,7 @@ from jackstay.protocol.client._subscriptions import Subscriptions
 from jackstay.protocol.client._table import CELLS, ENTRIES, STALE
 from jackstay.protocol.client._transport import TransportLink
 from jackstay.protocol.wire._json_text import MAX_SHALLOW_TEXT
-from jackstay.protocol.wire._jsonrpc import (
-    Batch,
-    ErrorCode,
-    Malformed,
-    Message,
-    Result,
-    Single,
-    decode,
-    read_plain_result,
-)
+from jackstay.protocol.wire._jsonrpc import Batch, ErrorCode, Malformed, Message, Result, Single, decode
 from jackstay.types import DECODE_ERRORS
 
 # Used for every call; see `_calls`.

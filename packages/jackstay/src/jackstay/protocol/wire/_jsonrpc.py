@@ -163,14 +163,6 @@ class PlainRequest(Request, frozen=True, gc=False, kw_only=True, forbid_unknown_
     params: Raw = None  # type: ignore[assignment]  # msgspec has no `Raw | None`
 
 
-class PlainResult(Result, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """A result as nearly every server writes it: `jsonrpc`, `id` and `result`."""
-
-    jsonrpc: Literal["2.0"]
-    id: int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)]
-    result: Raw
-
-
 class _Outline(msgspec.Struct, gc=False):
     """The members that identify an invalid message, with values of any type."""
 
@@ -190,8 +182,6 @@ _read_envelope = msgspec.json.Decoder(_Envelope).decode
 _encode_small_id = msgspec.json.Encoder().encode
 # For a server: reads a request in one step if its text needs no check. Everything else raises, and is left to `decode`.
 read_plain_request: Callable[[bytes], Request] = msgspec.json.Decoder(PlainRequest).decode
-# For a client: the same for a result.
-read_plain_result: Callable[[bytes], Result] = msgspec.json.Decoder(PlainResult).decode
 _read_outline = msgspec.json.Decoder(_Outline).decode
 _read_error = msgspec.json.Decoder(_ErrorObject).decode
 _read_id = msgspec.json.Decoder(int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)]).decode
