@@ -79,10 +79,21 @@ def test_disarmed_entries_are_removed_from_the_heap():
     timers.arm("stays", 1e9)
     for id in range(10_000):
         timers.arm(id, 30.0 + id)
+        assert timers.next_at == 30.0 + id
         timers.disarm(id)
     assert len(timers) == 1
     assert len(timers._heap) < 100
     assert timers.next_at == 1e9
+
+
+def test_what_is_disarmed_before_the_next_time_is_needed_never_enters_the_heap():
+    timers = Timers()
+    for id in range(100):
+        timers.arm(id, 30.0)
+        timers.disarm(id)
+    assert timers._heap == []
+    assert timers.next_at is None
+    assert timers._heap == []
 
 
 def test_repeated_arming_leaves_no_entries_behind():
@@ -92,6 +103,7 @@ def test_repeated_arming_leaves_no_entries_behind():
         timers.arm("other", 1e9)
         for count in range(20_000):
             timers.arm("call", 100.0 + later * count)
+            assert timers.next_at == 100.0 + later * count
             assert len(timers._heap) <= 64 + 2 * len(timers)
         assert timers.due(1e8) == ["call"]
 

@@ -121,6 +121,8 @@ class Requests:
         self._connection: Connection | None = None
         self._known: ServerFacts | None = None
         self._capability_cache: dict[str, bool] = {}
+        # The server whose tools can be called by `call_plain()`.
+        self._plain_server: ServerFacts | None = None
 
     def attach(self, connection: Connection) -> None:
         """Set the connection that requests use."""
@@ -141,6 +143,7 @@ class Requests:
         self.has_idempotency = self.has_tasks and IDEMPOTENCY_EXTENSION in declared
         is_special = self.is_http or self.default_replay == "safe" or self.has_tasks or self.completions
         self.is_plain = not is_special
+        self._plain_server = server if self.is_plain and self.has_capability("tools") else None
 
     def read_tool_result(self, raw: msgspec.Raw) -> Any:
         """Decode a result of `tools/call`: complete, `input_required`, a task, or the members for an extension."""
@@ -297,13 +300,13 @@ class Requests:
         `CallToolResult`, pass the call to `request()`.
         """
         connection = self._connection
+        server = self._plain_server
         if (
             connection is None
-            or not self.is_plain
+            or server is None
+            or server is not connection.core.server
             or self.trace is not None
             or self.progress_handlers
-            or connection.core.server is not self._known
-            or not self._capability_cache.get("tools")
         ):
             return None
         return connection.submit("tools/call", encode_json(params), _read_tool_result)

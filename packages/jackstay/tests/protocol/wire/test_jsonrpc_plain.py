@@ -1,4 +1,4 @@
-"""`read_plain_request`: it reads ordinary requests as `decode` does, and raises for everything else."""
+"""`read_plain_request` and `read_plain_result`: they read ordinary messages as `decode` does, others raise."""
 
 import json
 from typing import Any
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackstay.protocol.wire._jsonrpc import DECODE_ERRORS, MIN_OBJECT, Request, decode, read_plain_request
+from jackstay.protocol.client._message_classifier import read_plain_result
+from jackstay.protocol.wire._jsonrpc import DECODE_ERRORS, MIN_OBJECT, Request, Result, decode, read_plain_request
 
 READ = [
     b'{"jsonrpc":"2.0","id":1,"method":"x","params":{}}',
@@ -35,6 +36,30 @@ LEFT_TO_DECODE = [
     b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":}}',
     b"",
 ]
+RESULTS_READ = [
+    b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}',
+    b'{"id":"1","result":null,"jsonrpc":"2.0"}',
+    b' {"result": 5, "jsonrpc": "2.0", "id": -1} ',
+    b'{"jsonrpc":"2.0","id":1,"id":2,"result":{},"result":[1]}',
+    b'{"jsonrpc":"2.0","id":%d,"result":{}}' % 2**90,
+]
+RESULTS_LEFT_TO_DECODE = [
+    b'{"jsonrpc":"2.0","result":{}}',
+    b'{"jsonrpc":"2.0","id":null,"result":{}}',
+    b'{"jsonrpc":"2.0","id":1.0,"result":{}}',
+    b'{"jsonrpc":"2.0","id":"%b","result":{}}' % (b"x" * 1025),
+    b'{"jsonrpc":"2.0","id":1}',
+    b'{"jsonrpc":"1.0","id":1,"result":{}}',
+    b'{"id":1,"result":{}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"x","result":{}}',
+    b'{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}',
+    b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}',
+    b'{"jsonrpc":"2.0","id":1,"result":{},"other":1}',
+    b'{"jsonrpc":"2.0","id":1,"result":{}} x',
+    b'[{"jsonrpc":"2.0","id":1,"result":{}}]',
+    b'{"jsonrpc":"2.0","id":1,"result":{"a":}}',
+    b"",
+]
 
 
 def content(message: Any) -> tuple[object, ...]:
@@ -50,10 +75,25 @@ def test_an_ordinary_request_is_read_as_decode_does(subtests: pytest.Subtests) -
             assert content(request) == content(decoded)
 
 
+def test_an_ordinary_result_is_read_as_decode_does(subtests: pytest.Subtests) -> None:
+    for frame in RESULTS_READ:
+        with subtests.test(frame=frame):
+            assert_same_result(read_plain_result(frame), decode(frame))
+
+
+def assert_same_result(result: Result, decoded: object) -> None:
+    assert isinstance(result, Result)
+    assert isinstance(decoded, Result)
+    assert (result.id, bytes(result.result)) == (decoded.id, bytes(decoded.result))
+
+
 def test_everything_else_is_left_to_decode(subtests: pytest.Subtests) -> None:
     for frame in LEFT_TO_DECODE:
         with subtests.test(frame=frame), pytest.raises(DECODE_ERRORS):
             read_plain_request(frame)
+    for frame in RESULTS_LEFT_TO_DECODE:
+        with subtests.test(frame=frame), pytest.raises(DECODE_ERRORS):
+            read_plain_result(frame)
 
 
 MEMBERS = st.fixed_dictionaries(
@@ -63,7 +103,7 @@ MEMBERS = st.fixed_dictionaries(
         "id": st.integers() | st.text(max_size=3) | st.none() | st.floats() | st.booleans(),
         "method": st.sampled_from(["tools/call", "ping"]) | st.none(),
         "params": st.sampled_from([{}, {"a": 1}, [], [1], None, 5, "x"]),
-        "result": st.just({}),
+        "result": st.sampled_from([{}, None, [1]]),
         "error": st.just({"code": 1, "message": ""}),
         "other": st.just(1),
     },
@@ -81,3 +121,13 @@ def test_what_is_read_with_object_params_is_what_decode_returns(members: dict[st
         decoded = decode(frame)
         assert isinstance(decoded, Request)
         assert content(request) == content(decoded)
+
+
+@given(MEMBERS)
+def test_a_result_that_is_read_is_what_decode_returns(members: dict[str, Any]) -> None:
+    frame = json.dumps(members).encode()
+    try:
+        result = read_plain_result(frame)
+    except DECODE_ERRORS:
+        return
+    assert_same_result(result, decode(frame))

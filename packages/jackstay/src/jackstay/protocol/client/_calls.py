@@ -76,8 +76,7 @@ class Calls:
         "can_send",
         "check",
         "closes_response_to_cancel",
-        "default_deadlines",
-        "default_waits",
+        "defaults",
         "drain_at",
         "internal",
         "is_full",
@@ -108,8 +107,10 @@ class Calls:
         self.settings = settings
         self.is_http = is_http
         self.is_strict = is_strict
-        self.default_deadlines = settings.deadlines()
-        self.default_waits = settings.wait_for_ready, settings.busy == "wait"
+        # Of calls without options: the soft and the hard deadline, the earlier of both, and for what a call waits.
+        soft, hard = settings.deadlines()
+        first = min((seconds for seconds in (soft, hard) if seconds is not None), default=None)
+        self.defaults = soft, hard, first, settings.wait_for_ready, settings.busy == "wait"
         self.pending: dict[int, Exchange] = {}
         # Ids that wait for the connection or for the transport, in order; any of them may be removed. A plain dict
         # finds its first key by skipping all deleted ones, which is slow for ten thousand.
@@ -230,14 +231,9 @@ class Calls:
         if len(frame) > settings.max_frame_bytes:
             return None
         self.now, self.last_id, self.number = now, id, number
-        timeout, limit = self.default_deadlines
-        waits_for_ready, waits_if_busy = self.default_waits
-        at = soft_at = None if timeout is None else now + timeout
-        hard_at = None if limit is None else now + limit
-        if at is None or (hard_at is not None and hard_at < at):
-            at = hard_at
-        if at is not None:
-            self.timers.arm(id, at)
+        timeout, limit, first, waits_for_ready, waits_if_busy = self.defaults
+        if first is not None:
+            self.timers.arm(id, now + first)
         self.pending[id] = Exchange(
             id,
             method,
@@ -250,9 +246,9 @@ class Calls:
             1,  # attempts
             timeout,
             limit,
-            soft_at,
-            hard_at,
-            now,
+            now,  # made_at
+            now,  # began_at
+            now,  # moved_at
             waits_for_ready,
             waits_if_busy,
         )
@@ -260,9 +256,7 @@ class Calls:
 
     def _open(self, event: Called, waits_for_ready: bool, waits_if_busy: bool) -> Exchange:
         now = self.now
-        timeout, limit = self.default_deadlines
-        if event.timeout is not _UNSET or event.max_timeout is not _UNSET:
-            timeout, limit = self.settings.deadlines(event.timeout, event.max_timeout)
+        timeout, limit = self.settings.deadlines(event.timeout, event.max_timeout)
         began_at = now if event.began_at is None else event.began_at
         self.last_id += 1
         exchange = Exchange(
@@ -275,8 +269,8 @@ class Calls:
             on_behalf_of=event.on_behalf_of,
             timeout=timeout,
             max_timeout=limit,
-            hard_at=None if limit is None else began_at + limit,
             made_at=now,
+            began_at=began_at,
             wants_progress=event.wants_progress,
             waits_for_ready=waits_for_ready,
             waits_if_busy=waits_if_busy,
@@ -535,9 +529,8 @@ class Calls:
 
     def arm_deadline(self, exchange: Exchange, moved_at: float) -> None:
         """Arm the earlier deadline; the soft one counts from `moved_at`."""
-        at = exchange.soft_at = None if exchange.timeout is None else moved_at + exchange.timeout
-        if at is None or (exchange.hard_at is not None and exchange.hard_at < at):
-            at = exchange.hard_at
+        exchange.moved_at = moved_at
+        at = min((at for at in (exchange.soft_at, exchange.hard_at) if at is not None), default=None)
         if at is None:
             return
         if exchange.may_replay and self.settings.hang_timeout is not None:

@@ -14,7 +14,7 @@ from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Calls, TimerName
 from jackstay.protocol.client._exchange import ExchangeState, Role
 from jackstay.protocol.client._health import Health
-from jackstay.protocol.client._message_classifier import classify
+from jackstay.protocol.client._message_classifier import classify, read_plain_result
 from jackstay.protocol.client._negotiation import Negotiation
 from jackstay.protocol.client._peer_requests import PeerRequests
 from jackstay.protocol.client._recovery import Recovery
@@ -23,7 +23,9 @@ from jackstay.protocol.client._states import TIMERS, ClientState
 from jackstay.protocol.client._subscriptions import Subscriptions
 from jackstay.protocol.client._table import CELLS, ENTRIES, STALE
 from jackstay.protocol.client._transport import TransportLink
+from jackstay.protocol.wire._json_text import MAX_SHALLOW_TEXT
 from jackstay.protocol.wire._jsonrpc import Batch, ErrorCode, Malformed, Message, Result, Single, decode
+from jackstay.types import DECODE_ERRORS
 
 # Used for every call; see `_calls`.
 _READY, _CALL, _SENT = ClientState.READY, Role.CALL, ExchangeState.SENT
@@ -163,8 +165,15 @@ class ClientConnection:
         Then call `flush()` if calls are queued. Any other message is returned and nothing is done: pass it to
         `process()`.
         """
-        message = decode(frame)
-        if type(message) is Result and self.state is _READY and epoch == self.epoch:
+        message: Message
+        if len(frame) <= MAX_SHALLOW_TEXT and frame.isascii():  # the text needs no check, see `decode`
+            try:
+                message = read_plain_result(frame)
+            except DECODE_ERRORS:
+                return decode(frame)
+        elif not isinstance(message := decode(frame), Result):
+            return message
+        if self.state is _READY and epoch == self.epoch:
             calls = self.calls
             exchange = calls.pending.get(message.id)  # type: ignore[arg-type]  # a string id matches nothing
             if exchange is not None and exchange.role is _CALL and exchange.state is _SENT:

@@ -76,9 +76,10 @@ class Exchange(msgspec.Struct):
     attempts: int = 0
     timeout: float | None = None
     max_timeout: float | None = None
-    soft_at: float | None = None
-    hard_at: float | None = None
     made_at: float = 0.0
+    # Since when the hard deadline counts, which may be that of a larger call, and the soft one, which progress moves.
+    began_at: float = 0.0
+    moved_at: float = 0.0
     waits_for_ready: bool = False
     waits_if_busy: bool = False
     # A plain call has the fields above, which `Calls.make_plain` passes by position.
@@ -94,6 +95,16 @@ class Exchange(msgspec.Struct):
     is_unsent: bool = False
     # How many times the server refused it because it did not know the session.
     refusals: int = 0
+
+    @property
+    def soft_at(self) -> float | None:
+        """The soft deadline."""
+        return None if self.timeout is None else self.moved_at + self.timeout
+
+    @property
+    def hard_at(self) -> float | None:
+        """The hard deadline."""
+        return None if self.max_timeout is None else self.began_at + self.max_timeout
 
 
 # The outcome of a call: a result, an error, or None for a busy transport, whose error depends on the attempts.

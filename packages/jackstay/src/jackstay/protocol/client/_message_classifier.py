@@ -1,11 +1,22 @@
 """Messages from the server: the event that each becomes."""
 
+from collections.abc import Callable
+from typing import Annotated, Literal
+
 import msgspec
 
 from jackstay.errors import JsonRpcError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Calls
-from jackstay.protocol.wire._jsonrpc import Error, Malformed, Notification, Request, Result
+from jackstay.protocol.wire._jsonrpc import MAX_ID_LENGTH, Error, Malformed, Notification, Request, Result
+
+
+class PlainResult(Result, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
+    """A result as nearly every server writes it: `jsonrpc`, `id` and `result`."""
+
+    jsonrpc: Literal["2.0"]
+    id: int | Annotated[str, msgspec.Meta(max_length=MAX_ID_LENGTH)]
+    result: msgspec.Raw
 
 
 class _Token(msgspec.Struct, rename="camel"):
@@ -16,6 +27,8 @@ class _Cancelled(msgspec.Struct, rename="camel"):
     request_id: int | str | None = None
 
 
+# Reads a result in one step if its text needs no check. Everything else raises, and is left to `decode`.
+read_plain_result: Callable[[bytes], Result] = msgspec.json.Decoder(PlainResult).decode
 _read_token = msgspec.json.Decoder(_Token).decode
 _read_cancelled = msgspec.json.Decoder(_Cancelled).decode
 
