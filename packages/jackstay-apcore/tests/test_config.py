@@ -42,7 +42,8 @@ def test_name_of_a_file_that_is_none_is_refused(name: str, tmp_path: Path, monke
     monkeypatch.setenv("HOME", str(tmp_path))
     for make in ((tmp_path / name).mkdir, lambda: (tmp_path / name).symlink_to("nowhere")):
         make()
-        with pytest.raises(ValueError, match=f"^{name} is not a file: remove it, or replace it with apcore's configuration$"):
+        message = f"{name} is not a file: remove it, or replace it by apcore's configuration"
+        with pytest.raises(ValueError, match=f"^{message}$"):
             with_settings({})
         (tmp_path / "other.yaml").write_text("mcp: {name: other}")
         monkeypatch.setenv("APCORE_CONFIG_FILE", "other.yaml")

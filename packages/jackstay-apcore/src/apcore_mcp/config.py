@@ -118,7 +118,7 @@ def _read_section() -> Any:
         for name in _FILES:
             # A directory, where a container was to mount a file, or a dangling link. apcore goes on to the next name.
             if os.path.lexists(name) and not os.path.isfile(name):
-                raise ValueError(f"{name} is not a file: remove it, or replace it with apcore's configuration")
+                raise ValueError(f"{name} is not a file: remove it, or replace it by apcore's configuration")
     config = apcore.Config.load(validate=False)
     section = config.get(MCP_NAMESPACE)
     if section is None:
