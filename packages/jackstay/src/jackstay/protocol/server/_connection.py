@@ -6,6 +6,7 @@ clock, task, stream or handler and calls nothing back.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,7 +16,6 @@ from jackstay.protocol.server import events as e
 from jackstay.protocol.server._config import ServerConfig
 from jackstay.protocol.server._message_classifier import classify
 from jackstay.protocol.server._negotiation import FIRST_STATES, NO_METHODS, Negotiation
-from jackstay.protocol.server._outgoing_requests import OutgoingRequest, OutgoingRequests
 from jackstay.protocol.server._peer_requests import PeerRequests
 from jackstay.protocol.server._stateless import may_name_version, read_meta, read_params
 from jackstay.protocol.server._states import ServerState
@@ -30,6 +30,9 @@ from jackstay.protocol.wire._jsonrpc import (
     read_plain_request,
 )
 from jackstay.types import DECODE_ERRORS
+
+if TYPE_CHECKING:
+    from jackstay.protocol.server._outgoing_requests import OutgoingRequest, OutgoingRequests
 
 # Used for every request.
 _STATELESS, _DRAINING = ServerState.STATELESS, ServerState.DRAINING
@@ -123,9 +126,11 @@ class ServerConnection:
         return self._counts or {}
 
     @property
-    def outgoing(self) -> OutgoingRequests:
+    def outgoing(self) -> "OutgoingRequests":
         """The requests to the client."""
         if self._outgoing is None:
+            from jackstay.protocol.server._outgoing_requests import OutgoingRequests  # noqa: PLC0415  # few need it
+
             self._outgoing = OutgoingRequests(self.out, self.max_frame_bytes, self._request_ids)
         return self._outgoing
 
@@ -135,7 +140,7 @@ class ServerConnection:
         return self._outgoing is not None
 
     @property
-    def outgoing_requests(self) -> Mapping[int, OutgoingRequest]:
+    def outgoing_requests(self) -> "Mapping[int, OutgoingRequest]":
         """The pending requests to the client (key, method, related request id), by id."""
         return {} if self._outgoing is None else self._outgoing.pending
 
