@@ -106,7 +106,7 @@ def test_an_option_of_connections_reaches_the_core(edit: Callable[[str, str, str
 def test_an_option_of_every_entry(edit: Callable[[str, str, str], Path]) -> None:
     source = edit(
         "server/_entries.py",
-        "    enabled: Annotated",
+        "    tags: Iterable[str] = ()",
         "    added: int = 7\n",
     )
     code = """

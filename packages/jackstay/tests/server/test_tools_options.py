@@ -112,7 +112,7 @@ async def test_a_disabled_tool_keeps_its_name_its_place_and_the_capability() -> 
         ({"tags": {"": 1}}, "tags must be a set of strings such as {'orders'}, not {'': 1}"),
         ({"tags": [""]}, "tags must not contain an empty string"),
         ({"scopes": 5}, "scopes must be a set of strings such as {'orders'}, not 5"),
-        ({"enabled": 1}, "enabled must be True or False, not 1"),
+        ({"enabled": 1}, "enabled must be a bool, not 1"),
         ({"annotations": 5}, "nothing: annotations must be a ToolAnnotations or a mapping, not 5"),
         ({"annotations": {"readOnly": True}}, "unknown annotation 'readOnly'; did you mean 'readOnlyHint'?"),
         ({"annotations": {"readOnlyHint": "yes"}}, "nothing: invalid annotations: "),

@@ -92,8 +92,7 @@ class SettingsBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Raises: UnexpectedOptionError for an unknown name, UsageError for a bad value.
         """
         refuse_unknown(given, cls.__struct_fields__, where)
-        declared = settings_of(cls)
-        return cls(**{**given, **with_tuples({name: given[name] for name in given if name in declared})})
+        return cls(**with_tuples(given))
 
 
 def with_tuples(given: Mapping[str, Any]) -> dict[str, Any]:

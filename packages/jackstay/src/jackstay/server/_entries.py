@@ -6,12 +6,12 @@ An entry is immutable and has its own list item already encoded, in two forms: r
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
 
 from jackstay.errors import Json, UsageError
-from jackstay.protocol import Setting, SettingsBase
+from jackstay.protocol import refuse_unknown
 from jackstay.types import Body, Icon, encode_json
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _NAME = r"[A-Za-z0-9_.-]{1,128}"
 _SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]+"
 
 
-class EntryOptions(SettingsBase, frozen=True, kw_only=True):
+class EntryOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of every entry. The name and the description default to those of the function.
 
     `blocking=False` declares that a plain function never blocks, so that it is called on the event loop. `tags` are for
@@ -59,7 +59,18 @@ class EntryOptions(SettingsBase, frozen=True, kw_only=True):
     meta: Mapping[str, Json] | None = None
     blocking: bool | None = None
     tags: Iterable[str] = ()
-    enabled: Annotated[bool, Setting("Whether the entry is listed and found.")] = True
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        # Not a `Setting`: reading the declarations of all options would delay the start of every server.
+        if type(self.enabled) is not bool:
+            raise UsageError(f"enabled must be a bool, not {self.enabled!r}", path="enabled")
+
+    @classmethod
+    def from_keywords(cls, where: str, given: Mapping[str, Any]) -> Self:
+        """Return the options of a call of `where`. Raises: UnexpectedOptionError for an unknown one; UsageError."""
+        refuse_unknown(given, cls.__struct_fields__, where)
+        return cls(**given)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from jackstay.errors import UsageError
-from jackstay.protocol import REVISIONS, Setting
+from jackstay.protocol import REVISIONS, Setting, settings_of
 from jackstay.server._content import MEDIA, encode_base64, encode_value
 from jackstay.server._entries import (
     Entry,
@@ -46,6 +46,11 @@ class ResourceOptions(EntryOptions, frozen=True, kw_only=True):
     ttl_ms: Annotated[int, Setting("How many milliseconds the contents may be cached.", low=0)] = 0
     cache_scope: Annotated[Literal["private", "public"], Setting("Who may cache them.")] = "private"
     allow_traversal: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, row in settings_of(type(self)).items():
+            row.check(getattr(self, name))
 
 
 class ResourceEntry(Entry, frozen=True, kw_only=True):
