@@ -371,3 +371,28 @@ async def test_mike(generated: Path, tmp_path: Path) -> None:
         older = await documents.index(await documents.select(library, "1.0"))
         assert f"- [Harbour 1.0]({library.docs_url}1.0/)" in older.text
         assert older.version == "1.0"
+
+
+async def test_docusaurus(generated: Path, tmp_path: Path) -> None:
+    """The newest version is at the root, and the menu of versions lists the others."""
+    root = generated / "docusaurus"
+    async with Site(folder(root)) as site:
+        published = (root / "sitemap.xml").read_text()
+        site.routes["/sitemap.xml"] = text(published.replace("https://harbour.example", site.url), "text/xml")
+        library = Library(id="harbour", name="Harbour", docs_url=f"{site.url}/")
+        documents = await LibraryDocuments.open(settings(tmp_path, site), Rows(library), network=LoopbackNetwork())
+        source, found = await index_text(documents, library)
+        newest = await page_text(documents, library, "mooring/")
+        older = await documents.index(await documents.select(library, "1.0"))
+        old = await page_text(documents, library, "1.0/mooring/")
+        await documents.close()
+    assert source == "sitemap.xml"
+    assert "- [mooring](mooring)\n" in found
+    moor = '**Python**\n\nmoor.py\n\n```python\nharbour.moor("Ada")\n```\n\n**JavaScript**\n\n```js\n'
+    assert moor in newest
+    assert "**Tide**\n\nMind the new tide.\n" in newest
+    assert "## Moor a boat {#moor}\n" in newest
+    assert "**Tide**\n\nMind the tide.\n" in old
+    assert older.version == "1.0"
+    assert f"({library.docs_url}1.0/mooring)" in older.text, older.text
+    assert f"({library.docs_url}mooring)" not in older.text
