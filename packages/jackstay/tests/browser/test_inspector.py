@@ -99,6 +99,21 @@ async def visit(url: str, ctx: Context) -> str:
 server.run()
 """
 
+# A server whose tool requests the roots of the client.
+ROOTS = """
+from jackstay import Context, Server
+
+server = Server("roots")
+
+
+@server.tool
+async def show_roots(ctx: Context) -> str:
+    return " ".join(root.uri for root in await ctx.list_roots())
+
+
+server.run()
+"""
+
 
 def expect_outcome(page: Page, outcome: str) -> None:
     expect(page.locator(".result [role=status] .badge")).to_have_text(outcome)
@@ -448,6 +463,21 @@ def test_another_revision_of_the_protocol(page: Page, url: str) -> None:
         expect(page.locator("#start")).to_contain_text(f"MCP {version}")
         page.locator("#sections button", has_text="Connection").click()
         expect(page.locator("#state")).to_have_text("ready")
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_a_server_gets_the_roots_of_the_page(page: Page, start_inspector: Any, tmp_path: Path, version: str) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(ROOTS)
+    open_page(page, start_inspector("inspect", "--no-browser", "--", sys.executable, str(program)), "Connection")
+    page.locator("#connect-version").select_option(version)
+    page.locator("#connect-roots").fill("file:///project\nfile:///data")
+    page.locator("#connect .main").click()
+    expect(page.locator("#start")).to_contain_text(f"MCP {version}")
+    page.locator("#sections button", has_text="Tools").click()
+    page.locator("#tools button", has=page.locator('.name:text-is("show_roots")')).click()
+    call(page)
+    expect(page.locator(".result pre").first).to_contain_text("file:///project file:///data")
 
 
 def test_a_recording_is_saved_and_replayed(page: Page, start_inspector: Any, tmp_path: Path) -> None:
