@@ -187,13 +187,13 @@ slug: /
 title: Harbour
 ---
 
-A port. See [mooring](./mooring.mdx).
+A port. See [docking](./docking.mdx).
 SOURCE
-cat >mooring.mdx <<'SOURCE'
+cat >docking.mdx <<'SOURCE'
 import Tabs from '@theme/Tabs';
 import TabItem from '@theme/TabItem';
 
-# Mooring
+# Docking
 
 ## Moor a boat {#moor}
 

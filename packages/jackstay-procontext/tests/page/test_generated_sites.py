@@ -382,17 +382,17 @@ async def test_docusaurus(generated: Path, tmp_path: Path) -> None:
         library = Library(id="harbour", name="Harbour", docs_url=f"{site.url}/")
         documents = await LibraryDocuments.open(settings(tmp_path, site), Rows(library), network=LoopbackNetwork())
         source, found = await index_text(documents, library)
-        newest = await page_text(documents, library, "mooring/")
+        newest = await page_text(documents, library, "docking/")
         older = await documents.index(await documents.select(library, "1.0"))
-        old = await page_text(documents, library, "1.0/mooring/")
+        old = await page_text(documents, library, "1.0/docking/")
         await documents.close()
     assert source == "sitemap.xml"
-    assert "- [mooring](mooring)\n" in found
+    assert "- [docking](docking)\n" in found
     moor = '**Python**\n\nmoor.py\n\n```python\nharbour.moor("Ada")\n```\n\n**JavaScript**\n\n```js\n'
     assert moor in newest
     assert "**Tide**\n\nMind the new tide.\n" in newest
     assert "## Moor a boat {#moor}\n" in newest
     assert "**Tide**\n\nMind the tide.\n" in old
     assert older.version == "1.0"
-    assert f"({library.docs_url}1.0/mooring)" in older.text, older.text
-    assert f"({library.docs_url}mooring)" not in older.text
+    assert f"({library.docs_url}1.0/docking)" in older.text, older.text
+    assert f"({library.docs_url}docking)" not in older.text

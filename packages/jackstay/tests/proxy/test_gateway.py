@@ -147,9 +147,9 @@ def test_capabilities_remain_while_all_servers_are_replaced(office: Office) -> N
     office.write("a")
     gateway = Gateway(office.path)
     assert gateway._mounts is not None
-    before = gateway._capabilities()
+    before = gateway._current_config()[1]
     gateway._mounts.rows.clear()  # as between the removal of the old ones and the start of the new ones
-    assert gateway._capabilities() == before == {"tools", "resources", "prompts", "completions"}
+    assert gateway._current_config()[1] == before == {"tools", "resources", "prompts", "completions"}
 
 
 def test_an_invalid_file_is_refused_at_the_start(office: Office) -> None:
