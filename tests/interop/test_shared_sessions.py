@@ -246,8 +246,13 @@ def test_a_process_above_its_limit_of_requests_refuses_at_once(
         program = run_scenario(servers, peer, mode, "busy")
         paused = servers.wait_for_next("paused")
         full = servers.processes[1 - paused]
+
+        def wait() -> None:
+            while stateless_call(full.port, "wait").json.get("error", {}).get("data", {}).get("reason") == "busy":
+                pass  # a call below had the last place
+
         for _ in range(limit):
-            threads.submit(stateless_call, full.port, "wait")
+            threads.submit(wait)
         while (refused := stateless_call(full.port, "pid")).status != 503:
             pass
         assert refused.headers["retry-after"] == "1"

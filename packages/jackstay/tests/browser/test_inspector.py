@@ -472,10 +472,13 @@ def test_a_server_gets_the_roots_of_the_page(page: Page, start_inspector: Any, t
     open_page(page, start_inspector("inspect", "--no-browser", "--", sys.executable, str(program)), "Connection")
     page.locator("#connect-version").select_option(version)
     page.locator("#connect-roots").fill("file:///project\nfile:///data")
-    page.locator("#connect .main").click()
+    with page.expect_response("**/api/connect"):
+        page.locator("#connect .main").click()
     expect(page.locator("#start")).to_contain_text(f"MCP {version}")
+    expect(page.locator("#state")).to_have_text("ready")
     page.locator("#sections button", has_text="Tools").click()
     page.locator("#tools button", has=page.locator('.name:text-is("show_roots")')).click()
+    expect(page.locator("#tool h2")).to_have_text("show_roots")
     call(page)
     expect(page.locator(".result pre").first).to_contain_text("file:///project file:///data")
 

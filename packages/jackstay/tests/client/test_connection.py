@@ -178,6 +178,18 @@ async def test_the_callers_of_some_responses_continue_before_the_others_are_comp
 
 
 @on_fake_clock
+async def test_a_response_that_was_received_before_the_deadline_is_in_time() -> None:
+    peer, frames = ScriptedPeer(), list[bytes]()
+    async with await odd(peer, faults=frames) as client:
+        call = asyncio.ensure_future(client.tools.call("slow", timeout=5))
+        id = (await peer.expect("tools/call"))["id"]
+        # The transport has it, but callers of other responses keep the event loop busy until after the deadline.
+        frames += [b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"done"}]}}' % id]
+        assert (await call).text == "done"
+    await peer.close()
+
+
+@on_fake_clock
 async def test_a_response_behind_many_messages_is_not_lost_with_the_server() -> None:
     peer, frames, handlers = ScriptedPeer(), list[bytes](), list[Any]()
     async with await odd(peer, faults=frames, sends=lambda handler, _: handlers.append(handler)) as client:

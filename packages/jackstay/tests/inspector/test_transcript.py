@@ -113,6 +113,17 @@ def test_the_oldest_lines_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(written.transcript.save().splitlines()) < 10
 
 
+def test_requests_that_get_no_response_are_forgotten_with_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_transcript, "MAX_KEPT_BYTES", 1000)
+    written = Written()
+    for connection in range(1, 101):
+        written.frame("client", {"id": 1, "method": "tools/call", "params": {"name": str(connection)}}, connection)
+        if connection % 2:
+            written.transcript.event("server", connection, "ended", "lost")
+    kept = len(written.transcript.save().splitlines())
+    assert len(written.transcript._open) + len(written.transcript._lost) <= kept < 20
+
+
 @with_inspected
 async def test_it_can_be_replayed(inspected: Inspected, tmp_path: Path) -> None:
     await inspected.call("add", a=1)

@@ -195,6 +195,15 @@ async def test_an_unknown_notification_is_routed_like_a_log_message() -> None:
 
 
 @on_fake_clock
+async def test_members_of_other_notifications_are_not_checked() -> None:
+    async with between() as harness:
+        notified = notifications_of(await harness.join())
+        harness.peer.notify("notifications/message", level="info", data=1, uri=5)
+        await settled()
+        assert [message.params["uri"] for message in notified] == [5]
+
+
+@on_fake_clock
 async def test_invalid_notifications_are_ignored() -> None:
     async with between() as harness:
         harness.peer.on |= {"logging/setLevel": {}, "tools/list": {"tools": []}}

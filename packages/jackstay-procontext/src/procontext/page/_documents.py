@@ -494,8 +494,7 @@ class LibraryDocuments:
         generation = self._registry.generation
         if self._sites is None or self._sites[0] != generation:
             # Once for all calls that wait for it: that of 100,000 libraries takes tens of megabytes.
-            rows = tuple(self._registry)
-            sites = await self._site_loads.join(generation, lambda: asyncio.to_thread(Sites, rows))
+            sites = await self._site_loads.join(generation, lambda: asyncio.to_thread(Sites, tuple(self._registry)))
             self._sites = (generation, sites)
         return self._sites[1]
 

@@ -4,6 +4,7 @@ Only if standard input and standard error are terminals and the output is not JS
 """
 
 import asyncio
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -172,6 +173,10 @@ async def answer_elicitation(params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="cancel")
 
 
+# Sharp s, final sigma and the joiners.
+_KEPT_LETTERS = frozenset("\u00df\u03c2\u200c\u200d")
+
+
 def describe_host(url: str) -> str:
     """Return a line with the host of a URL, in ASCII: a URL can look like that of another host.
 
@@ -181,7 +186,7 @@ def describe_host(url: str) -> str:
         # A browser reads a backslash as a slash (WHATWG URL, special schemes).
         parts = urlsplit(url.replace("\\", "/"))
         host = parts.hostname or ""
-        ascii_host = host if host.isascii() else host.encode("idna").decode()
+        ascii_host = host if host.isascii() else _to_ascii(host)
     except ValueError:  # UnicodeError is one
         ascii_host = ""
     if not ascii_host or parts.scheme not in ("http", "https"):
@@ -189,6 +194,19 @@ def describe_host(url: str) -> str:
     is_foreign = any(label.startswith("xn--") for label in ascii_host.split("."))
     warning = ". Its name has letters outside ASCII and can look like another name." if is_foreign else ""
     return f"Host: {ascii_host}{warning}" + (" (not encrypted)" if parts.scheme == "http" else "")
+
+
+def _to_ascii(host: str) -> str:
+    """Return the name as browsers resolve it (UTS 46, nontransitional). Python's codec replaces four letters."""
+    if not _KEPT_LETTERS & {*host}:
+        return host.encode("idna").decode()
+    labels = re.split("[.\u3002\uff0e\uff61]", host)
+    return ".".join(
+        "xn--" + label.lower().encode("punycode").decode()
+        if _KEPT_LETTERS & {*label}
+        else label.encode("idna").decode()
+        for label in labels
+    )
 
 
 async def _is_declined() -> bool:

@@ -8,6 +8,7 @@ arise while effects are performed are queued, so that frames are sent in the ord
 import asyncio
 import logging
 import random
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
@@ -335,10 +336,14 @@ class Connection:
         self._wake_at = inf if at is None else at
 
     def _tick(self) -> None:
-        self._wake = None
-        self._wake_at = inf
-        self._pending_events += self.core.due(self._running().time())
-        self._process_pending()
+        try:
+            if self._transport is not None:
+                self.pull(self._transport, self.core.epoch, sys.maxsize)  # a response that was received is in time
+        finally:
+            self._wake = None
+            self._wake_at = inf
+            self._pending_events += self.core.due(self._running().time())
+            self._process_pending()
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._running().create_task(work)

@@ -132,6 +132,12 @@ class Transcript:
         while self._size > self._max_kept_bytes and len(self._lines) > 1:
             self._size -= len(self._lines.popleft()[1])
             self.is_truncated = True
+        # Requests without a response are no longer matched once they were dropped.
+        oldest = self._lines[0][0]
+        while self._open and next(iter(self._open.values())).number < oldest:
+            del self._open[next(iter(self._open))]
+        while self._lost and next(iter(self._lost.values())) < oldest:
+            del self._lost[next(iter(self._lost))]
 
     def _relation(self, sender: Side, connection: int, message: dict[str, Any], at: float) -> dict[str, Any]:
         """Return the kind of a message, and the number of the message that it belongs to."""

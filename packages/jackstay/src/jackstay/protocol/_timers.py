@@ -26,7 +26,7 @@ class Timers(Generic[Name]):
         # example by progress where the hard deadline caps the soft one.
         self._new: dict[Name, float] = {}
         self._sorted: dict[Name, tuple[float, int, Name]] = {}
-        # The count breaks ties: names are never compared, and equal times are returned in the order armed.
+        # The count breaks ties: names are never compared, and equal times are returned in the order first armed.
         self._heap: list[tuple[float, int, Name]] = []
         self._count = 0
         # No name is armed for an earlier time; exact after `next_at`. A driver whose timer is not later than this has

@@ -202,14 +202,15 @@ def without_subscription(params: bytes) -> bytes:
     return _without(params, META_SUBSCRIPTION_ID) if META_SUBSCRIPTION_ID.encode() in params else params
 
 
-def _without(body: bytes, key: str, member: str = "") -> bytes:
+def _without(body: bytes, key: str, member: str | None = None) -> bytes:
     """Remove a key of `_meta`, and a member. An invalid body is unchanged: the client reports what is wrong with it."""
     try:
         members = read_members(body)
         meta = read_members(members["_meta"]) if key.encode() in body and "_meta" in members else {}
     except DECODE_ERRORS:
         return body
-    members.pop(member, None)
+    if member is not None:
+        members.pop(member, None)
     if meta.pop(key, None) is not None:
         if meta:
             members["_meta"] = Raw(encode(meta))

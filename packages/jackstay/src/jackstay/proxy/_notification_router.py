@@ -7,6 +7,7 @@ dropped: it may contain data of one client.
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -26,10 +27,10 @@ _LIST_CHANGES = frozenset(row.changed_by for row in LISTS.values())
 
 
 class _Params(msgspec.Struct):
-    """Those of a log message, or of the update of a resource."""
+    """Those of a log message, or of the update of a resource; the other one may have any type."""
 
-    level: str = "info"
-    uri: str = ""
+    level: Any = "info"
+    uri: Any = ""
 
 
 _read_params = msgspec.json.Decoder(_Params).decode
@@ -62,7 +63,7 @@ class NotificationRouter:
 
     def _route(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
         if method == _UPDATED:
-            uri = _read_params(params).uri
+            uri = msgspec.convert(_read_params(params).uri, str)
             for subscribed in upstream.subscriptions_for(uri):
                 self.changed(upstream, method, subscribed, params)
         elif method in _LIST_CHANGES:
@@ -139,5 +140,5 @@ def _is_level_wanted(connection: Driver, params: bytes) -> bool:
 
 
 def _rank(params: bytes) -> int:
-    level = _read_params(params).level
+    level = msgspec.convert(_read_params(params).level, str)
     return LOGGING_LEVELS.index(level) if level in LOGGING_LEVELS else len(LOGGING_LEVELS)

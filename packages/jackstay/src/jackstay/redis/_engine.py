@@ -182,6 +182,8 @@ class Engine:
 
     async def _exchange(self, commands: list[Command]) -> list[Any]:
         """Run commands as a pipeline of redis-py does."""
+        if not commands:
+            return []
         if self._connection is None:
             async with asyncio.timeout(2 * self.timeout):
                 self._connection = await self.client.connection_pool.get_connection()

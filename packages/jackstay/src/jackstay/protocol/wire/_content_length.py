@@ -54,7 +54,7 @@ class ContentLengthFramer(BufferedFramer):
             ProtocolError: a header is invalid; every later call raises the same. Close the connection.
         """
         if self._lost is not None:
-            raise self._lost
+            raise self._lost.with_traceback(None)
         while self._piece:
             if not self._missing:
                 self._read_header_line()

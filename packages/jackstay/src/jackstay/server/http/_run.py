@@ -14,7 +14,6 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 from jackstay.errors import UsageError
@@ -330,17 +329,20 @@ class HttpServer(Protocol):
 
 
 def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> HttpServer:
-    parser, has_httptools = context.options.parser, find_spec("httptools") is not None
-    if parser == "httptools" and not has_httptools:
-        raise UsageError(f"parser='httptools' is not installed: {install_command('http')}", path="parser")
-    if parser == "h11" or not has_httptools:
+    options, has_httptools = context.options, True
+    try:
+        import httptools  # noqa: F401, PLC0415  # an extra
+    except ImportError as missing:  # also if it is installed and cannot be loaded
+        has_httptools = False
+        if options.parser == "httptools":
+            message = f"parser='httptools' is not installed: {install_command('http')}"
+            raise UsageError(message, path="parser") from missing
+    if options.parser == "h11" or not has_httptools:
         from jackstay.server.http._uvicorn import make_uvicorn  # noqa: PLC0415  # an extra
 
         return make_uvicorn(context, on_ready, drain)
     from jackstay.server.http._app import App  # noqa: PLC0415  # loaded already, with the app
     from jackstay.server.http._listening import Http1Server  # noqa: PLC0415  # needs httptools
-
-    options = context.options
 
     def on_tick() -> None:
         if context.app.is_draining:  # `server.drain()` was called, perhaps from another thread

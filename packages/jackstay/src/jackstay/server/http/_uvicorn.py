@@ -150,7 +150,7 @@ _ROWS: Final = (("uvicorn.error", _Errors), ("uvicorn.access", _Access))
 
 @contextlib.contextmanager
 def uvicorn_logs() -> Iterator[None]:
-    """Redirect uvicorn's loggers to ours inside a `with` block.
+    """Redirect uvicorn's loggers to `jackstay.server.http` inside a `with` block.
 
     Errors stay errors; uvicorn's messages about itself and about invalid HTTP become DEBUG.
     """
