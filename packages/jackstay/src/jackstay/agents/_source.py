@@ -125,7 +125,8 @@ class ToolSource:
         try:
             await self._run(self._open, attempt)
         except BaseException:
-            await self._run(self._close, *attempt)
+            if attempt:
+                await self._run(self._close, *attempt)
             self._unregister()
             raise
 
@@ -198,7 +199,8 @@ class ToolSource:
         try:
             self._wait(self._open, attempt)
         except BaseException:
-            self._wait(self._close, *attempt)
+            if attempt:
+                self._wait(self._close, *attempt)
             self._unregister()
             raise
 
