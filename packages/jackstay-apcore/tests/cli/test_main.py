@@ -124,6 +124,20 @@ def test_flags_become_options(modules: Path, monkeypatch: pytest.MonkeyPatch, po
     assert options.auth is not None
 
 
+def test_empty_variables_leave_the_settings_of_the_file(
+    modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(module, "_serve", lambda _, options, *__: seen.append(options))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "apcore.yaml").write_text("mcp: {explorer: true, validate_inputs: true, host: localhost}\n")
+    for name in ("EXPLORER", "VALIDATE_INPUTS", "HOST", "NO_JWT_REQUIRE_AUTH"):
+        monkeypatch.setenv(f"APCORE_MCP_{name}", "")
+    assert main(["--extensions-dir", str(modules)]) == 0
+    (options,) = seen
+    assert (options.explorer, options.validate_inputs, options.host) == (True, True, "localhost")
+
+
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_directories_are_watched_only_with_dynamic(
     modules: Path, monkeypatch: pytest.MonkeyPatch, is_dynamic: bool
