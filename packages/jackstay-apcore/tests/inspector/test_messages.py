@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import pytest
 from apcore import Registry
 
 from apcore_mcp.inspector import messages
@@ -93,6 +94,21 @@ async def test_sensitive_arguments_are_redacted(registry: Registry, kinds: Simpl
         assert found.count(REDACTED) == 2
 
 
+async def test_arguments_with_secret_names_are_redacted(registry: Registry, kinds: SimpleNamespace) -> None:
+    """As in the logs of apcore, without `x-sensitive`; also in the arguments of the tools that run modules."""
+    registry.register("x.login", kinds.Plain(lambda *_: {}, metadata={"async": True}))
+    arguments = {"password": "1234-secret", "_secret_key": "1234-secret", "name": "ann"}
+    async with served(registry, async_tasks=True) as client, client() as page:
+        await sections(page)
+        await call(page, "x.login", arguments)
+        for tool in ("__apcore_task_submit", "__apcore_module_preview"):
+            await call(page, tool, {"module_id": "x.login", "arguments": arguments})
+        await page.post("/inspector/api/call", json={"tool": "x.login", "arguments": arguments})
+        found = json.dumps(await recording(page))
+        assert "1234-secret" not in found
+        assert (found.count(REDACTED), found.count('"ann"')) == (8, 4)
+
+
 async def test_principals_see_their_own_messages(registry: Registry) -> None:
     guard = keys({"alice": ALICE, "bob": BOB})
     async with served(registry, auth=guard) as client, client(REMOTE, ALICE) as alice, client(REMOTE, BOB) as bob:
@@ -136,3 +152,11 @@ async def test_log_of_the_server(registry: Registry) -> None:
         await published.wait()
         assert any(b"ERROR shop: the shelf is empty" in event for _, event in view.events.after(0))
     assert lines not in root.handlers
+
+
+async def test_bad_log_call_does_not_fail(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)  # do not print it
+    async with served(registry) as client, client() as page:
+        await sections(page)
+        (lines,) = [handler for handler in logging.getLogger().handlers if isinstance(handler, messages.LogLines)]
+        lines.handle(logging.LogRecord("shop", logging.ERROR, __file__, 1, "the shelf is empty", (1,), None))

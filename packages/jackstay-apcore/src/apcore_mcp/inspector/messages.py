@@ -14,6 +14,7 @@ import msgspec
 
 from apcore_mcp.access import authorize
 from apcore_mcp.inspector.calls import Line, encode
+from apcore_mcp.redaction import redact
 from apcore_mcp.tracing import TraceFilter
 from jackstay.inspector import EventLog, Request, RequestRejected, Transcript
 from jackstay.protocol import REVISIONS
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from apcore_mcp.catalogue import Catalogue
     from jackstay.server.http import App, Asgi, Receive, Scope, Send
 
-# Who sent a message.
+# The side that sent a message.
 Sender: TypeAlias = Literal["client", "server"]
 
 # Pages of more principals than this replace the oldest; each may keep this size of messages, and of events.
@@ -33,6 +34,9 @@ MAX_KEPT_BYTES: Final = 4_194_304
 
 # Sessions whose messages are shown as one connection.
 MAX_SESSIONS: Final = 1000
+
+# Tools whose argument `arguments` is that of the module `module_id`.
+_TOOLS_WITH_ARGUMENTS: Final = ("__apcore_task_submit", "__apcore_module_preview")
 
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -61,7 +65,12 @@ class LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Publish a record."""
         try:
-            self._loop.call_soon_threadsafe(self._publish, self.format(record))
+            line = self.format(record)
+        except Exception:  # noqa: BLE001  # as in the handlers of `logging`, a bad log call does not fail
+            self.handleError(record)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._publish, line)
         except RuntimeError:
             pass  # the event loop is closed
 
@@ -147,10 +156,20 @@ class Messages:
         if not isinstance(params, dict) or message.get("method") != "tools/call":
             return frame
         name, arguments = params.get("name"), params.get("arguments")
-        entry = self._catalogue.find(name) if isinstance(name, str) else None
-        if entry is None or not entry.sensitive or not isinstance(arguments, dict):
+        if not isinstance(arguments, dict):
             return frame
-        return encode({**message, "params": {**params, "arguments": entry.redact(arguments)}}).strip()
+        if name in _TOOLS_WITH_ARGUMENTS and isinstance(arguments.get("arguments"), dict):
+            redacted = {**arguments, "arguments": self._redact_of(arguments.get("module_id"), arguments["arguments"])}
+        else:
+            redacted = self._redact_of(name, arguments)
+        return (
+            frame if redacted == arguments else encode({**message, "params": {**params, "arguments": redacted}}).strip()
+        )
+
+    def _redact_of(self, name: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a module without its sensitive values and those of the names that apcore hides."""
+        entry = self._catalogue.find(name) if isinstance(name, str) else None
+        return redact(arguments, {}) if entry is None else entry.redact(arguments)
 
     def connection_of(self, session: str) -> int:
         """Return the number of a session; without one, of a new connection."""
