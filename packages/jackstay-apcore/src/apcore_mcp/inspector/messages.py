@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The side that sent a message.
 Sender: TypeAlias = Literal["client", "server"]
 
-# Pages of more principals than this replace the oldest; each may keep this size of messages, and of events.
+# Pages of more principals than this replace the longest unused; each may keep this size of messages, and of events.
 MAX_VIEWS: Final = 16
 MAX_KEPT_BYTES: Final = 4_194_304
 
@@ -97,16 +97,21 @@ class Messages:
             logging.getLogger().removeHandler(self._log)
             self._log = None
 
+    def may_see(self, request: Request) -> bool:
+        """Return whether a page may see messages."""
+        return bool(request.principal.id) or request.is_local
+
     def view(self, request: Request) -> View | None:
         """Return what a page is shown, or None if it may not see messages."""
-        key = (request.principal.id, request.is_local)
-        if key == ("", False):
+        if not self.may_see(request):
             return None
-        found = self._views.get(key)
+        key = (request.principal.id, request.is_local)
+        found = self._views.pop(key, None)
         if found is None:
             if len(self._views) >= MAX_VIEWS:
-                del self._views[next(iter(self._views))]
-            found = self._views[key] = View(self._app.server.name)
+                self._views.pop(next(iter(self._views))).events.close()  # its open pages connect again
+            found = View(self._app.server.name)
+        self._views[key] = found  # the last that was used
         if request.is_local and self._log is None:
             self._log = LogLines(self._publish_line)
             logging.getLogger().addHandler(self._log)
@@ -269,7 +274,7 @@ class Frames:
         self.session = ""
         self.frames: list[bytes] = []
         self._is_stream = False
-        self._body = b""
+        self._body = bytearray()
 
     def add(self, message: Any) -> None:
         """Read an ASGI event of the response."""
@@ -279,15 +284,18 @@ class Frames:
             self.session = headers.get(b"mcp-session-id", b"").decode("latin-1")
             self._is_stream = headers.get(b"content-type", b"").startswith(b"text/event-stream")
             return
-        self._body += bytes(message.get("body", b""))
+        chunk = bytes(message.get("body", b""))
+        self._body += chunk
         if self._is_stream:
+            if b"\n" not in chunk:  # a large event comes in many chunks, without an end of line
+                return
             *events, self._body = self._body.replace(b"\r\n", b"\n").split(b"\n\n")
             for event in events:
                 lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
                 self.frames += [b"\n".join(lines)] if any(lines) else []
         elif not message.get("more_body", False) and self._body:
-            self.frames.append(self._body)
-            self._body = b""
+            self.frames.append(bytes(self._body))
+            self._body.clear()
 
 
 class Exchange:
@@ -302,7 +310,7 @@ class Exchange:
         self._connection = messages.connection_of(session.decode("latin-1"))
         self._receive = receive
         self._send = send
-        self._request = b""
+        self._request = bytearray()
         self._response = Frames()
 
     async def receive(self) -> Any:
@@ -311,8 +319,8 @@ class Exchange:
         if message["type"] == "http.request":
             self._request += bytes(message.get("body", b""))
             if self._request and not message.get("more_body", False):
-                self._add("client", self._request)
-                self._request = b""
+                self._add("client", bytes(self._request))
+                self._request.clear()
         return message
 
     async def send(self, message: Any) -> None:
