@@ -128,6 +128,15 @@ async def test_remote_page_without_a_key_sees_none(registry: Registry) -> None:
             assert (await page.get(f"/inspector/api/{path}")).status_code == 403
 
 
+async def test_local_page_needs_a_key_where_there_are_keys(registry: Registry) -> None:
+    """A reverse proxy that adds no header is on this machine, too."""
+    guard = keys({"alice": ALICE})
+    async with served(registry, auth=guard, require_auth=False) as client, client() as page, client(key=ALICE) as alice:
+        assert await sections(page) == ["tools", "resources"]
+        assert (await page.get("/inspector/api/recording")).status_code == 403
+        assert await sections(alice) == ["tools", "resources", "messages", "log"]
+
+
 async def test_resources(registry: Registry) -> None:
     async with served(registry) as client, client() as page:
         listed = (await page.get("/inspector/api/resources")).json()

@@ -103,7 +103,9 @@ def _add_operations(loaded: "LoadedModules", args: Namespace) -> None:
             continue
         from apcore_mcp.compat.openapi import build_openapi_backend_from_config  # noqa: PLC0415  # only with documents
 
-        has_others = bool(loaded.directories or loaded.bindings or loaded.registry.list())
+        # A server counts only modules beside `mcp.openapi`, not directories.
+        has_directories = source == "--from-openapi" and (loaded.directories or loaded.bindings)
+        has_others = bool(has_directories or loaded.registry.list())
         try:
             build_openapi_backend_from_config(document, registry=loaded.registry, has_other_backend_source=has_others)
         except ValueError as error:

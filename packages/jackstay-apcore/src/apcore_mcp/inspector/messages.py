@@ -1,7 +1,7 @@
 """Messages of the endpoint and log lines of the server for the page, from the first time that it is opened.
 
-A page sees the messages of its own principal. Without one, and for the log, it must be on this machine. Sensitive
-arguments of tools are redacted. `jackstay.inspector` keeps the messages and shows them.
+A page sees the messages of its own principal. If the endpoint has no keys, and for the log, it must be on this machine.
+Sensitive arguments of tools are redacted. `jackstay.inspector` keeps the messages and shows them.
 """
 
 import asyncio
@@ -98,8 +98,8 @@ class Messages:
             self._log = None
 
     def may_see(self, request: Request) -> bool:
-        """Return whether a page may see messages."""
-        return bool(request.principal.id) or request.is_local
+        """Return whether a page may see messages: by its principal; if the endpoint has no keys, on this machine."""
+        return request.is_local if self._app.guard is None else bool(request.principal.id)
 
     def view(self, request: Request) -> View | None:
         """Return what a page is shown, or None if it may not see messages."""

@@ -118,8 +118,8 @@ class Inspector(PageApp):
         sections = ["tools", "resources"]
         if self.messages.may_see(request):
             sections.append("messages")
-        if request.is_local:
-            sections.append("log")
+            if request.is_local:
+                sections.append("log")
         if self._metrics is not None:
             sections.append("metrics")
         await request.respond(
