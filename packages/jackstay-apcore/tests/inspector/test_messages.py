@@ -16,7 +16,7 @@ from apcore_mcp.inspector import changes, messages
 from apcore_mcp.redaction import REDACTED
 from apcore_mcp.serving import asgi_app
 from jackstay.inspector import write_body
-from jackstay.server.http import keys
+from jackstay.server.http import Principal, keys
 
 ALICE, BOB = "alice-0123456789abcdef", "bobby-0123456789abcdef"
 LOCAL, REMOTE = "127.0.0.1", "192.0.2.1"
@@ -119,6 +119,24 @@ async def test_principals_see_their_own_messages(registry: Registry) -> None:
         await call(alice, "math.add", {"a": 1, "b": 2})
         assert len(await recording(alice)) == 5
         assert await recording(bob) == []
+
+
+async def test_requests_are_authenticated_once(registry: Registry) -> None:
+    class Verifier:
+        calls = 0
+
+        async def verify(self, token: str) -> Principal | None:
+            self.calls += 1
+            return Principal("alice") if token == ALICE else None
+
+    verifier = Verifier()
+    async with served(registry, auth=verifier) as client, client(REMOTE, ALICE) as alice:
+        assert await recording(alice) == []
+        before = verifier.calls
+        await call(alice, "math.add", {"a": 1, "b": 2})
+        assert verifier.calls == before + 3
+        assert (await alice.post("/mcp", json=START, headers={"Authorization": "Bearer x"})).status_code == 401
+        assert len(await recording(alice)) == 5
 
 
 async def test_remote_page_without_a_key_sees_none(registry: Registry) -> None:

@@ -7,18 +7,20 @@ Sensitive arguments of tools are redacted. `jackstay.inspector` keeps the messag
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from apcore_mcp.access import authorize
+from apcore_mcp.access import check_host_and_origin
 from apcore_mcp.inspector.calls import Line, encode
 from apcore_mcp.redaction import redact
 from apcore_mcp.tracing import TraceFilter
 from jackstay.inspector import EventLog, Request, RequestRejected, Transcript
 from jackstay.protocol import REVISIONS
-from jackstay.protocol.http import encode_header_value, error_response
+from jackstay.protocol.http import ErrorResponse, encode_header_value, error_response
+from jackstay.server.http import ANONYMOUS, Guard, Principal
 from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
@@ -128,18 +130,20 @@ class Messages:
         """Return the endpoint `app` with its messages recorded while there are pages for them."""
 
         async def recorded(scope: "Scope", receive: "Receive", send: "Send") -> None:
-            principal = None
-            if self._views and scope["type"] == "http":
-                try:
-                    principal = await authorize(self._app, scope)
-                except RequestRejected:
-                    pass  # the endpoint responds
-            if principal is None:
+            if not self._views or scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            exchange = Exchange(self, principal.id, scope, receive, send)
-            await app(scope, exchange.receive, exchange.send)
+            exchange = Exchange(self, scope, receive, send)
+            reset = _EXCHANGE.set(exchange)
+            try:
+                if self._app.guard is None:
+                    exchange.principal = _principal_without_guard(self._app, scope)
+                await app(scope, exchange.receive, exchange.send)
+            finally:
+                _EXCHANGE.reset(reset)
 
+        if self._app.guard is not None:
+            self._app.guard = _Observed(self._app.guard)
         self._endpoint = recorded
         return recorded
 
@@ -301,12 +305,13 @@ class Frames:
 class Exchange:
     """Records one exchange with the endpoint."""
 
-    def __init__(self, messages: Messages, principal: str, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    def __init__(self, messages: Messages, scope: "Scope", receive: "Receive", send: "Send") -> None:
         headers = {bytes(key).lower(): bytes(value) for key, value in scope["headers"]}
         # HTTP+SSE (MCP 2024-11-05) has the session in the query.
         session = headers.get(b"mcp-session-id", b"") or scope.get("query_string", b"").rpartition(b"=")[2]
         self._messages = messages
-        self._principal = principal
+        # Its id, once the endpoint has admitted the request. What it refuses is not recorded.
+        self.principal: str | None = None
         self._connection = messages.connection_of(session.decode("latin-1"))
         self._receive = receive
         self._send = send
@@ -338,8 +343,36 @@ class Exchange:
         await self._send(message)
 
     def _add(self, sender: Sender, frame: bytes) -> None:
-        if b'"jsonrpc"' in frame:
-            self._messages.frame(self._principal, sender, self._connection, frame)
+        if self.principal is not None and b'"jsonrpc"' in frame:
+            self._messages.frame(self.principal, sender, self._connection, frame)
+
+
+class _Observed:
+    """The guard of the endpoint, which authenticates each request once; the exchange learns the principal from it."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    async def authenticate(self, method: str, path: str, headers: Mapping[str, str]) -> Principal | ErrorResponse:
+        """Return what the guard returns."""
+        admitted = await self._guard.authenticate(method, path, headers)
+        exchange = _EXCHANGE.get()
+        if exchange is not None:
+            _EXCHANGE.set(None)  # tasks of the session, which start later, need not keep it
+            exchange.principal = admitted.id if isinstance(admitted, Principal) else None
+        return admitted
+
+
+# The exchange whose request is authenticated next.
+_EXCHANGE: Final[ContextVar[Exchange | None]] = ContextVar("apcore_mcp_exchange", default=None)
+
+
+def _principal_without_guard(app: "App", scope: "Scope") -> str | None:
+    try:
+        check_host_and_origin(app, scope)
+    except RequestRejected:
+        return None
+    return ANONYMOUS.id
 
 
 __all__ = [
