@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from apcore_mcp.secrets import REDACTED, SECRETS, Secrets
 from apcore_mcp.tracing import TRACE_ID, TraceFilter, read_parent, traced
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -34,3 +35,14 @@ def test_trace_id_is_appended_once(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.getMessage() for record in caplog.records] == [
         "before 1", "own 2 [trace_id=abc]", "other 3 [trace_id=abc]", "after",
     ]  # fmt: skip
+
+
+def test_bad_log_call_in_a_call_does_not_fail() -> None:
+    """Nor does it show values that could not be hidden."""
+    record = logging.LogRecord("shop", logging.INFO, "shop.py", 7, "pin 1234-secret", ("1234-secret",), None)
+    reset = SECRETS.set(Secrets({"pin": "1234-secret"}, lambda _: {"pin": REDACTED}))
+    try:
+        assert TraceFilter().filter(record)
+    finally:
+        SECRETS.reset(reset)
+    assert record.getMessage() == "a log call at shop.py:7 has arguments that do not fit"

@@ -47,10 +47,14 @@ class TraceFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the trace id to the record, remove sensitive values of the call, and return True."""
-        hide_in_record(record)
-        trace_id = TRACE_ID.get()
-        if trace_id and _MARK not in str(record.msg):
-            record.msg = f"{record.msg} {_MARK}{trace_id}]"
+        try:
+            hide_in_record(record)
+            trace_id = TRACE_ID.get()
+            if trace_id and _MARK not in str(record.msg):
+                record.msg = f"{record.msg} {_MARK}{trace_id}]"
+        except Exception:  # noqa: BLE001  # a bad log call must not fail, nor show what could not be hidden
+            record.msg = f"a log call at {record.pathname}:{record.lineno} has arguments that do not fit"
+            record.args, record.exc_info, record.exc_text = (), None, None
         return True
 
 

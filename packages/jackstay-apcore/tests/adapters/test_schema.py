@@ -247,3 +247,17 @@ def test_draft_7_ignores_keywords_beside_a_reference(descriptor: Any) -> None:
     }
     converted = SchemaConverter().convert_output_schema(descriptor({"type": "object"}, output_schema=schema))
     assert converted["properties"]["n"] == {"type": "number", "x-sensitive": True, "title": "N"}
+
+
+def test_draft_7_with_a_reference_at_the_root_keeps_its_dialect(descriptor: Any) -> None:
+    """As zod-to-json-schema writes it."""
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$ref": "#/definitions/Order",
+        "definitions": {"Order": {"type": "object", "properties": {"n": {"type": "number"}}}},
+    }
+    assert SchemaConverter().convert_input_schema(descriptor(schema)) == {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"n": {"type": "number"}},
+    }

@@ -180,6 +180,17 @@ def test_require_auth_takes_precedence_over_the_file(
         assert options_of(read([*SECRET, *flags], variables)).require_auth is is_required
 
 
+@pytest.mark.parametrize("name", ["JWT_REQUIRE_AUTH", "NO_JWT_REQUIRE_AUTH"])
+def test_empty_variable_of_a_switch_is_unset(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not admit requests without a token."""
+    monkeypatch.chdir(tmp_path)
+    args = read([*SECRET, "--transport", "streamable-http"], {f"APCORE_MCP_{name}": ""})
+    assert options_of(args).require_auth is True
+    for setting in (True, False):
+        (tmp_path / "apcore.yaml").write_text(f"mcp: {{require_auth: {str(setting).lower()}}}\n")
+        assert options_of(args).require_auth is setting
+
+
 def test_require_auth_needs_a_key_whatever_names_the_transport(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "apcore.yaml").write_text("mcp: {transport: streamable-http}\n")

@@ -124,6 +124,20 @@ def test_flags_become_options(modules: Path, monkeypatch: pytest.MonkeyPatch, po
     assert options.auth is not None
 
 
+def test_empty_variables_leave_the_settings_of_the_file(
+    modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(module, "_serve", lambda _, options, *__: seen.append(options))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "apcore.yaml").write_text("mcp: {explorer: true, validate_inputs: true, host: localhost}\n")
+    for name in ("EXPLORER", "VALIDATE_INPUTS", "HOST", "NO_JWT_REQUIRE_AUTH"):
+        monkeypatch.setenv(f"APCORE_MCP_{name}", "")
+    assert main(["--extensions-dir", str(modules)]) == 0
+    (options,) = seen
+    assert (options.explorer, options.validate_inputs, options.host) == (True, True, "localhost")
+
+
 @pytest.mark.parametrize("is_dynamic", [False, True])
 def test_directories_are_watched_only_with_dynamic(
     modules: Path, monkeypatch: pytest.MonkeyPatch, is_dynamic: bool
@@ -530,12 +544,28 @@ def test_modules_of_the_openapi_setting_need_no_directory(
     assert "apcore-mcp" in capsys.readouterr().out
 
 
+def test_configuration_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is an error without a traceback, as with a directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("APCORE_CONFIG_FILE", str(tmp_path / "missing.yaml"))
+    assert main(["--check"]) == 1
+    assert "apcore-mcp: cannot read apcore's configuration: " in capsys.readouterr().err
+    monkeypatch.delenv("APCORE_CONFIG_FILE")
+    (tmp_path / "apcore.yaml").mkdir()
+    assert main(["--check"]) == 1
+    assert "apcore.yaml is not a file: remove it" in capsys.readouterr().err
+
+
 def test_check_counts_the_operations_of_the_settings(tmp_path: Path) -> None:
     operation = {"operationId": "list_pets", "responses": {"200": {"description": "all"}}}
     document = {"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"}, "paths": {"/pets": {"get": operation}}}
     document["servers"] = [{"url": "http://127.0.0.1:9"}]
     (tmp_path / "pets.json").write_text(json.dumps(document))
     (tmp_path / "apcore.yaml").write_text("mcp:\n  openapi:\n    spec: pets.json\n")
-    words = [sys.executable, "-m", "apcore_mcp", "--check"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "1 served, 0 skipped"), done.stderr
+    (tmp_path / "empty").mkdir()
+    for flags in ([], ["--extensions-dir", "empty"]):  # the server needs no prefix for either
+        words = [sys.executable, "-m", "apcore_mcp", "--check", *flags]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["1 served, 0 skipped"]), done.stderr

@@ -130,6 +130,18 @@ def test_unused_coroutine_can_be_closed(registry: Registry) -> None:
     started.close()
 
 
+def test_strategy_of_serve_is_refused_without_a_warning(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pipeline of the file does not replace it."""
+    (tmp_path / "apcore.yaml").write_text("mcp: {pipeline: {}}\n")
+    monkeypatch.chdir(tmp_path)
+    mcp = APCoreMCP(registry)
+    with pytest.raises(ValueError, match="cannot replace the strategy of an Executor"):
+        mcp.serve(strategy="minimal")
+    assert "mcp.pipeline replaces strategy=" not in caplog.messages
+
+
 def test_settings_with_a_document_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "api.json").write_text(DOCUMENT)
     (tmp_path / "apcore.yaml").write_text("mcp:\n  openapi: {spec: api.json}\n")

@@ -259,6 +259,24 @@ async def test_store_that_cannot_consume_rejects() -> None:
     CLIENT_CALL.reset(reset)
 
 
+@pytest.mark.parametrize("method", ["get_result", "save_pending"])
+async def test_approval_is_not_used_by_an_error_of_the_store(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = WithoutConsume()
+    handler = StorageBackedApprovalHandler(store)
+    await store.save_pending("1", "user.remove", {})
+    await store.resolve("1", approved=True)
+
+    async def fail(*_: Any) -> Any:
+        raise OSError("disk")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, method, fail)
+        with pytest.raises(OSError, match="disk"):
+            await handler._consume("1", "user.remove")
+    assert await handler._consume("1", "user.remove")
+    assert not await handler._consume("1", "user.remove")
+
+
 async def test_handler_forgets_the_oldest_used_approvals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apcore_mcp.compat.approvals._MAX_USED", 2)
     handler = StorageBackedApprovalHandler(InMemoryApprovalStore())

@@ -145,6 +145,8 @@ def test_path_variables_without_a_parameter(parameters: Any, is_served: bool) ->
 def test_options_that_cannot_take_effect() -> None:
     for message, options in (
         ("regular expressions", {"include": "("}),
+        ("^include is empty and protects nothing", {"include": ""}),
+        ("^exclude is empty and protects nothing", {"exclude": "", "include": "a"}),
         ("prefix", {"has_other_backend_source": True}),
         ("exist already: get_pet", {"registry": openapi_backend(DOCUMENT)}),
     ):
@@ -161,6 +163,7 @@ def test_options_that_cannot_take_effect() -> None:
         ({"spec": 1, "headers": "X-Key: k"}, r"^mcp\.openapi\.headers: Expected `object \| null`, got `str`$"),
         ({"spec": 1, "timeout": "long"}, r"^mcp\.openapi\.timeout: Expected `float`, got `str`$"),
         ({"spec": 1, "include": ["a"]}, r"^mcp\.openapi\.include: Expected `str \| null`, got `array`$"),
+        ({"spec": 1, "include": ""}, r"^mcp\.openapi\.include is empty and protects nothing: remove it, or set it$"),
         ({"spec": 1, "exclude": None}, r"^mcp\.openapi\.exclude is empty and protects nothing: remove it, or set it$"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -22,7 +22,7 @@ MAX_NODES = 20_000
 _DEFINITIONS = ("$defs", "definitions")
 
 # Keywords that only describe.
-_ANNOTATIONS = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
+_ANNOTATIONS = ("$schema", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
 
 
 class UnsupportedReferenceError(ValueError, KeyError):

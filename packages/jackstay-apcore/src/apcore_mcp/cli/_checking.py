@@ -82,10 +82,13 @@ def check(args: Namespace) -> tuple[list[Path], list[Path]]:
 
 
 def _has_openapi_setting() -> bool:
-    """Return whether modules come from `mcp.openapi` of apcore's configuration."""
-    from apcore_mcp.config import openapi_settings  # noqa: PLC0415  # imports apcore
+    """Return whether modules come from `mcp.openapi` of apcore's configuration. Raises: BadValueError."""
+    try:
+        from apcore_mcp.config import openapi_settings  # noqa: PLC0415  # imports apcore
 
-    return bool(openapi_settings())
+        return bool(openapi_settings())
+    except Exception as error:  # apcore raises its own errors, and ImportError without an extra
+        raise BadValueError(f"cannot read apcore's configuration: {error}") from error
 
 
 def _check_together(args: Namespace) -> None:

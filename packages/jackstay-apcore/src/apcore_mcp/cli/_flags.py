@@ -24,7 +24,7 @@ SHELLS: Final = ("bash", "zsh", "fish")
 STRATEGIES: Final = ("standard", "internal", "testing", "performance", "minimal")
 
 _TRUE: Final = ("1", "true", "yes", "on")
-_FALSE: Final = ("", "0", "false", "no", "off")
+_FALSE: Final = ("0", "false", "no", "off")
 
 
 class Flag(NamedTuple):
@@ -256,6 +256,8 @@ def _from_environment(parser: ArgumentParser, flag: Flag, text: str) -> object:
         return [part for part in text.split(flag.separator) if part] or None
     if flag.metavar:
         return text or None
+    if not text:
+        return None
     if text.lower() not in _TRUE + _FALSE:
         parser.error(f"{flag.variable} must be 1 or 0, not {text!r}")
     return text.lower() in _TRUE

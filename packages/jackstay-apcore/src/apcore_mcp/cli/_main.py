@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apcore_mcp.cli._checking import BadValueError, check, openapi_of, options_of, with_flag_name
-from apcore_mcp.cli._flags import FLAGS, HTTP_ONLY, read
+from apcore_mcp.cli._flags import FLAGS, HTTP_ONLY, UNLISTED, read
 from apcore_mcp.options import ServeOptions
 from jackstay.errors import McpError, UsageError
 from jackstay.shell import GREEN, YELLOW, Screen, StatusLine, erase_status, first_line, paint_json, print_error
@@ -36,6 +36,9 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 def run(argv: Sequence[str]) -> int:
     """Run the command line and return the exit code. Raises: SystemExit (from argparse), KeyboardInterrupt, OSError."""
     args = read(argv, os.environ)
+    for flag in (*FLAGS, *UNLISTED):
+        if not os.environ.get(flag.variable, "x") and not flag.protects:
+            del os.environ[flag.variable]  # it counts as unset; apcore would replace the setting of the file by ""
     if args.print_completion:
         return _print_completion(args.print_completion)
     try:
@@ -100,7 +103,9 @@ def _add_operations(loaded: "LoadedModules", args: Namespace) -> None:
             continue
         from apcore_mcp.compat.openapi import build_openapi_backend_from_config  # noqa: PLC0415  # only with documents
 
-        has_others = bool(loaded.directories or loaded.bindings or loaded.registry.list())
+        # A server counts only modules beside `mcp.openapi`, not directories.
+        has_directories = source == "--from-openapi" and (loaded.directories or loaded.bindings)
+        has_others = bool(has_directories or loaded.registry.list())
         try:
             build_openapi_backend_from_config(document, registry=loaded.registry, has_other_backend_source=has_others)
         except ValueError as error:

@@ -90,7 +90,10 @@ class APCoreMCP:
         added = to_options(options)
         given = {**self._given, **added}
         given["extensions"] = (*self._given.get("extensions", ()), *added.get("extensions", ()))
-        settings = make_options(**with_settings(over_http(given) if is_app else given))
+        of_executor = {name: given.pop(name) for name in EXECUTOR_DEFAULTS if name in given}
+        # Without these, with which settings would be merged, and logged, again.
+        completed = with_settings(over_http(given) if is_app else given)
+        settings = make_options(**{**completed, **of_executor})
         # The executor has those of the constructor already.
         new = {name: added.get(name) for name in EXECUTOR_DEFAULTS}
         return msgspec.structs.replace(settings, **new)

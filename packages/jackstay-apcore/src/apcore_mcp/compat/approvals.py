@@ -208,9 +208,13 @@ class StorageBackedApprovalHandler(ApprovalHandler):  # type: ignore[misc]  # ap
             return False
         self._remember(approval_id)  # before the store is awaited, so that a second call of this process is refused
         mark = approval_id + _USED
-        if await self._store.get_result(mark) is not None:
-            return False
-        await self._store.save_pending(mark, module_id, {})
+        try:
+            if await self._store.get_result(mark) is not None:
+                return False
+            await self._store.save_pending(mark, module_id, {})
+        except BaseException:
+            self._used.pop(approval_id, None)  # the module does not run, so the id can be used again
+            raise
         await self._store.resolve(mark, approved=False, reason=_USED_REASON)
         return True
 

@@ -100,6 +100,7 @@ def openapi_backend(
         raise ValueError(
             "mcp.openapi.prefix is required (prefix=, --openapi-prefix) for a document beside other modules"
         )
+    _check_filters("", {name: text for name, text in (("include", include), ("exclude", exclude)) if text is not None})
     location = resolve_spec_location(spec, project_root=project_root)
     if location is None:
         raise ValueError("spec (mcp.openapi.spec) is required: a URL, a path, or a document")
@@ -159,6 +160,13 @@ def _register(modules: "dict[str, OperationModule]", registry: Registry) -> Regi
     return registry
 
 
+def _check_filters(place: str, options: Mapping[str, Any]) -> None:
+    """Raise ValueError for an empty filter. (An empty regular expression matches every id.)"""
+    for key in ("include", "exclude"):
+        if key in options and options[key] in (None, ""):
+            raise ValueError(f"{place}{key} is empty and protects nothing: remove it, or set it")
+
+
 def build_openapi_backend_from_config(
     openapi_config: Any, *, registry: Registry | None = None, has_other_backend_source: bool = False
 ) -> Registry | None:
@@ -176,9 +184,7 @@ def build_openapi_backend_from_config(
     unknown = sorted(map(str, options.keys() - known))
     if unknown:
         raise ValueError(f"mcp.openapi has no key {unknown[0]!r}; its keys are spec, {', '.join(sorted(known))}")
-    empty = next((key for key in ("include", "exclude") if key in options and options[key] is None), None)
-    if empty is not None:
-        raise ValueError(f"mcp.openapi.{empty} is empty and protects nothing: remove it, or set it")
+    _check_filters("mcp.openapi.", options)
     options = convert("mcp.openapi", options, openapi_backend)
     return openapi_backend(spec, registry=registry, has_other_backend_source=has_other_backend_source, **options)
 

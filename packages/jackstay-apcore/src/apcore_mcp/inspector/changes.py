@@ -65,7 +65,7 @@ class Changes:
         self, changed: asyncio.Event, gone: "asyncio.Future[None]", send: "Send", log: EventLog | None, after: int
     ) -> None:
         silence = 0.0
-        while not gone.done() and not self._app.is_draining:
+        while not gone.done() and not self._app.is_draining and (log is None or not log.is_closed):
             for number, event in () if log is None else log.after(after):
                 await write_body(send, event)
                 after, silence = number, 0.0

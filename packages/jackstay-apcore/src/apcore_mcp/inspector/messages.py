@@ -1,38 +1,44 @@
 """Messages of the endpoint and log lines of the server for the page, from the first time that it is opened.
 
-A page sees the messages of its own principal. Without one, and for the log, it must be on this machine. Sensitive
-arguments of tools are redacted. `jackstay.inspector` keeps the messages and shows them.
+A page sees the messages of its own principal. If the endpoint has no keys, and for the log, it must be on this machine.
+Sensitive arguments of tools are redacted. `jackstay.inspector` keeps the messages and shows them.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from apcore_mcp.access import authorize
+from apcore_mcp.access import check_host_and_origin
 from apcore_mcp.inspector.calls import Line, encode
+from apcore_mcp.redaction import redact
 from apcore_mcp.tracing import TraceFilter
 from jackstay.inspector import EventLog, Request, RequestRejected, Transcript
 from jackstay.protocol import REVISIONS
-from jackstay.protocol.http import encode_header_value, error_response
+from jackstay.protocol.http import ErrorResponse, encode_header_value, error_response
+from jackstay.server.http import ANONYMOUS, Guard, Principal
 from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from apcore_mcp.catalogue import Catalogue
     from jackstay.server.http import App, Asgi, Receive, Scope, Send
 
-# Who sent a message.
+# The side that sent a message.
 Sender: TypeAlias = Literal["client", "server"]
 
-# Pages of more principals than this replace the oldest; each may keep this size of messages, and of events.
+# Pages of more principals than this replace the longest unused; each may keep this size of messages, and of events.
 MAX_VIEWS: Final = 16
 MAX_KEPT_BYTES: Final = 4_194_304
 
 # Sessions whose messages are shown as one connection.
 MAX_SESSIONS: Final = 1000
+
+# Tools whose argument `arguments` is that of the module `module_id`.
+_TOOLS_WITH_ARGUMENTS: Final = ("__apcore_task_submit", "__apcore_module_preview")
 
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -61,7 +67,12 @@ class LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Publish a record."""
         try:
-            self._loop.call_soon_threadsafe(self._publish, self.format(record))
+            line = self.format(record)
+        except Exception:  # noqa: BLE001  # as in the handlers of `logging`, a bad log call does not fail
+            self.handleError(record)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._publish, line)
         except RuntimeError:
             pass  # the event loop is closed
 
@@ -88,16 +99,21 @@ class Messages:
             logging.getLogger().removeHandler(self._log)
             self._log = None
 
+    def may_see(self, request: Request) -> bool:
+        """Return whether a page may see messages: by its principal; if the endpoint has no keys, on this machine."""
+        return request.is_local if self._app.guard is None else bool(request.principal.id)
+
     def view(self, request: Request) -> View | None:
         """Return what a page is shown, or None if it may not see messages."""
-        key = (request.principal.id, request.is_local)
-        if key == ("", False):
+        if not self.may_see(request):
             return None
-        found = self._views.get(key)
+        key = (request.principal.id, request.is_local)
+        found = self._views.pop(key, None)
         if found is None:
             if len(self._views) >= MAX_VIEWS:
-                del self._views[next(iter(self._views))]
-            found = self._views[key] = View(self._app.server.name)
+                self._views.pop(next(iter(self._views))).events.close()  # its open pages connect again
+            found = View(self._app.server.name)
+        self._views[key] = found  # the last that was used
         if request.is_local and self._log is None:
             self._log = LogLines(self._publish_line)
             logging.getLogger().addHandler(self._log)
@@ -114,18 +130,20 @@ class Messages:
         """Return the endpoint `app` with its messages recorded while there are pages for them."""
 
         async def recorded(scope: "Scope", receive: "Receive", send: "Send") -> None:
-            principal = None
-            if self._views and scope["type"] == "http":
-                try:
-                    principal = await authorize(self._app, scope)
-                except RequestRejected:
-                    pass  # the endpoint responds
-            if principal is None:
+            if not self._views or scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            exchange = Exchange(self, principal.id, scope, receive, send)
-            await app(scope, exchange.receive, exchange.send)
+            exchange = Exchange(self, scope, receive, send)
+            reset = _EXCHANGE.set(exchange)
+            try:
+                if self._app.guard is None:
+                    exchange.principal = _principal_without_guard(self._app, scope)
+                await app(scope, exchange.receive, exchange.send)
+            finally:
+                _EXCHANGE.reset(reset)
 
+        if self._app.guard is not None:
+            self._app.guard = _Observed(self._app.guard)
         self._endpoint = recorded
         return recorded
 
@@ -147,10 +165,20 @@ class Messages:
         if not isinstance(params, dict) or message.get("method") != "tools/call":
             return frame
         name, arguments = params.get("name"), params.get("arguments")
-        entry = self._catalogue.find(name) if isinstance(name, str) else None
-        if entry is None or not entry.sensitive or not isinstance(arguments, dict):
+        if not isinstance(arguments, dict):
             return frame
-        return encode({**message, "params": {**params, "arguments": entry.redact(arguments)}}).strip()
+        if name in _TOOLS_WITH_ARGUMENTS and isinstance(arguments.get("arguments"), dict):
+            redacted = {**arguments, "arguments": self._redact_of(arguments.get("module_id"), arguments["arguments"])}
+        else:
+            redacted = self._redact_of(name, arguments)
+        return (
+            frame if redacted == arguments else encode({**message, "params": {**params, "arguments": redacted}}).strip()
+        )
+
+    def _redact_of(self, name: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a module without its sensitive values and those of the names that apcore hides."""
+        entry = self._catalogue.find(name) if isinstance(name, str) else None
+        return redact(arguments, {}) if entry is None else entry.redact(arguments)
 
     def connection_of(self, session: str) -> int:
         """Return the number of a session; without one, of a new connection."""
@@ -250,7 +278,7 @@ class Frames:
         self.session = ""
         self.frames: list[bytes] = []
         self._is_stream = False
-        self._body = b""
+        self._body = bytearray()
 
     def add(self, message: Any) -> None:
         """Read an ASGI event of the response."""
@@ -260,30 +288,34 @@ class Frames:
             self.session = headers.get(b"mcp-session-id", b"").decode("latin-1")
             self._is_stream = headers.get(b"content-type", b"").startswith(b"text/event-stream")
             return
-        self._body += bytes(message.get("body", b""))
+        chunk = bytes(message.get("body", b""))
+        self._body += chunk
         if self._is_stream:
+            if b"\n" not in chunk:  # a large event comes in many chunks, without an end of line
+                return
             *events, self._body = self._body.replace(b"\r\n", b"\n").split(b"\n\n")
             for event in events:
                 lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
                 self.frames += [b"\n".join(lines)] if any(lines) else []
         elif not message.get("more_body", False) and self._body:
-            self.frames.append(self._body)
-            self._body = b""
+            self.frames.append(bytes(self._body))
+            self._body.clear()
 
 
 class Exchange:
     """Records one exchange with the endpoint."""
 
-    def __init__(self, messages: Messages, principal: str, scope: "Scope", receive: "Receive", send: "Send") -> None:
+    def __init__(self, messages: Messages, scope: "Scope", receive: "Receive", send: "Send") -> None:
         headers = {bytes(key).lower(): bytes(value) for key, value in scope["headers"]}
         # HTTP+SSE (MCP 2024-11-05) has the session in the query.
         session = headers.get(b"mcp-session-id", b"") or scope.get("query_string", b"").rpartition(b"=")[2]
         self._messages = messages
-        self._principal = principal
+        # Its id, once the endpoint has admitted the request. What it refuses is not recorded.
+        self.principal: str | None = None
         self._connection = messages.connection_of(session.decode("latin-1"))
         self._receive = receive
         self._send = send
-        self._request = b""
+        self._request = bytearray()
         self._response = Frames()
 
     async def receive(self) -> Any:
@@ -292,8 +324,8 @@ class Exchange:
         if message["type"] == "http.request":
             self._request += bytes(message.get("body", b""))
             if self._request and not message.get("more_body", False):
-                self._add("client", self._request)
-                self._request = b""
+                self._add("client", bytes(self._request))
+                self._request.clear()
         return message
 
     async def send(self, message: Any) -> None:
@@ -311,8 +343,36 @@ class Exchange:
         await self._send(message)
 
     def _add(self, sender: Sender, frame: bytes) -> None:
-        if b'"jsonrpc"' in frame:
-            self._messages.frame(self._principal, sender, self._connection, frame)
+        if self.principal is not None and b'"jsonrpc"' in frame:
+            self._messages.frame(self.principal, sender, self._connection, frame)
+
+
+class _Observed:
+    """The guard of the endpoint, which authenticates each request once; the exchange learns the principal from it."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    async def authenticate(self, method: str, path: str, headers: Mapping[str, str]) -> Principal | ErrorResponse:
+        """Return what the guard returns."""
+        admitted = await self._guard.authenticate(method, path, headers)
+        exchange = _EXCHANGE.get()
+        if exchange is not None:
+            _EXCHANGE.set(None)  # tasks of the session, which start later, need not keep it
+            exchange.principal = admitted.id if isinstance(admitted, Principal) else None
+        return admitted
+
+
+# The exchange whose request is authenticated next.
+_EXCHANGE: Final[ContextVar[Exchange | None]] = ContextVar("apcore_mcp_exchange", default=None)
+
+
+def _principal_without_guard(app: "App", scope: "Scope") -> str | None:
+    try:
+        check_host_and_origin(app, scope)
+    except RequestRejected:
+        return None
+    return ANONYMOUS.id
 
 
 __all__ = [

@@ -116,10 +116,10 @@ class Inspector(PageApp):
 
     async def _about(self, request: Request) -> None:
         sections = ["tools", "resources"]
-        if self.messages.view(request) is not None:
+        if self.messages.may_see(request):
             sections.append("messages")
-        if request.is_local:
-            sections.append("log")
+            if request.is_local:
+                sections.append("log")
         if self._metrics is not None:
             sections.append("metrics")
         await request.respond(
@@ -148,9 +148,8 @@ class Inspector(PageApp):
         if view is None:
             await self.changes.stream(request.receive, request.send)
             return
-        after = request.query.get("after", "")
-        is_same = request.query.get("log") == view.events.id and after.isdecimal()
-        await self.changes.stream(request.receive, request.send, view.events, int(after) if is_same else 0)
+        number = _number(request.query.get("after", "")) if request.query.get("log") == view.events.id else None
+        await self.changes.stream(request.receive, request.send, view.events, number or 0)
 
     async def _list_resources(self, request: Request) -> None:
         found: dict[str, Any] = {"resources": [], "templates": [], "subscribed": []}
@@ -181,7 +180,8 @@ class Inspector(PageApp):
         await request.respond({"uri": uri, **await self.messages.send(request, "resources/read", {"uri": uri})})
 
     async def _message(self, request: Request) -> None:
-        line = self._view(request).transcript.find(int(request.name)) if request.name.isdecimal() else None
+        view, number = self._view(request), _number(request.name)
+        line = None if number is None else view.transcript.find(number)
         if line is None:
             raise RequestRejected(error_response(404, "that message is no longer kept"))
         await respond(request.send, 200, "application/json", line)
@@ -280,6 +280,11 @@ class Inspector(PageApp):
         if entry is None:
             raise RequestRejected(error_response(404, f"Module not found: {name[:200]}"))
         return entry
+
+
+def _number(text: str) -> int | None:
+    """Return a number of an event or a message, or None. `int()` raises ValueError for more than 4,300 digits."""
+    return int(text) if text.isdecimal() and len(text) < 20 else None
 
 
 def _busy(message: str) -> ErrorResponse:

@@ -59,7 +59,7 @@ class Request:
     def is_local(self) -> bool:
         """Whether the page is on this machine: by the address of the client and by the name that it used.
 
-        Requests that a reverse proxy passed on are not, though they come from its address.
+        Requests that a reverse proxy passed on are not, though they come from its address: it must add a header.
         """
         name = self.host.rpartition(":")[0] or self.host
         is_direct = not any(header in self.headers for header in _PROXY_HEADERS)
