@@ -335,8 +335,9 @@ def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain
     except ImportError as missing:  # also if it is installed and cannot be loaded
         has_httptools = False
         if options.parser == "httptools":
-            message = f"parser='httptools' is not installed: {install_command('http')}"
-            raise UsageError(message, path="parser") from missing
+            raise UsageError(
+                f"parser='httptools' is not installed: {install_command('http')}", path="parser"
+            ) from missing
     if options.parser == "h11" or not has_httptools:
         from jackstay.server.http._uvicorn import make_uvicorn  # noqa: PLC0415  # an extra
 
