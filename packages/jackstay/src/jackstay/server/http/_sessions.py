@@ -51,7 +51,7 @@ SWEEP_INTERVAL = 4.0
 
 # How many sessions to evict are selected at a time: this share of the limit, and at least `MIN_EVICTION_BATCH`. The
 # selection visits all sessions.
-EVICTION_SHARE = 20
+EVICTION_SHARE = 8
 MIN_EVICTION_BATCH = 100
 
 # How many records are loaded at once to renew them. A store in Redis has one pipeline for all of them.
