@@ -39,9 +39,7 @@ def test_a_terminal_shows_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setattr("jackstay.shell._status_line.QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(
-        "jackstay.cli._completion.program", lambda: terminal.wait_for("reading the options") or program()
-    )
+    monkeypatch.setattr("jackstay.cli._completion.program", read)
     assert main(["completion", "bash"]) == 0
 
 
