@@ -1,8 +1,8 @@
 """Compare the size of the runtime with an earlier commit, at equal features.
 
 `LATER` lists the files, and the classes and functions of other files, of features that the earlier commit did not have.
-They are counted apart. Small additions to shared functions (an option, a branch, a row) are counted as if the earlier
-commit had them, so the comparison rather understates a reduction. Stubs (`.pyi`) are generated and counted apart.
+They are counted apart, and so are stubs (`.pyi`), which are generated. What later features and corrections added to
+shared functions (an option, a branch, a row) is counted by commit, see `COMMITS`, and subtracted in a line of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tarfile
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -179,6 +180,34 @@ LATER: dict[str, tuple[str, ...]] = {
 }
 
 
+# By feature: commits that added to shared functions. Counted are the lines that a commit added there in balance, and at
+# most those that were still as it wrote them at `COUNTED_AT`: what was removed or rewritten since is not subtracted.
+COUNTED_AT = "8ea92b35"
+COMMITS = {
+    "tasks": "6a67f408 99acdfb1 5fcd183c e11d95d3 c55956ff",
+    "sessions of several processes, and shared backends": (
+        "2e9dc695 175acf1b a4b3ac92 b66900ab f0062868 99381fe1 e07b4f5c 3efc7813"
+    ),
+    "hung servers, and servers that fail at once": "b9aa475b 05ae3c61 41e85f40",
+    "commands, prompts at the terminal, the inspector": (
+        "073fde08 80eaedf6 9ddf2555 9da42f34 d7012dbf e08a3d59 c5d378c5 0721893a"
+    ),
+    "typed results and errors of failed tools": "b5af4ebd 54778bed e08c7760 6e56b186",
+    "options of tools, resources and templates": "599b27e0 36bccf63 55b9c73d 84431f32 e2d50c25",
+    "signatures that help() prints": "87f0d262",
+    "mounted servers, transforms and the gateway": "53aed9be c0110b01 4117ad79 b4de4722 12417abc 8abf3a65 da0d8d69",
+    "lifespan, dependencies, hooks, visibility, metrics": (
+        "1f30265c 1e18159c bff1b509 6fd9fee9 1412056c e6397023 712e345c"
+    ),
+    "agent frameworks, skills, apps, OpenAPI": "e82c26a1 f03b96fe 4b18065f e9cdf9fa e25728c9",
+    "every target of connect(), servers as objects": "b612cc64 6bd0838f",
+    "DPoP and workload identities": "60848c71 74a01adf",
+    "limits of requests, oversize requests, lost responses": (
+        "a49848e3 873b3b79 ae4bed6a 1b95deb2 950acd7d fd26b6e5 b0966253"
+    ),
+}
+
+
 class Size(Counter[str]):
     """Lines, and lines of code: without blank lines, comments and docstrings."""
 
@@ -243,6 +272,7 @@ def measure(files: dict[str, str], later: dict[str, str]) -> dict[tuple[str, str
     return sizes
 
 
+@cache
 def later_rows() -> dict[str, str]:
     """Return the rows of `LATER` with one path or name each, and their features."""
     rows: dict[str, str] = {}
@@ -251,6 +281,50 @@ def later_rows() -> dict[str, str]:
             path, _, names = row.partition(": ")
             rows.update({f"{path}: {name}": feature for name in names.split()} if names else {path: feature})
     return rows
+
+
+def equal_code(path: str, text: str) -> set[int]:
+    """Return the numbers of the lines of code that belong to no file or function of `LATER`."""
+    later = later_rows()
+    if path.endswith(".pyi") or path in later or f"{path.partition('/')[0]}/" in later:
+        return set()
+    tree = ast.parse(text)
+    code = code_lines(tree, text)
+    for name, span in spans(tree):
+        if f"{path}: {name}" in later:
+            code.difference_update(span)
+    return code
+
+
+def git(*arguments: str) -> str:
+    """Return what a command of git prints."""
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def balance(commit: str) -> int:
+    """Return how many lines of code a commit added, less those removed, without what is listed in `LATER`."""
+    lines = 0
+    for row in git("diff-tree", "-r", "-M", "--no-commit-id", "--raw", commit).splitlines():
+        fields, *paths = row.split("\t")
+        blobs = fields.split()[2:4]
+        for sign, blob, path in ((-1, blobs[0], paths[0]), (1, blobs[1], paths[-1])):
+            _, is_source, name = path.partition("src/jackstay/")
+            if is_source and name.endswith(".py") and blob.strip("0"):
+                lines += sign * len(equal_code(name, git("cat-file", "blob", blob)))
+    return lines
+
+
+def added_to_shared() -> dict[str, int]:
+    """Return the lines of code that the features of `COMMITS` added to shared functions."""
+    kept: Counter[str] = Counter()
+    for name, text in read_commit(COUNTED_AT, SOURCE).items():
+        if code := equal_code(name, text):
+            authors = git("blame", "-s", "-w", COUNTED_AT, "--", f"{SOURCE}/{name}").splitlines()
+            kept.update(line[:8] for number, line in enumerate(authors, 1) if number in code)
+    return {
+        feature: sum(min(balance(commit), kept[commit]) for commit in commits.split())
+        for feature, commits in COMMITS.items()
+    }
 
 
 def runtime_of(commit: str) -> str:
@@ -296,6 +370,9 @@ def main() -> None:
         total[1].update(after)
         print(row(package, before, after))
     print(row("total", *total))
+    added = added_to_shared()
+    total[1]["code"] -= sum(added.values())
+    print(row("less additions", total[0], total[1]).rstrip().rpartition(" ")[0])
 
     print(f"\n{'counted apart':<60}{'code':>8}{'lines':>8}")
     apart: dict[str, Size] = {}
@@ -304,6 +381,9 @@ def main() -> None:
             apart.setdefault(group, Size()).update(size)
     for group in (*LATER, "stubs"):
         print(f"{group:<60}{apart[group]['code']:>8,}{apart[group]['lines']:>8,}")
+    print("\nadded to shared functions")
+    for feature, lines in added.items():
+        print(f"{feature:<60}{lines:>8,}")
 
 
 def row(name: str, before: Size, after: Size) -> str:
