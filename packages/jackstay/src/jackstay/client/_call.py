@@ -97,9 +97,4 @@ class Call(msgspec.Struct, Generic[R], eq=False):
             telemetry.emit(name, **self._fields(), duration_ns=duration, **extra)
 
     def _fields(self) -> dict[str, object]:
-        return {
-            "method": self.method,
-            "id": self.id,
-            "corr_id": self.corr_id,
-            "system_time_ns": self.started_ns,
-        }
+        return {"method": self.method, "id": self.id, "corr_id": self.corr_id, "system_time_ns": self.started_ns}

@@ -74,8 +74,7 @@ class Fleet:
             parallel_starts = max(PARALLEL_STARTS, os.cpu_count() or 0)
         if not _is_count(parallel_starts):
             raise UsageError(
-                f"parallel_starts must be a positive int or None, got {parallel_starts!r}",
-                path="parallel_starts",
+                f"parallel_starts must be a positive int or None, got {parallel_starts!r}", path="parallel_starts"
             )
         self.separator = separator
         self.require_all = require_all
@@ -122,13 +121,7 @@ class Fleet:
                 if member in config.entry(name):
                     key = f"{config.section}.{name}.{member}"
                     logger.warning("%s: %s is for a gateway; a fleet has all tools of the server", config.path, key)
-        return cls(
-            targets,
-            separator=separator,
-            require_all=require_all,
-            parallel_starts=parallel_starts,
-            **settings,
-        )
+        return cls(targets, separator=separator, require_all=require_all, parallel_starts=parallel_starts, **settings)
 
     def __repr__(self) -> str:
         states = ", ".join(f"{name} {client.state}" for name, client in self._clients.items())

@@ -14,11 +14,7 @@ from jackstay.extras import install_command
 
 # The attribute for the subject of a request, by method. `NAMED` lists the methods whose span name includes the subject;
 # a URI is excluded, because span names should have low cardinality.
-SUBJECTS = {
-    "tools/call": "gen_ai.tool.name",
-    "prompts/get": "gen_ai.prompt.name",
-    "resources/read": "mcp.resource.uri",
-}
+SUBJECTS = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name", "resources/read": "mcp.resource.uri"}
 NAMED = frozenset({"tools/call", "prompts/get"})
 
 

@@ -16,21 +16,9 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 # Every metric: type, help text, and labels besides `client`. `docs/client.md` has the same table.
 METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "jackstay_client_requests_total": (
-        "Counter",
-        "Completed requests by outcome.",
-        ("method", "outcome"),
-    ),
-    "jackstay_client_request_seconds": (
-        "Histogram",
-        "Duration of requests.",
-        ("method",),
-    ),
-    "jackstay_client_transitions_total": (
-        "Counter",
-        "State transitions by new state.",
-        ("state",),
-    ),
+    "jackstay_client_requests_total": ("Counter", "Completed requests by outcome.", ("method", "outcome")),
+    "jackstay_client_request_seconds": ("Histogram", "Duration of requests.", ("method",)),
+    "jackstay_client_transitions_total": ("Counter", "State transitions by new state.", ("state",)),
     "jackstay_client_reconnects_total": ("Counter", "Successful reconnects.", ()),
     "jackstay_client_violations_total": ("Counter", "Protocol violations by the server.", ()),
 }

@@ -15,14 +15,7 @@ import msgspec
 from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions, Requests
-from jackstay.errors import (
-    CapabilityError,
-    McpError,
-    OutcomeUnknownError,
-    StateError,
-    TimeoutError,
-    TransportError,
-)
+from jackstay.errors import CapabilityError, McpError, OutcomeUnknownError, StateError, TimeoutError, TransportError
 from jackstay.protocol import LISTS, Era
 from jackstay.protocol.client import ClientState, backoff_delay
 from jackstay.protocol.client import events as e

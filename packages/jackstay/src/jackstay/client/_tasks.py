@@ -152,13 +152,7 @@ class Tasks:
     # --- calls --------------------------------------------------------------------------------------------------------
 
     async def _call(
-        self,
-        name: str,
-        params: dict[str, Any],
-        options: CallOptions,
-        deadline: Deadline,
-        *,
-        is_safe: bool | None,
+        self, name: str, params: dict[str, Any], options: CallOptions, deadline: Deadline, *, is_safe: bool | None
     ) -> CallToolResult | TaskHandle:
         """Call a tool and return its result, or the task that it has become.
 

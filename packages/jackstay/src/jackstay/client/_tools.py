@@ -149,11 +149,7 @@ class Tools:
         return TaskHandle(self._tasks, "", name, answer)
 
     def _call(
-        self,
-        name: str,
-        arguments: Mapping[str, Json] | None,
-        options: ToolOptions,
-        deadline: Deadline | None,
+        self, name: str, arguments: Mapping[str, Json] | None, options: ToolOptions, deadline: Deadline | None
     ) -> Coroutine[Any, Any, CallToolResult]:
         """Return a tool call as part of a larger call with this deadline; without one, as `call()`."""
         params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
@@ -236,13 +232,7 @@ class Tools:
             if requests.has_tasks or requests.completions:
                 return await self._run_special(name, params, options, deadline, is_safe=is_safe)
             return await requests.request(
-                "tools/call",
-                params,
-                CallToolResult,
-                options,
-                is_safe=is_safe,
-                subject=name,
-                deadline=deadline,
+                "tools/call", params, CallToolResult, options, is_safe=is_safe, subject=name, deadline=deadline
             )
         except OutcomeUnknownError as error:
             if not is_safe:
@@ -262,10 +252,7 @@ class Tools:
         except McpError as error:
             client = self._requests.connection.telemetry.client
             logger.warning(
-                "%s: listing the tools failed, so %r is not replayed after a reconnect: %s",
-                client,
-                name,
-                error,
+                "%s: listing the tools failed, so %r is not replayed after a reconnect: %s", client, name, error
             )
 
     async def _list_before(self, options: CallOptions, deadline: Deadline) -> None:

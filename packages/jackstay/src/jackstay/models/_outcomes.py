@@ -139,10 +139,7 @@ def _tool_result(outcome: Outcome) -> dict[str, Any]:
     content = [
         {"type": "text", "text": part}
         if isinstance(part, str)
-        else {
-            "type": "image",
-            "source": {"type": "base64", "media_type": part.mime_type, "data": part.data},
-        }
+        else {"type": "image", "source": {"type": "base64", "media_type": part.mime_type, "data": part.data}}
         for part in outcome.parts
     ]
     error_flag = {"is_error": True} if outcome.is_error else {}

@@ -16,57 +16,23 @@ Schema: TypeAlias = dict[str, Any]
 # Keywords by value: one schema (or a list, as in old `items`), a list of schemas, or a mapping of names to schemas.
 # Only these are walked: a default or an enum value that looks like a schema is data.
 _ONE: Final = frozenset(
-    [
-        "items",
-        "additionalProperties",
-        "additionalItems",
-        "unevaluatedProperties",
-        "unevaluatedItems",
-        "contains",
-        "propertyNames",
-        "not",
-        "if",
-        "then",
-        "else",
-        "contentSchema",
-    ]
-)
+    (
+        "items", "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems", "contains",
+        "propertyNames", "not", "if", "then", "else", "contentSchema",
+    )
+)  # fmt: skip
 _SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _NAMED: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
 
 # Keywords that structured outputs reject, besides `x-*`.
 _UNSUPPORTED: Final = frozenset(
-    [
-        "default",
-        "title",
-        "examples",
-        "$schema",
-        "$id",
-        "$comment",
-        "discriminator",
-        "not",
-        "if",
-        "then",
-        "else",
-        "dependentRequired",
-        "dependentSchemas",
-        "patternProperties",
-        "propertyNames",
-        "unevaluatedProperties",
-        "unevaluatedItems",
-        "contains",
-        "minContains",
-        "maxContains",
-        "minProperties",
-        "maxProperties",
-        "uniqueItems",
-        "minLength",
-        "maxLength",
-        "readOnly",
-        "writeOnly",
-        "deprecated",
-    ]
-)
+    (
+        "default", "title", "examples", "$schema", "$id", "$comment", "discriminator", "not", "if", "then", "else",
+        "dependentRequired", "dependentSchemas", "patternProperties", "propertyNames", "unevaluatedProperties",
+        "unevaluatedItems", "contains", "minContains", "maxContains", "minProperties", "maxProperties",
+        "uniqueItems", "minLength", "maxLength", "readOnly", "writeOnly", "deprecated",
+    )
+)  # fmt: skip
 
 # The formats that structured outputs accept; for any other the API rejects the whole request.
 _FORMATS: Final = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))

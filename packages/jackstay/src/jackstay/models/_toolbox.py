@@ -43,12 +43,7 @@ class Toolbox:
     """
 
     def __init__(
-        self,
-        source: Client | Fleet,
-        shape: str,
-        *,
-        strict: bool = False,
-        only: Callable[[Tool], object] | None = None,
+        self, source: Client | Fleet, shape: str, *, strict: bool = False, only: Callable[[Tool], object] | None = None
     ) -> None:
         check_shape(shape)
         if not isinstance(source, Client | Fleet):
@@ -60,10 +55,7 @@ class Toolbox:
         selector: object = only
         if selector is not None and (not callable(selector) or iscoroutinefunction(selector)):
             # A coroutine is truthy, so an `async def` would select every tool.
-            raise UsageError(
-                "only must be a plain function such as lambda tool: tool.name in {'search'}",
-                path="only",
-            )
+            raise UsageError("only must be a plain function such as lambda tool: tool.name in {'search'}", path="only")
         self.shape = shape
         self.strict = strict
         self._source = source

@@ -221,12 +221,7 @@ class Fleet(_Openable, source=async_api.Fleet, inline=("states", "names", "name_
 
 class Toolbox(Blocking, source=models.Toolbox, inline=("names", "tools", "calls", "messages")):
     def __init__(
-        self,
-        source: Client | Fleet,
-        shape: str,
-        *,
-        strict: bool = False,
-        only: Callable[[Tool], object] | None = None,
+        self, source: Client | Fleet, shape: str, *, strict: bool = False, only: Callable[[Tool], object] | None = None
     ) -> None:
         if not isinstance(source, Client | Fleet):
             raise UsageError(

@@ -218,10 +218,7 @@ def _run(loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
 
 
 def _run_and_wait(
-    loop: asyncio.AbstractEventLoop,
-    function: Callable[P, Coroutine[Any, Any, R]],
-    *args: P.args,
-    **kwargs: P.kwargs,
+    loop: asyncio.AbstractEventLoop, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
 ) -> R:
     """Run a coroutine on the event loop of another thread and wait for it.
 
