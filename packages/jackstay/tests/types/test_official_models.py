@@ -149,6 +149,7 @@ NO_MODEL = {
     "Body",
     "BodyWithMeta",
     "ElicitRequestParams",
+    "FormFieldSchema",
     "UnknownContent",
     "UnknownRequest",
     "UnknownSchema",

@@ -19,7 +19,8 @@ from jackstay.types import (
     decode,
     encode_json,
 )
-from jackstay.types._prompts import choose_reference
+from jackstay.types._content import choose_by_type
+from jackstay.types._prompts import REFERENCES
 
 # Body, and its JSON.
 WRITTEN = [
@@ -66,4 +67,4 @@ def test_a_reference_is_chosen_by_its_type() -> None:
         ({"type": ["ref/prompt"]}, None),
         ({}, None),
     ]:
-        assert choose_reference(members) is expected
+        assert choose_by_type(REFERENCES, None)(members) is expected

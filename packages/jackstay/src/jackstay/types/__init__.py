@@ -11,10 +11,6 @@ __all__, __getattr__, __dir__ = attach(
     __name__,
     {
         "._body": "Body BodyWithMeta Cursor JsonObject ProgressToken RequestId with_members",
-        "._capabilities": "ClientCapabilities ClientTasksCapability ClientTasksRequestsCapability"
-        " ElicitationCapability PromptsCapability ResourcesCapability RootsCapability SamplingCapability"
-        " ServerCapabilities ServerTasksCapability ServerTasksRequestsCapability TasksElicitationCapability"
-        " TasksSamplingCapability TasksToolsCapability ToolsCapability",
         "._content": "AudioContent BlobResourceContents ContentBlock EmbeddedResource ImageContent ResourceContents"
         " ResourceLink SamplingMessageContentBlock TextContent TextResourceContents ToolResultContent ToolUseContent"
         " UnknownContent",
@@ -23,24 +19,27 @@ __all__, __getattr__, __dir__ = attach(
         "._display": "Annotations Icon Implementation Role",
         "._elicitation": "BooleanSchema ElicitationCompleteNotificationParams ElicitRequestFormParams"
         " ElicitRequestParams ElicitRequestURLParams ElicitResult ElicitValue EnumOption EnumSchema"
-        " LegacyTitledEnumSchema MultiSelectEnumSchema NumberSchema PrimitiveSchemaDefinition RequestedSchema"
-        " SingleSelectEnumSchema StringSchema TitledItems TitledMultiSelectEnumSchema TitledSingleSelectEnumSchema"
-        " UnknownSchema UntitledItems UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema"
-        " URLElicitationRequiredErrorData",
+        " FormFieldSchema LegacyTitledEnumSchema MultiSelectEnumSchema NumberSchema PrimitiveSchemaDefinition"
+        " RequestedSchema SingleSelectEnumSchema StringSchema TitledItems TitledMultiSelectEnumSchema"
+        " TitledSingleSelectEnumSchema UnknownSchema UntitledItems UntitledMultiSelectEnumSchema"
+        " UntitledSingleSelectEnumSchema URLElicitationRequiredErrorData",
         "._input_required": "CallToolRequestParams CreateMessageRequest ElicitRequest GetPromptRequestParams"
         " InputRequest InputRequests InputRequiredResult InputResponse InputResponseRequestParams InputResponses"
         " ListRootsRequest ReadResourceRequestParams UnknownRequest",
         "._json": "DECODE_ERRORS encode_json",
-        "._lifecycle": "DiscoverResult InitializeRequestParams InitializeResult SubscriptionFilter"
+        "._lifecycle": "ClientCapabilities ClientTasksCapability ClientTasksRequestsCapability DiscoverResult"
+        " ElicitationCapability Error InitializeRequestParams InitializeResult"
+        " MissingRequiredClientCapabilityErrorData NotificationMetaObject PromptsCapability RequestMetaObject"
+        " ResourcesCapability ResultMetaObject RootsCapability SamplingCapability ServerCapabilities"
+        " ServerTasksCapability ServerTasksRequestsCapability SubscriptionFilter"
         " SubscriptionsAcknowledgedNotificationParams SubscriptionsListenRequestParams SubscriptionsListenResult"
-        " SubscriptionsListenResultMetaObject",
+        " SubscriptionsListenResultMetaObject TasksElicitationCapability TasksSamplingCapability"
+        " TasksToolsCapability ToolsCapability UnsupportedProtocolVersionErrorData",
         "._messages": "LOGGING_LEVELS META_CLIENT_CAPABILITIES META_CLIENT_INFO META_LOG_LEVEL META_PROGRESS_TOKEN"
         " META_PROTOCOL_VERSION META_RELATED_TASK META_SERVER_INFO META_SUBSCRIPTION_ID CacheableResult"
         " CancelledNotificationParams EmptyResult LoggingLevel LoggingMessageNotificationParams NotificationParams"
         " PaginatedRequestParams PaginatedResult ProgressNotificationParams RelatedTaskMetadata RequestParams Result"
         " ResultType SetLevelRequestParams TaskAugmentedRequestParams TaskMetadata",
-        "._metadata": "Error MissingRequiredClientCapabilityErrorData NotificationMetaObject RequestMetaObject"
-        " ResultMetaObject UnsupportedProtocolVersionErrorData",
         "._prompts": "CompleteRequestParams CompleteResult Completion CompletionArgument CompletionContext"
         " CompletionReference GetPromptResult ListPromptsResult Prompt PromptArgument PromptMessage PromptReference"
         " ResourceTemplateReference",

@@ -124,10 +124,10 @@ CONTENT_BLOCKS: dict[Json, type[Body]] = {
 }
 
 
-def choose_by_type(table: dict[Json, type[Body]], otherwise: type[Body]) -> Choose:
-    """Return a function that chooses a class from `table` by the block's `type`."""
+def choose_by_type(table: dict[Json, type[Body]], otherwise: type[Body] | None) -> Choose:
+    """Return a function that chooses a class from `table` by the member `type`."""
 
-    def choose(members: dict[str, Json]) -> type[Body]:
+    def choose(members: dict[str, Json]) -> type[Body] | None:
         kind = members.get("type")
         return table.get(kind, otherwise) if isinstance(kind, str) else otherwise
 

@@ -15,12 +15,17 @@ from jackstay.types._body import Body, Json, Maybe, MaybeJson, Number, constant,
 from jackstay.types._messages import NotificationParams, Result, TaskAugmentedRequestParams
 
 
-class StringSchema(Body, frozen=True, kw_only=True):
+class FormFieldSchema(Body, frozen=True, kw_only=True):
+    """The members that every known field has."""
+
+    title: Maybe[str] = None
+    description: Maybe[str] = None
+
+
+class StringSchema(FormFieldSchema, frozen=True, kw_only=True):
     """A text field."""
 
     type: Literal["string"] = constant("string")
-    title: Maybe[str] = None
-    description: Maybe[str] = None
     min_length: Maybe[int] = None
     max_length: Maybe[int] = None
     # "email", "uri", "date" or "date-time"; open.
@@ -29,23 +34,19 @@ class StringSchema(Body, frozen=True, kw_only=True):
     default: Maybe[str] = None
 
 
-class NumberSchema(Body, frozen=True, kw_only=True):
+class NumberSchema(FormFieldSchema, frozen=True, kw_only=True):
     """A number or an integer."""
 
     type: Literal["number", "integer"]
-    title: Maybe[str] = None
-    description: Maybe[str] = None
     minimum: Maybe[Number] = None
     maximum: Maybe[Number] = None
     default: Maybe[Number] = None
 
 
-class BooleanSchema(Body, frozen=True, kw_only=True):
+class BooleanSchema(FormFieldSchema, frozen=True, kw_only=True):
     """A boolean."""
 
     type: Literal["boolean"] = constant("boolean")
-    title: Maybe[str] = None
-    description: Maybe[str] = None
     default: Maybe[bool] = None
 
 
@@ -56,34 +57,28 @@ class EnumOption(Body, frozen=True):
     title: str
 
 
-class UntitledSingleSelectEnumSchema(Body, frozen=True, kw_only=True):
+class UntitledSingleSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
     """One of several values without titles."""
 
     enum: Sequence[str]
     type: Literal["string"] = constant("string")
-    title: Maybe[str] = None
-    description: Maybe[str] = None
     default: Maybe[str] = None
 
 
-class TitledSingleSelectEnumSchema(Body, frozen=True, kw_only=True):
+class TitledSingleSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
     """One of several values with titles (2025-11-25)."""
 
     one_of: Sequence[EnumOption]
     type: Literal["string"] = constant("string")
-    title: Maybe[str] = None
-    description: Maybe[str] = None
     default: Maybe[str] = None
 
 
-class LegacyTitledEnumSchema(Body, frozen=True, kw_only=True):
+class LegacyTitledEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
     """One of several values with titles in `enum_names`. In 2025-06-18: EnumSchema."""
 
     enum: Sequence[str]
     enum_names: Maybe[Sequence[str]] = None
     type: Literal["string"] = constant("string")
-    title: Maybe[str] = None
-    description: Maybe[str] = None
     default: Maybe[str] = None
 
 
@@ -107,25 +102,21 @@ def choose_items(members: dict[str, Json]) -> type[Body] | None:
     return UntitledItems if "enum" in members and members.get("type") == "string" else None
 
 
-class UntitledMultiSelectEnumSchema(Body, frozen=True, kw_only=True):
+class UntitledMultiSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
     """Any of several values without titles (2025-11-25)."""
 
     items: UntitledItems
     type: Literal["array"] = constant("array")
-    title: Maybe[str] = None
-    description: Maybe[str] = None
     min_items: Maybe[int] = None
     max_items: Maybe[int] = None
     default: Maybe[Sequence[str]] = None
 
 
-class TitledMultiSelectEnumSchema(Body, frozen=True, kw_only=True):
+class TitledMultiSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
     """Any of several values with titles (2025-11-25)."""
 
     items: TitledItems
     type: Literal["array"] = constant("array")
-    title: Maybe[str] = None
-    description: Maybe[str] = None
     min_items: Maybe[int] = None
     max_items: Maybe[int] = None
     default: Maybe[Sequence[str]] = None

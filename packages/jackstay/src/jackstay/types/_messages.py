@@ -1,7 +1,7 @@
 """The common parts of params and results, and the keys of `_meta` that MCP defines.
 
 `meta` is an open map, decoded as JSON, so that nothing in it can fail a message. Parse it on demand with the Structs of
-`_metadata`: `from_json(RequestMetaObject, params.meta)`.
+`_lifecycle`: `from_json(RequestMetaObject, params.meta)`.
 """
 
 from __future__ import annotations

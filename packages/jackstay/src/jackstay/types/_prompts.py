@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jackstay.types._body import Body, BodyWithMeta, Json, Maybe, constant, one_of
-from jackstay.types._content import Block
+from jackstay.types._content import Block, choose_by_type
 from jackstay.types._display import Icon, Role
 from jackstay.types._messages import PaginatedResult, RequestParams, Result
 
@@ -78,16 +78,10 @@ REFERENCES: dict[Json, type[Body]] = {
 }
 
 
-def choose_reference(members: dict[str, Json]) -> type[Body] | None:
-    """Return the class by `type`; None for an unknown type."""
-    kind = members.get("type")
-    return REFERENCES.get(kind) if isinstance(kind, str) else None
-
-
 if TYPE_CHECKING:
     Reference: TypeAlias = CompletionReference
 else:
-    Reference = one_of(choose_reference, PromptReference)
+    Reference = one_of(choose_by_type(REFERENCES, None), PromptReference)
 
 
 class CompletionArgument(Body, frozen=True):

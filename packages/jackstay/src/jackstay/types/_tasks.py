@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jackstay.types._body import Body, JsonObject, Maybe
 from jackstay.types._input_required import InputRequestField, InputResponseField
+from jackstay.types._lifecycle import Error
 from jackstay.types._messages import NotificationParams, RequestParams, Result
-from jackstay.types._metadata import Error
 
 # The identifier of the extension, in `capabilities.extensions` of both ends.
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
