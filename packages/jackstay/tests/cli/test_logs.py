@@ -6,13 +6,13 @@ from datetime import datetime
 
 import pytest
 
-from jackstay.cli._logs import Logs
+from jackstay.cli._logs import log_to_stderr
 
 logger = logging.getLogger("jackstay.client")
 
 
 def test_text_format(capsys: pytest.CaptureFixture[str]) -> None:
-    with Logs("info", "text"):
+    with log_to_stderr("info", "text"):
         logger.info("a server sent \x1b[31m%s", "red")
         logger.debug("not this")
     done = capsys.readouterr()
@@ -21,7 +21,7 @@ def test_text_format(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with Logs("warning", "json"):
+    with log_to_stderr("warning", "json"):
         logger.warning("one\nline")
         logger.info("not this")
         try:
@@ -38,7 +38,7 @@ def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_logging_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
     library = logging.getLogger("jackstay")
     before = library.level, list(library.handlers)
-    with Logs("debug", "text"):
+    with log_to_stderr("debug", "text"):
         assert library.level == logging.DEBUG
     assert (library.level, library.handlers) == before
     logger.warning("without a handler")
@@ -46,13 +46,13 @@ def test_logging_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_root_logger_can_be_configured(capsys: pytest.CaptureFixture[str]) -> None:
-    with Logs("info", "text", logger=""):
+    with log_to_stderr("info", "text", logger=""):
         logging.getLogger("application").info("message")
     assert capsys.readouterr().err[8:] == " info application: message\n"
 
 
 def test_transitions_can_be_hidden(capsys: pytest.CaptureFixture[str]) -> None:
-    with Logs("warning", "text", hides_transitions=True):
+    with log_to_stderr("warning", "text", hides_transitions=True):
         logger.warning("lost", extra={"transition": "ready -> backoff"})
         logger.warning("kept")
     assert capsys.readouterr().err[8:].endswith("kept\n")

@@ -1,6 +1,6 @@
 """The argument parsers of the command and its subcommands, used for parsing, `--help` and completion."""
 
-import argparse
+from argparse import SUPPRESS
 
 from jackstay.shell import CommandParser
 from procontext._version import __version__
@@ -16,7 +16,6 @@ def command_parser(row: CommandRow, command: Command) -> CommandParser:
         prog=f"procontext {row.name}",
         description=row.summary[0].upper() + row.summary[1:] + ".",
         epilog=f"examples:\n{examples}{EXIT_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_arguments(parser)
     return parser
@@ -32,11 +31,8 @@ def main_parser() -> CommandParser:
         description="A documentation server for coding agents. Help: procontext COMMAND --help",
         epilog=f"commands:\n{listed}\nexamples:\n  procontext docs fastapi\n  procontext fetch fastapi httpx\n"
         f"settings: procontext.yaml, --config, PROCONTEXT__ variables; procontext doctor\n{EXIT_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "-V", "--version", action="version", version=f"procontext {__version__}", help=argparse.SUPPRESS
-    )
+    parser.add_argument("-V", "--version", action="version", version=f"procontext {__version__}", help=SUPPRESS)
     return parser
 
 

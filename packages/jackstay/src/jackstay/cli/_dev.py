@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE
 from jackstay.cli._inspect import add_page_arguments, serve_page
-from jackstay.cli._logs import Logs
+from jackstay.cli._logs import log_to_stderr
 from jackstay.cli._running import run_until_signal
 from jackstay.errors import UsageError
 from jackstay.shell import StatusLine
@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
 
     choice, directory = _choice(arguments)
     session = Session([choice])
-    with Logs(arguments.log_level, arguments.log_format):
+    with log_to_stderr(arguments.log_level, arguments.log_format):
         return run_until_signal(_serve(session, arguments, arguments.watch or [directory]))
 
 

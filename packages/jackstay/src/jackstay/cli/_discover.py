@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jackstay.cli._exits import DONE, FAILED
-from jackstay.cli._logs import Logs
+from jackstay.cli._logs import log_to_stderr
 from jackstay.cli._output import print_json
 from jackstay.cli._running import describe_server, run_until_signal
 from jackstay.client import connect
@@ -48,7 +48,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Print the servers. The exit code is 1 if one of them fails."""
     # The status of a server is in the table, so its transitions are not logged as well.
-    with Logs("warning", "text", hides_transitions=True):
+    with log_to_stderr("warning", "text", hides_transitions=True):
         return run_until_signal(_report(_find(), arguments))
 
 

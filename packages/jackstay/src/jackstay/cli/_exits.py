@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 from jackstay.errors import (
     BackpressureError,
     ClosedError,
-    Json,
     JsonRpcError,
     McpError,
     ShutdownError,
@@ -47,43 +46,27 @@ EXITS = (
 )
 
 # Errors of the connection: nothing was sent, unless `may_have_run` is True.
-_CONNECTION_ERRORS = (
-    BackpressureError,
-    ClosedError,
-    ShutdownError,
-    StateError,
-    TimeoutError,
-    TransportError,
-)
+_CONNECTION_ERRORS = (BackpressureError, ClosedError, ShutdownError, StateError, TimeoutError, TransportError)
 
 
 def exit_code(error: McpError) -> int:
     """Return the exit code of a command that failed with this error."""
     if isinstance(error, UsageError):
         return USAGE_ERROR
+    may_have_run, is_connection = error.may_have_run, isinstance(error, _CONNECTION_ERRORS)
     if isinstance(error, JsonRpcError) and isinstance(error.data, dict):
-        return _proxy_exit_code(error.data)
-    if error.may_have_run:
-        return UNKNOWN
-    return UNREACHABLE if isinstance(error, _CONNECTION_ERRORS) else FAILED
-
-
-def _proxy_exit_code(data: dict[str, Json]) -> int:
-    """Return the exit code for an error of a proxy (docs/proxy.md): the same as without the proxy."""
-    if data.get("mayHaveRun") is True:
-        return UNKNOWN
-    return UNREACHABLE if data.get("mayHaveRun") is False and data.get("retryable") is True else FAILED
-
-
-def exit_codes() -> str:
-    """Return all exit codes, for `jackstay --help`."""
-    return f"exit codes: {_format(EXITS[:5])},\n  {_format(EXITS[5:])}\n"
+        # An error of a proxy (docs/proxy.md): the same code as without the proxy.
+        may_have_run = error.data.get("mayHaveRun") is True
+        is_connection = error.data.get("mayHaveRun") is False and error.data.get("retryable") is True
+    return UNKNOWN if may_have_run else UNREACHABLE if is_connection else FAILED
 
 
 def short_exit_codes() -> str:
     """Return the exit codes in one line, for the `--help` of a sub-command."""
-    return f"exit codes: {_format(EXITS[:5])}"
+    return "exit codes: " + ", ".join(f"{row.code} {row.short}" for row in EXITS[:5])
 
 
-def _format(rows: tuple[Exit, ...]) -> str:
-    return ", ".join(f"{row.code} {row.short}" for row in rows)
+def exit_codes() -> str:
+    """Return all exit codes, for `jackstay --help`."""
+    more = ", ".join(f"{row.code} {row.short}" for row in EXITS[5:])
+    return f"{short_exit_codes()},\n  {more}\n"

@@ -6,7 +6,7 @@ The HTTP options are those of `jackstay serve`; keys are in the file. See `docs/
 from argparse import ArgumentParser, Namespace
 
 from jackstay.cli._commands import add_help
-from jackstay.cli._logs import Logs, add_log_arguments
+from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._serve import add_backend_argument, add_http_arguments, http_options, use_backend
 from jackstay.proxy import Gateway
 
@@ -29,7 +29,7 @@ def run(arguments: Namespace) -> int:
     Raises: UsageError for an invalid file or argument; TransportError if the port cannot be bound.
     """
     http = http_options(arguments)
-    with Logs(arguments.log_level, arguments.log_format, logger=""):
+    with log_to_stderr(arguments.log_level, arguments.log_format, logger=""):
         gateway = Gateway(arguments.config)
         use_backend(gateway, arguments)
         return gateway.run() if http is None else gateway.run(transport="http", **http)

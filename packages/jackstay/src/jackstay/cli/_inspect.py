@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jackstay.cli import _target
 from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE
-from jackstay.cli._logs import Logs, add_log_arguments
+from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._running import run_until_signal
 from jackstay.client import read_config
 from jackstay.errors import UsageError
@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
         from jackstay.inspector import Session  # noqa: PLC0415  # only this command needs it
 
     session = Session(_choices(arguments))
-    with Logs(arguments.log_level, arguments.log_format):
+    with log_to_stderr(arguments.log_level, arguments.log_format):
         return run_until_signal(serve_page(session, arguments))
 
 

@@ -7,6 +7,8 @@ import json
 import logging
 import sys
 from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
@@ -51,27 +53,25 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry)
 
 
-class Logs:
-    """A context manager that configures one logger and its children while a command runs. `""` is the root logger."""
-
-    def __init__(self, level: str, format: str, logger: str = "jackstay", *, hides_transitions: bool = False) -> None:
-        self._level = level
-        self._logger = logging.getLogger(logger)
-        self._handler = logging.StreamHandler(sys.stderr)
-        self._handler.setFormatter(TextLines() if format == "text" else JsonLines())
-        self._handler.addFilter(erase_status)
-        if hides_transitions:
-            self._handler.addFilter(lambda record: not hasattr(record, "transition"))
-        self._before = logging.NOTSET
-
-    def __enter__(self) -> None:
-        self._before = self._logger.level
-        self._logger.setLevel(self._level.upper())
-        self._logger.addHandler(self._handler)
-
-    def __exit__(self, *ended: object) -> None:
-        self._logger.removeHandler(self._handler)
-        self._logger.setLevel(self._before)
+@contextmanager
+def log_to_stderr(
+    level: str, format: str, logger: str = "jackstay", *, hides_transitions: bool = False
+) -> Iterator[None]:
+    """Configure one logger and its children while a command runs. `""` is the root logger."""
+    configured = logging.getLogger(logger)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(TextLines() if format == "text" else JsonLines())
+    handler.addFilter(erase_status)
+    if hides_transitions:
+        handler.addFilter(lambda record: not hasattr(record, "transition"))
+    before = configured.level
+    configured.setLevel(level.upper())
+    configured.addHandler(handler)
+    try:
+        yield
+    finally:
+        configured.removeHandler(handler)
+        configured.setLevel(before)
 
 
 def add_log_arguments(parser: ArgumentParser) -> None:

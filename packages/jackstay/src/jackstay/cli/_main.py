@@ -70,7 +70,8 @@ def _dispatch(words: list[str]) -> int:
     if rest == ["--"]:
         parser.error("the command of a server is missing after --")
     arguments.server = rest[1:] or None
-    return command.run(arguments)
+    code: int = command.run(arguments)
+    return code
 
 
 def _before_dashes(words: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import Any
 
 from jackstay.cli._commands import add_help
-from jackstay.cli._logs import Logs, add_log_arguments
+from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._running import prepare_server
 from jackstay.cli._serve import add_http_arguments, http_options
 from jackstay.cli._target import add_server_arguments, select_only_server
@@ -75,7 +75,7 @@ def run(arguments: Namespace) -> int:
             raise UsageError(f"--{flag} requires --http PORT", path=f"--{flag}")
     settings = _settings(arguments)
     selected = select_only_server(arguments)
-    with Logs(arguments.log_level, arguments.log_format, logger=""):
+    with log_to_stderr(arguments.log_level, arguments.log_format, logger=""):
         proxy = Proxy(selected.target, options, settings=settings, prepare=lambda: prepare_server(arguments, selected))
         return proxy.run() if http is None else proxy.run(transport="http", **http)
 

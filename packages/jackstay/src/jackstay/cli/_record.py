@@ -10,7 +10,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from jackstay.cli import _target
 from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE, FAILED
-from jackstay.cli._logs import Logs, add_log_arguments
+from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._running import run_until_signal
 from jackstay.errors import UsageError
 from jackstay.shell import escape_controls
@@ -68,7 +68,7 @@ def run(arguments: Namespace) -> int:
             advice = "use another name, --append to append to it, or --force to overwrite it"
             raise UsageError(f"{file!r} already exists; {advice}", path=file) from None
         raise
-    with Logs(arguments.log_level, arguments.log_format):
+    with log_to_stderr(arguments.log_level, arguments.log_format):
         return run_until_signal(_forward(selected, target))
 
 

@@ -8,7 +8,7 @@ from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 
 from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE, FAILED
-from jackstay.cli._logs import Logs, add_log_arguments
+from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._running import run_until_signal
 from jackstay.shell import escape_controls
 from jackstay.testing import serve_recording
@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
 
     Raises: UsageError if the file cannot be used.
     """
-    with Logs(arguments.log_level, arguments.log_format):
+    with log_to_stderr(arguments.log_level, arguments.log_format):
         return run_until_signal(_serve(arguments))
 
 

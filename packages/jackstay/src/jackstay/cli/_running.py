@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jackstay.cli._exits import DONE, INTERRUPTED, TERMINATED
-from jackstay.cli._logs import Logs
+from jackstay.cli._logs import log_to_stderr
 from jackstay.cli._target import SelectedServer
 from jackstay.client import connect
 from jackstay.shell import DIM, Screen, StatusLine, cancel_on_signal, escape_controls
@@ -64,7 +64,7 @@ def with_client(
     if prepare is not None:
         prepare(client)
     # The command itself reports why a call failed, so at the default level a lost server is not logged as well.
-    with Logs(arguments.log_level, arguments.log_format, hides_transitions=arguments.log_level == "warning"):
+    with log_to_stderr(arguments.log_level, arguments.log_format, hides_transitions=arguments.log_level == "warning"):
         code = asyncio.run(_until_signal(_run(arguments, selected, client, work), when_terminated))
     if code is None:  # raised here, because asyncio logs a KeyboardInterrupt that is raised in a task
         raise KeyboardInterrupt

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from jackstay.cli._commands import add_help
-from jackstay.cli._logs import Logs, add_log_arguments
+from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.errors import UsageError
 from jackstay.server import Server, find_server, run_tasks
 from jackstay.shell import StatusLine
@@ -118,7 +118,7 @@ def run(arguments: Namespace) -> int:
     if not separator or not name.isidentifier():
         location, name = arguments.target, ""
     options = http_options(arguments)
-    with Logs(arguments.log_level, arguments.log_format, logger=""):
+    with log_to_stderr(arguments.log_level, arguments.log_format, logger=""):
         with StatusLine(f"loading {location}"):
             module = load(location, with_traceback=arguments.traceback)
         server = find_server(module, name or None)

@@ -1,7 +1,7 @@
 """An argparse parser whose errors suggest a correction and refer to `--help`."""
 
 import sys
-from argparse import SUPPRESS, ArgumentParser
+from argparse import SUPPRESS, ArgumentParser, RawDescriptionHelpFormatter
 from typing import NoReturn
 
 # The prefix of argparse's message about unknown arguments.
@@ -13,13 +13,17 @@ _SYNONYMS = {"--port": "--http", "-p": "--http"}
 
 
 class CommandParser(ArgumentParser):
-    """An ArgumentParser without abbreviations, with `--help` hidden from the help, and with suggestions in errors."""
+    """An ArgumentParser without abbreviations, with `--help` hidden from the help, and with suggestions in errors.
+
+    The lines of the description and the epilog are printed as they are.
+    """
 
     # True if arguments are written KEY=VALUE, so that an unknown option is probably one of them.
     takes_pairs = False
 
     def __init__(self, prog: str, **options: object) -> None:
         # Abbreviations are off: an option that is added later must not change the meaning of an existing script.
+        options.setdefault("formatter_class", RawDescriptionHelpFormatter)
         super().__init__(prog, allow_abbrev=False, add_help=False, **options)  # type: ignore[arg-type]  # as argparse takes them
         # Hidden to keep the help within 24 lines.
         self.add_argument("-h", "--help", action="help", help=SUPPRESS)
