@@ -6,9 +6,4 @@ text.
 
 from jackstay._lazy import attach
 
-__all__, __getattr__, __dir__ = attach(
-    __name__,
-    {
-        "._entry": "main",
-    },
-)
+__all__, __getattr__, __dir__ = attach(__name__, {"._entry": "main"})

@@ -31,11 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     if isinstance(parser, CommandParser):
         parser.takes_pairs = True
-    parser.add_argument(
-        "--arguments",
-        metavar="JSON",
-        help="all arguments as JSON; -: read standard input",
-    )
+    parser.add_argument("--arguments", metavar="JSON", help="all arguments as JSON; -: read standard input")
 
 
 def run(arguments: Namespace) -> int:

@@ -15,10 +15,7 @@ from jackstay.shell import Screen, StatusLine
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
     _target.add_arguments(
-        parser,
-        "",
-        "--output weather.py https://example.org/mcp",
-        "--output git_client.py -- uvx mcp-server-git",
+        parser, "", "--output weather.py https://example.org/mcp", "--output git_client.py -- uvx mcp-server-git"
     )
     parser.add_argument("--output", metavar="FILE", help="write this file (default: standard output)")
     parser.add_argument("--force", action="store_true", help="overwrite a file that was not generated")

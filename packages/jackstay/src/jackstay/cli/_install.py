@@ -67,12 +67,7 @@ def run(arguments: Namespace) -> int:
         Screen().print_line(link)
         return DONE
     install_server(
-        host,
-        name,
-        server,
-        in_project=arguments.project,
-        replace=arguments.replace,
-        dry_run=arguments.dry_run,
+        host, name, server, in_project=arguments.project, replace=arguments.replace, dry_run=arguments.dry_run
     ).show()
     return DONE
 

@@ -9,13 +9,7 @@ from typing import Final
 
 from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError, FileStore, Identity, OAuth, open_browser
-from jackstay.transport.http import (
-    Challenge,
-    HttpClient,
-    HttpTarget,
-    default_http_client,
-    is_loopback,
-)
+from jackstay.transport.http import Challenge, HttpClient, HttpTarget, default_http_client, is_loopback
 
 # How to send a key from a shell without exposing it in the process list.
 KEY_HINT: Final = "--header 'Authorization: Bearer ${KEY}'"

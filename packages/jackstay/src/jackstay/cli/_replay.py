@@ -22,10 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("file", metavar="FILE", help=SUPPRESS)
     parser.add_argument(
-        "--speed",
-        type=_speed,
-        metavar="FACTOR",
-        help="keep the recorded delays; 2: twice as fast (default: no delays)",
+        "--speed", type=_speed, metavar="FACTOR", help="keep the recorded delays; 2: twice as fast (default: no delays)"
     )
     add_log_arguments(parser)
 

@@ -16,12 +16,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "examples:\n  jackstay states client\n  jackstay states --format dot server | dot -Tsvg > server.svg\n"
         f"{parser.epilog or ''}"
     )
-    parser.add_argument(
-        "machine",
-        nargs="?",
-        choices=tuple(MACHINES),
-        help="the machine to print (default: all)",
-    )
+    parser.add_argument("machine", nargs="?", choices=tuple(MACHINES), help="the machine to print (default: all)")
     parser.add_argument(
         "--format",
         choices=FORMATS,

@@ -54,10 +54,7 @@ def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str 
     parser.add_argument("words", nargs="*", metavar=f"TARGET{after}", help=SUPPRESS)
     add_server_arguments(parser)
     parser.add_argument(
-        "--timeout",
-        type=_seconds,
-        metavar="SECONDS",
-        help="limit to connect (default: 60) and to respond (30)",
+        "--timeout", type=_seconds, metavar="SECONDS", help="limit to connect (default: 60) and to respond (30)"
     )
     parser.add_argument("--protocol", choices=VERSIONS, metavar="REVISION", help="use this revision of the protocol")
     parser.add_argument("--keepalive", type=_seconds, metavar="SECONDS", help="ping the server after this silence")
@@ -75,21 +72,13 @@ def add_server_arguments(parser: ArgumentParser) -> None:
         "--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable for the command after --"
     )
     parser.add_argument("--pass-env", action="store_true", help="pass all variables to the command after --")
-    parser.add_argument(
-        "--login",
-        action="store_true",
-        help="sign in with a browser; later commands reuse it",
-    )
+    parser.add_argument("--login", action="store_true", help="sign in with a browser; later commands reuse it")
 
 
 def add_url_arguments(parser: ArgumentParser) -> None:
     """Declare the options of a server at a URL."""
     parser.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="LINE",
-        help="'NAME: VALUE', for a URL; ${VAR} is expanded",
+        "--header", action="append", default=[], metavar="LINE", help="'NAME: VALUE', for a URL; ${VAR} is expanded"
     )
     parser.add_argument("--ca", metavar="FILE", help="CA certificates to trust, for a URL")
 
@@ -236,10 +225,7 @@ def _reject_url_options(arguments: Namespace) -> None:
             "--header requires a URL; a configuration file has its own headers, and a command has none", path="--header"
         )
     if arguments.ca is not None:
-        raise UsageError(
-            "--ca requires a URL; for a server in a configuration file set SSL_CERT_FILE",
-            path="--ca",
-        )
+        raise UsageError("--ca requires a URL; for a server in a configuration file set SSL_CERT_FILE", path="--ca")
 
 
 def _reject_login(arguments: Namespace) -> None:

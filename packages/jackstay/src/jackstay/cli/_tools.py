@@ -113,10 +113,7 @@ def _short_type(schema: Any) -> str:
 
 def _properties(tool: Tool) -> tuple[dict[str, Any], list[Any]]:
     properties, required = tool.input_schema.get("properties"), tool.input_schema.get("required")
-    return (
-        properties if isinstance(properties, dict) else {},
-        required if isinstance(required, list) else [],
-    )
+    return (properties if isinstance(properties, dict) else {}, required if isinstance(required, list) else [])
 
 
 def _show(tool: Tool, as_json: bool) -> None:

@@ -64,10 +64,7 @@ def _imports(text: str) -> str:
         *names_of("types", "EllipsisType"),
         *names_of("typing", *_TYPING),
     ]
-    installed = [
-        *names_of("jackstay.client", "CallOptions", "Client"),
-        *names_of("jackstay.types", "CallToolResult"),
-    ]
+    installed = [*names_of("jackstay.client", "CallOptions", "Client"), *names_of("jackstay.types", "CallToolResult")]
     return "\n".join([*standard, "", *installed])
 
 
