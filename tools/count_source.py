@@ -155,7 +155,7 @@ LATER: dict[str, tuple[str, ...]] = {
         "oauth/_authorizer.py: TokenAuthorizer.note_response TokenAuthorizer.requires_nonce _with_dpop",
         "oauth/_dpop.py",
         "oauth/_workload.py",
-        "transport/http/_auth.py: Credentials.note_response Credentials.requires_nonce",
+        "transport/http/_sending.py: Sender._note_response Sender._requires_nonce",
         "transport/http/_contract.py: Prover",
     ),
     "more commands": (

@@ -86,11 +86,11 @@ def test_credentials_over_plain_http_are_rejected() -> None:
 
 def test_an_ssl_context_of_the_user_is_used() -> None:
     context = ssl.create_default_context()
-    assert http(URL, verify=context)._verify is context
+    assert http(URL, verify=context).verify is context
 
 
 def test_ca_may_be_a_directory(tmp_path: Any) -> None:
-    assert isinstance(http(URL, ca=tmp_path)._verify, ssl.SSLContext)
+    assert isinstance(http(URL, ca=tmp_path).verify, ssl.SSLContext)
 
 
 def test_with_authorizer_returns_a_copy() -> None:

@@ -1,16 +1,13 @@
-"""Credentials: headers, bearer tokens and basic authentication, and one call at a time to an authorizer.
+"""Credentials of the user: headers, bearer tokens and basic authentication.
 
-If several requests are rejected at once, the authorizer is called for one of them, and the others are sent again with
-the new credentials. Values never appear in errors, logs or a `repr`.
+Values never appear in errors, logs or a `repr`.
 """
 
-import asyncio
 import binascii
 import re
-from collections.abc import Mapping
 
 from jackstay.errors import UsageError
-from jackstay.transport.http._contract import Authorizer, Challenge, Headers, HttpClient, Prover
+from jackstay.transport.http._contract import Authorizer
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
@@ -90,47 +87,3 @@ def static_credentials(auth: object) -> tuple[tuple[str, str], ...] | None:
         f"not {type(auth).__name__}",
         path="auth",
     )
-
-
-class Credentials:
-    """An authorizer, called for one challenge at a time."""
-
-    def __init__(self, authorizer: Authorizer) -> None:
-        self._authorizer = authorizer
-        self._prover = authorizer if isinstance(authorizer, Prover) else None
-        self._lock = asyncio.Lock()
-
-    async def headers(self, client: HttpClient, url: str) -> Headers:
-        """Return the credentials for a request. Raises: McpError."""
-        return await self._authorizer.headers(client, url)
-
-    def prove(self, url: str, method: str, target: str) -> Headers:
-        """Return the proof for a request to `target` with the credentials for `url`, if they need one."""
-        return () if self._prover is None else self._prover.prove(url, method, target)
-
-    def note_response(self, target: str, headers: Mapping[str, str]) -> None:
-        """Pass the headers of a response to the authorizer."""
-        if self._prover is not None:
-            self._prover.note_response(target, headers)
-
-    def requires_nonce(self, challenge: Challenge) -> bool:
-        """Return whether the request only has to be repeated with the nonce of this response."""
-        return self._prover is not None and self._prover.requires_nonce(challenge)
-
-    async def renew(
-        self, client: HttpClient, challenge: Challenge, used: Headers, challenged_statuses: set[int]
-    ) -> bool:
-        """Return whether there are other credentials than `used`: obtained for another request meanwhile, or now.
-
-        If the authorizer is called, the status is added to `challenged_statuses`. It is not added if another request
-        has obtained the new credentials: they may not be what this one needs.
-
-        Raises: McpError.
-        """
-        if self.requires_nonce(challenge):
-            return True
-        async with self._lock:
-            if list(await self._authorizer.headers(client, challenge.url)) != list(used):
-                return True
-            challenged_statuses.add(challenge.status)
-            return await self._authorizer.challenged(client, challenge)

@@ -89,13 +89,12 @@ class Post:
         try:
             await (send(self) if self.out.method else self._send_response(send))
         except CannotConnect as failure:
-            transport.lost(self, failure.error, was_declined=False, could_connect=False)
+            transport.lost(self, failure.error, could_connect=False)
         except McpError as error:
-            transport.lost(self, error, was_declined=False, could_connect=True)
+            transport.lost(self, error)
         except Exception as error:  # raised by the user's HTTP client or authorizer
             logger.exception("sending a request failed")
-            unknown = OutcomeUnknownError(f"{type(error).__name__}: {error}")
-            transport.lost(self, unknown, was_declined=False, could_connect=True)
+            transport.lost(self, OutcomeUnknownError(f"{type(error).__name__}: {error}"))
 
     async def _send_response(self, send: Callable[["Post"], Awaitable[None]]) -> None:
         """Send a response, again if its connection is lost or the server cannot process it now.
@@ -160,10 +159,10 @@ class Post:
             case Next.SESSION_LOST:
                 transport.session_expired(self)
             case Next.TRY_INITIALIZE:
-                transport.lost(self, transport.error_for_reply(self, reply), was_declined=True, could_connect=True)
+                transport.lost(self, transport.error_for_reply(self, reply), was_declined=True)
             case Next.UNEXPECTED if self.kind is Sent.PROBE:
                 # This is not a DiscoverResult: `initialize` may succeed.
-                transport.lost(self, reply.error(), was_declined=True, could_connect=True)
+                transport.lost(self, reply.error(), was_declined=True)
             case Next.TRY_LEGACY:
                 await transport.try_legacy(self, reply)
             case _:

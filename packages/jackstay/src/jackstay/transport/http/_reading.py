@@ -4,14 +4,14 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError
 from jackstay.protocol import Revision
-from jackstay.protocol.wire import ABSENT, Absent, Batch, Error, Malformed, Result, decode, encode_error
+from jackstay.protocol.wire import ABSENT, Absent, Batch, Error, Malformed, Message, Result, decode, encode_error
 from jackstay.transport.http._contract import HttpResponse
 from jackstay.types import DECODE_ERRORS
 
@@ -97,32 +97,25 @@ def answered_ids(frame: bytes, revision: Revision | None) -> tuple[int | str | N
     A batch is valid only in the revision that has batches.
     """
     if frame[:1] == b"[":
-        return _batched_ids(frame) if revision is not None and revision.has_batches else ()
+        batch = decode(frame) if revision is not None and revision.has_batches else None
+        return _response_ids(batch.members) if isinstance(batch, Batch) else ()
     try:
         response = _read_answer(frame)
     except RecursionError:
-        return _deep_ids(frame)
+        # It is nested too deeply. The core rejects it and fails its call.
+        return _response_ids((decode(frame),))
     except DECODE_ERRORS:
         return ()
     return (response.id,) if response.is_response else ()
 
 
-def _deep_ids(frame: bytes) -> tuple[int | str | None, ...]:
-    """Return the id of a response that is nested too deeply. The core rejects it and fails its call."""
-    message = decode(frame)
-    if not isinstance(message, Malformed) or not message.is_response or isinstance(message.id, Absent):
-        return ()
-    return (message.id,)
-
-
-def _batched_ids(frame: bytes) -> tuple[int | str | None, ...]:
-    batch = decode(frame)
-    members = batch.members if isinstance(batch, Batch) else ()
-    answers = (response for response in members if isinstance(response, Result | Error | Malformed))
+def _response_ids(messages: Iterable[Message]) -> tuple[int | str | None, ...]:
     return tuple(
-        response.id
-        for response in answers
-        if not isinstance(response.id, Absent) and (not isinstance(response, Malformed) or response.is_response)
+        message.id
+        for message in messages
+        if isinstance(message, Result | Error | Malformed)
+        and not isinstance(message.id, Absent)
+        and (not isinstance(message, Malformed) or message.is_response)
     )
 
 

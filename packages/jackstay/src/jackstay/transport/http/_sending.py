@@ -1,13 +1,13 @@
 """Sends one HTTP request: adds credentials, follows safe redirects, and interprets the response.
 
-`jackstay.protocol.http` decides what the status, headers and body mean. A redirect is followed only to the same origin,
-which gets the credentials anyway, and only with a status that keeps method and body (307 and 308; frameworks redirect
-`/mcp` to `/mcp/`).
+`jackstay.protocol.http` decides what a response means. A redirect is followed only to the same origin, which gets the
+credentials anyway, and only with a status that keeps method and body (307 and 308). If several requests are rejected
+at once, the authorizer is called for one of them, and the others are sent again with the new credentials.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -15,14 +15,14 @@ import msgspec
 
 from jackstay.errors import McpError, OutcomeUnknownError, TransportError
 from jackstay.protocol.http import Next, Sent, Verdict, classify_response, error_for, is_same_origin, resolve_url
-from jackstay.transport.http._auth import Credentials
-from jackstay.transport.http._contract import Challenge, Headers, HttpClient, HttpResponse
+from jackstay.transport.http._contract import Authorizer, Challenge, Headers, HttpClient, HttpResponse, Prover
 from jackstay.transport.http._reading import error_in, is_cut_off, quote, read_error_body
 
 MAX_REDIRECTS: Final = 5
 # Challenges to one request: other requests may renew the credentials meanwhile, but not as this one needs it.
 MAX_CHALLENGES: Final = 5
 
+# Frameworks redirect `/mcp` to `/mcp/` with these.
 _KEEPING = frozenset((307, 308))
 _KEEPING_GET = frozenset((301, 302, 307, 308))
 
@@ -65,13 +65,16 @@ class Sender:
         client: HttpClient,
         url: str,
         headers: Headers,
-        credentials: Credentials | None,
+        authorizer: Authorizer | None,
         handshake_timeout: float | None = None,
     ) -> None:
         self.client = client
         self.url = url
         self._headers = list(headers)
-        self._credentials = credentials
+        self._authorizer = authorizer
+        prover: object = authorizer
+        self._prover = prover if isinstance(prover, Prover) else None
+        self._renewing = asyncio.Lock()
         self._handshake_timeout = handshake_timeout
         # Whether the other side ended a connection before the head of a response.
         self.was_cut_off = False
@@ -97,10 +100,11 @@ class Sender:
         while True:
             used: Headers = ()
             proof: Headers = ()
-            if self._credentials is not None:
-                # For the server's URL, not for the path: a 2024-11-05 server chooses its endpoint.
-                used = await self._credentials.headers(self.client, self.url)
-                proof = self._credentials.prove(self.url, verb, target_url)
+            # For the server's URL, not for the path: a 2024-11-05 server chooses its endpoint.
+            if self._authorizer is not None:
+                used = await self._authorizer.headers(self.client, self.url)
+            if self._prover is not None:
+                proof = self._prover.prove(self.url, verb, target_url)
             try:
                 sending = self.client.send(verb, target_url, [*headers, *self._headers, *used, *proof], body)
                 is_bounded = self._handshake_timeout is not None and sent in _HANDSHAKE
@@ -112,16 +116,14 @@ class Sender:
                 self.was_cut_off = not isinstance(error.__cause__, TimeoutError)
                 raise
             try:
-                can_authorize = self._credentials is not None and challenges < MAX_CHALLENGES
-                if self._credentials is not None:
-                    self._credentials.note_response(target_url, response.headers)
-                    if response.status in challenged_statuses:
-                        can_authorize &= self._credentials.requires_nonce(_challenge(self.url, response))
+                self._note_response(target_url, response.headers)
+                can_authorize = self._authorizer is not None and challenges < MAX_CHALLENGES
+                if can_authorize and response.status in challenged_statuses:
+                    can_authorize = self._requires_nonce(_challenge(self.url, response))
                 reply = await _judged(sent, response, target_url, session_id, can_authorize=can_authorize)
-                if reply.verdict.next is Next.AUTHORIZE and self._credentials is not None:
+                if reply.verdict.next is Next.AUTHORIZE:
                     challenges += 1
-                    challenge = _challenge(self.url, response)
-                    if await self._credentials.renew(self.client, challenge, used, challenged_statuses):
+                    if await self._renew(_challenge(self.url, response), used, challenged_statuses):
                         continue
                     reply.verdict = _classify(sent, response, reply.error_body, session_id, can_authorize=False)
                 elif reply.verdict.next is Next.REDIRECTED and redirects < MAX_REDIRECTS:
@@ -136,6 +138,32 @@ class Sender:
                 await response.close()
                 raise
             return reply
+
+    def _note_response(self, target: str, headers: Mapping[str, str]) -> None:
+        """Pass the headers of a response to the authorizer."""
+        if self._prover is not None:
+            self._prover.note_response(target, headers)
+
+    def _requires_nonce(self, challenge: Challenge) -> bool:
+        """Return whether the request only has to be repeated with the nonce of this response."""
+        return self._prover is not None and self._prover.requires_nonce(challenge)
+
+    async def _renew(self, challenge: Challenge, used: Headers, challenged_statuses: set[int]) -> bool:
+        """Return whether there are other credentials than `used`: obtained for another request meanwhile, or now.
+
+        If the authorizer is called, the status is added to `challenged_statuses`. It is not added if another request
+        has obtained the new credentials: they may not be what this one needs.
+
+        Raises: McpError.
+        """
+        if self._requires_nonce(challenge):
+            return True
+        assert self._authorizer is not None  # the verdict requires it
+        async with self._renewing:
+            if list(await self._authorizer.headers(self.client, challenge.url)) != list(used):
+                return True
+            challenged_statuses.add(challenge.status)
+            return await self._authorizer.challenged(self.client, challenge)
 
     async def _with_timeout(self, sending: Awaitable[HttpResponse]) -> HttpResponse:
         try:

@@ -5,13 +5,14 @@ Nothing is connected before `open()`. Credentials are sent only over https or to
 
 import ssl
 from collections.abc import Iterable, Mapping
-from copy import copy
 from os import PathLike
 from typing import Final
 
+import msgspec
+
 from jackstay.errors import UsageError
 from jackstay.transport._contract import ExchangeHandler, Transport, TransportHandler
-from jackstay.transport.http._auth import CREDENTIALS, Auth, Credentials, check_headers, static_credentials
+from jackstay.transport.http._auth import CREDENTIALS, Auth, check_headers, static_credentials
 from jackstay.transport.http._clients import CONNECT_TIMEOUT, default_http_client, trust, wrap
 from jackstay.transport.http._contract import Authorizer, Headers, HttpClient
 from jackstay.transport.http._sending import Sender
@@ -29,39 +30,30 @@ BASE_INIT_TIMEOUT: Final = 10.0
 HANDSHAKE_RESPONSE_TIMEOUT: Final = 30.0
 
 
-class HttpTarget:
+class HttpTarget(msgspec.Struct, eq=False, kw_only=True):
     """An MCP server at a URL. Returned by `http()`; each `open()` begins a session."""
 
-    is_http = True
+    url: str
+    name: str
+    # The `ssl` setting, also for other requests to the same server.
+    verify: bool | ssl.SSLContext
+    _headers: tuple[tuple[str, str], ...]
+    _authorizer: Authorizer | None
+    _client: HttpClient | None
+    _proxy: str | None
+    _connect_timeout: float | None
+    _max_connections: int
+    _known: KnownServer = msgspec.field(default_factory=KnownServer)
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        name: str,
-        headers: Headers,
-        authorizer: Authorizer | None,
-        client: HttpClient | None,
-        proxy: str | None,
-        verify: bool | ssl.SSLContext,
-        connect_timeout: float | None,
-        max_connections: int,
-    ) -> None:
-        self.url = url
-        self.name = name
-        self._headers = tuple(headers)
-        self._authorizer = authorizer
-        self._client = client
-        self._proxy = proxy
-        self._verify = verify
-        self._connect_timeout = connect_timeout
-        self._max_connections = max_connections
-        self._known = KnownServer()
+    is_http = True
 
     def __repr__(self) -> str:
         # Neither header values nor the query are shown: both may contain secrets.
         shown, question, _ = self.url.partition("?")
         return f"<{self.__class__.__name__} {self.name}: {shown}{question and '?...'}>"
+
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        return [("name", self.name)]  # otherwise rich shows all fields
 
     @property
     def init_timeout(self) -> float | None:
@@ -78,29 +70,21 @@ class HttpTarget:
         return sign_in_timeout
 
     @property
-    def verify(self) -> bool | ssl.SSLContext:
-        """The `ssl` setting, for other requests to the same server."""
-        return self._verify
-
-    @property
     def has_credentials(self) -> bool:
         """True if there is an authorizer, or one of the user's headers is a credential."""
         return self._authorizer is not None or any(name.lower() in CREDENTIALS for name, _ in self._headers)
 
     def with_authorizer(self, authorizer: Authorizer) -> "HttpTarget":
         """Return a copy that uses `authorizer`."""
-        target = copy(self)
-        target._authorizer = authorizer
-        return target
+        return msgspec.structs.replace(self, _authorizer=authorizer)
 
     def with_headers(self, headers: Iterable[tuple[str, str]]) -> "HttpTarget":
         """Return a copy that also sends these headers. Raises: UsageError, as `http()`."""
         pairs = check_headers(headers)
         _check_secrecy(self.url, pairs)
-        target = copy(self)
         names = {name.lower() for name, _ in pairs}
-        target._headers = (*(pair for pair in self._headers if pair[0].lower() not in names), *pairs)
-        return target
+        others = (pair for pair in self._headers if pair[0].lower() not in names)
+        return msgspec.structs.replace(self, _headers=(*others, *pairs))
 
     async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
         """Return a transport. It does not connect yet: each request does, and can fail on its own.
@@ -112,26 +96,18 @@ class HttpTarget:
                 f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
                 path="handler",
             )
-        own = None
-        if self._client is None:
-            own = default_http_client(verify=self._verify, proxy=self._proxy, connect_timeout=self._connect_timeout)
-        credentials = None if self._authorizer is None else Credentials(self._authorizer)
-        client = self._client or own
-        assert client is not None  # one of the two
+        client = self._client
+        if client is None:
+            client = default_http_client(verify=self.verify, proxy=self._proxy, connect_timeout=self._connect_timeout)
+        handshake_timeout = HANDSHAKE_RESPONSE_TIMEOUT if self._sign_in_timeout else None
         return HttpTransport(
-            Sender(
-                client,
-                self.url,
-                self._headers,
-                credentials,
-                HANDSHAKE_RESPONSE_TIMEOUT if self._sign_in_timeout else None,
-            ),
-            handler,
-            self._known,
+            sender=Sender(client, self.url, self._headers, self._authorizer, handshake_timeout),
             limit=max_frame_bytes,
-            close_step=close_step,
-            max_connections=self._max_connections,
-            owned_client=own,
+            _handler=handler,
+            _known=self._known,
+            _close_step=close_step,
+            _max_connections=self._max_connections,
+            _owned_client=client if self._client is None else None,
         )
 
 
@@ -175,15 +151,16 @@ def http(
     if not insecure:
         _check_secrecy(url, pairs, has_secrets=bool(auth))
     return HttpTarget(
-        url,
-        name=name or _name_of(url),
-        headers=(*pairs, *(fixed or ())),
-        authorizer=auth if fixed is None and isinstance(auth, Authorizer) else None,
-        client=None if client is None else wrap(client),
-        proxy=proxy,
+        url=url,
+        # Its host, and its port if the URL has one.
+        name=name or url.partition("://")[2].partition("/")[0].partition("?")[0],
         verify=trust(verify, ca),
-        connect_timeout=connect_timeout,
-        max_connections=max_connections,
+        _headers=(*pairs, *(fixed or ())),
+        _authorizer=auth if fixed is None and isinstance(auth, Authorizer) else None,
+        _client=None if client is None else wrap(client),
+        _proxy=proxy,
+        _connect_timeout=connect_timeout,
+        _max_connections=max_connections,
     )
 
 
@@ -211,8 +188,3 @@ def _check_proxy(proxy: object) -> None:
     """Raises: UsageError, without the URL, which may contain a password."""
     if not isinstance(proxy, str) or not proxy.startswith(("http://", "https://")):
         raise UsageError("proxy must be a URL that begins with http:// or https://, or '' for none", path="proxy")
-
-
-def _name_of(url: str) -> str:
-    """Return the server's name: its host, and its port if the URL has one."""
-    return url.partition("://")[2].partition("/")[0].partition("?")[0]

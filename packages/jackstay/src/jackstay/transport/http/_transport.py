@@ -22,14 +22,7 @@ from jackstay.transport.http._contract import HttpClient
 from jackstay.transport.http._legacy import LegacyStream, open_legacy
 from jackstay.transport.http._outgoing import read_outgoing
 from jackstay.transport.http._posts import Post, Session
-from jackstay.transport.http._reading import (
-    answered_ids,
-    error_for_id,
-    error_in,
-    is_result,
-    negotiated_version,
-    quote,
-)
+from jackstay.transport.http._reading import answered_ids, error_for_id, error_in, is_result, negotiated_version, quote
 from jackstay.transport.http._sending import CannotConnect, Reply, Sender
 from jackstay.transport.http._streams import GetStream
 
@@ -53,50 +46,42 @@ class KnownServer(msgspec.Struct):
     was_reached: bool = False
 
 
-class HttpTransport:
+class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     """One connection of a client over HTTP."""
 
-    def __init__(
-        self,
-        sender: Sender,
-        handler: ExchangeHandler,
-        known: KnownServer,
-        *,
-        limit: int,
-        close_step: float,
-        max_connections: int,
-        owned_client: HttpClient | None,
-    ) -> None:
-        self.sender = sender
-        self.session = Session()
-        self.limit = limit
-        self.has_agreed = False
-        self._handler = handler
-        self._known = known
-        self._was_cut_off_before, known.was_cut_off = known.was_cut_off, False
-        self._close_step = close_step
-        self._max_connections = max_connections
-        self._owned_client = owned_client
-        self._inbox: deque[tuple[bytes, int]] = deque()
-        # The id of the request whose response carried the frame that was pulled last; 0: another stream.
-        self.source = 0
-        self._waiting: deque[Post] = deque()
-        self._waiting_bytes = 0
-        self._was_busy = False
-        self._open: dict[Post, None] = {}
-        self._by_id: dict[int, Post] = {}
-        # Requests that count against `max_connections`: not subscriptions, nor those that were answered.
-        self._running = 0
-        self._is_paused = False
-        # The server dropped the session: queued requests wait for the next one.
-        self._is_lost = False
-        self._get_stream: GetStream | None = None
-        self._legacy: LegacyStream | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._settled = asyncio.Event()
-        self._is_down = False
-        self._is_shut = False
-        self._closing: asyncio.Task[None] | None = None
+    sender: Sender
+    limit: int
+    session: Session = msgspec.field(default_factory=Session)
+    has_agreed: bool = False
+    # The id of the request whose response carried the frame that was pulled last; 0: another stream.
+    source: int = 0
+    _handler: ExchangeHandler
+    _known: KnownServer
+    _was_cut_off_before: bool = False
+    _close_step: float
+    _max_connections: int
+    _owned_client: HttpClient | None
+    _inbox: deque[tuple[bytes, int]] = msgspec.field(default_factory=deque)
+    _waiting: deque[Post] = msgspec.field(default_factory=deque)
+    _waiting_bytes: int = 0
+    _was_busy: bool = False
+    _open: dict[Post, None] = {}
+    _by_id: dict[int, Post] = {}
+    # Requests that count against `max_connections`: not subscriptions, nor those that were answered.
+    _running: int = 0
+    _is_paused: bool = False
+    # The server dropped the session: queued requests wait for the next one.
+    _is_lost: bool = False
+    _get_stream: GetStream | None = None
+    _legacy: LegacyStream | None = None
+    _tasks: set[asyncio.Task[None]] = set()
+    _settled: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+    _is_down: bool = False
+    _is_shut: bool = False
+    _closing: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self._was_cut_off_before, self._known.was_cut_off = self._known.was_cut_off, False
 
     def __repr__(self) -> str:
         kind = "HTTP+SSE" if self._legacy is not None else "HTTP"
@@ -300,7 +285,7 @@ class HttpTransport:
             self._is_paused = self._is_lost = True
         post.handler.session_lost(post.id)
 
-    def lost(self, post: Post, error: McpError, *, was_declined: bool, could_connect: bool) -> None:
+    def lost(self, post: Post, error: McpError, *, was_declined: bool = False, could_connect: bool = True) -> None:
         """The POST ends without an answer."""
         if self._is_ended or post.was_answered:
             return
@@ -417,7 +402,7 @@ class HttpTransport:
             self.deliver(frame)
             return
         error = self._not_a_server(reply, "initialize was rejected and HTTP+SSE is not offered")
-        self.lost(post, error, was_declined=True, could_connect=True)
+        self.lost(post, error, was_declined=True)
 
     async def _send_legacy(self, post: Post) -> None:
         """Send a POST over HTTP+SSE. The first one opens the stream, if the server used HTTP+SSE the last time."""
