@@ -21,7 +21,6 @@ from jackstay.client._call import Call
 from jackstay.client._connect import Connectable, as_target, prepare
 from jackstay.client._connection import Connection
 from jackstay.client._features import Completions, Elicitation, Logging, Prompts, Roots, Sampling
-from jackstay.client._lists import Cache
 from jackstay.client._request_handlers import ClientRequestHandlers, check_callable
 from jackstay.client._requests import CallOptions, ProgressHandler, Requests
 from jackstay.client._resources import Resources
@@ -88,7 +87,6 @@ class Client:
         else:
             target = as_target(target)
         self.settings = settings
-        self.cache = Cache()
         self._target = target
         # Set by a fleet: called with every new state.
         self._on_state: Callable[[str], None] | None = None
@@ -96,6 +94,7 @@ class Client:
         self._telemetry = Telemetry(settings.name)
         self._request_handlers = ClientRequestHandlers()
         self._requests = Requests(self._request_handlers)
+        self.cache = self._requests.cache
         self._subscriptions = Subscriptions(self._requests)
         self._connection: Connection | None = None
         self._notification_handlers: list[NotificationHandler] = []
@@ -104,11 +103,11 @@ class Client:
             name: partial(handler, self) for row in self._extensions for name, handler in row.result_types.items()
         }
         self.tasks = Tasks(self._requests, settings.task_log, settings.name)
-        self.tools = Tools(self._requests, self.cache, self.tasks)
-        self.resources = Resources(self._requests, self.cache, self._subscriptions)
+        self.tools = Tools(self._requests, self.tasks)
+        self.resources = Resources(self._requests, self._subscriptions)
         self.skills = Skills(self._requests, self.resources)
         self.apps = Apps(self.tools, self.resources)
-        self.prompts = Prompts(self._requests, self.cache)
+        self.prompts = Prompts(self._requests)
         self.sampling = Sampling(self._request_handlers, self._requests)
         self.roots = Roots(self._request_handlers, self._requests)
         self.elicitation = Elicitation(self._request_handlers)

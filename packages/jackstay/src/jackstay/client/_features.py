@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 from jackstay._signatures import shows
-from jackstay.client._lists import Cache, fetch_pages
 from jackstay.client._request_handlers import ClientRequestHandlers, ElicitationHandler, SamplingHandler, check_callable
 from jackstay.client._requests import CallOptions, Requests, check_mapping
 from jackstay.errors import CapabilityError, ClosedError, ShutdownError, StateError, UsageError
@@ -33,14 +32,13 @@ from jackstay.types import (
 class Prompts:
     """The prompts of a server."""
 
-    def __init__(self, requests: Requests, cache: Cache) -> None:
+    def __init__(self, requests: Requests) -> None:
         self._requests = requests
-        self._cache = cache
 
     @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Prompt]:
         """Return every prompt of all pages, cached for as long as the server allows."""
-        pages = await fetch_pages(self._requests, self._cache, "prompts/list", ListPromptsResult, options)
+        pages = await self._requests.fetch_pages("prompts/list", ListPromptsResult, options)
         return [prompt for page in pages for prompt in page.prompts]
 
     @shows("jackstay.client:CallOptions")

@@ -23,8 +23,8 @@ from jackstay.client._connect import connect
 from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions
 from jackstay.client._start_limiter import StartLimiter, ThrottledTarget
-from jackstay.client._tools import ToolOptions, list_options, pop_raise_on_error
-from jackstay.errors import ClosedError, Json, McpError, StateError, ToolCallError, UsageError
+from jackstay.client._tools import ToolOptions, as_object, list_options, pop_raise_on_error
+from jackstay.errors import ClosedError, Json, McpError, StateError, UsageError
 from jackstay.protocol import refuse_unknown
 from jackstay.protocol.client import FleetKeywords, Settings
 from jackstay.transport import Target
@@ -250,14 +250,8 @@ class Fleet:
         if name not in self._table:
             raise self._unknown(name)
         server, tool = self._table[name]
-        tools = self._clients[server].tools
-        began_at = tools._requests.connection.time()
-        result = await tools._call(tool, arguments, options, deadline)
-        if result.structured_content is not None and not result.is_error:
-            return await tools._described(tool, result, options, began_at)
-        if result.is_error and must_raise:
-            raise ToolCallError.of(name, result)
-        return result
+        params = {"name": tool, "arguments": as_object(arguments)}
+        return await self._clients[server].tools._call(tool, params, options, deadline, must_raise=must_raise)
 
     def _deadline(self, options: CallOptions) -> Deadline | None:
         """Start the deadline of a call with several requests. All servers have the same settings."""

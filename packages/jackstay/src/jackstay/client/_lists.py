@@ -4,20 +4,11 @@ A list is cached for as long as the server allows (`ttlMs`, 2026-07-28 server/ut
 notification, a reconnect and `client.cache.clear()` invalidate it.
 """
 
-import asyncio
 import re
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-import msgspec
-
-from jackstay.client._deadline import Deadline
-from jackstay.client._requests import CallOptions, Requests
 from jackstay.errors import ProtocolError
 from jackstay.protocol import LISTS
-from jackstay.protocol.client import Settings
-from jackstay.types import CreateTaskResult, InputRequiredResult, PaginatedResult, decode_result
-
-P = TypeVar("P", bound=PaginatedResult)
 
 # The lists that a notification invalidates.
 INVALIDATES = {
@@ -71,73 +62,8 @@ class Cache:
         self._clear_count += 1
 
 
-class _PageReader(Generic[P]):
-    """Decodes the pages of one list and enforces `max_list_bytes` and `max_list_entries`."""
-
-    def __init__(self, method: str, result: type[P], settings: Settings) -> None:
-        self._member = ENTRIES[method]
-        self._result = result
-        self._settings = settings
-        self._bytes = 0
-        self._entries = 0
-
-    def __call__(self, raw: msgspec.Raw) -> P | InputRequiredResult | CreateTaskResult:
-        """Return the decoded page. Raises: ProtocolError."""
-        self._bytes += memoryview(raw).nbytes
-        limit = self._settings.max_list_bytes
-        if self._bytes > limit:
-            raise ProtocolError(f"the list is larger than {limit} bytes (max_list_bytes)", sent=True)
-        page = decode_result(self._result, raw)
-        self._entries += len(getattr(page, self._member, ()))
-        limit = self._settings.max_list_entries
-        if self._entries > limit:
-            raise ProtocolError(f"the list has more than {limit} entries (max_list_entries)", sent=True)
-        return page
-
-
 def repeated_cursor(method: str, cursor: str) -> ProtocolError:
     """Return the error for a list that has no end."""
     return ProtocolError(
         "the server returned the same cursor twice", path="$.nextCursor", quote=cursor[:40], sent=True
     ).about(method, None)
-
-
-async def fetch_pages(
-    requests: Requests,
-    cache: Cache,
-    method: str,
-    result: type[P],
-    options: CallOptions,
-    *,
-    deadline: Deadline | None = None,
-) -> list[P]:
-    """Return all pages of a list, from the cache or from the server. A call with `meta` bypasses the cache.
-
-    All pages share one deadline: `deadline` if this is part of a larger call, else that of `options`.
-
-    Raises: ProtocolError for a repeated cursor and for a list that exceeds the limits; as every request.
-    """
-    loop = asyncio.get_running_loop()
-    may_cache = not options.get("meta")
-    cached = cache.get(method, loop.time()) if may_cache else None
-    if cached is not None:
-        return cached
-    version = cache.version(method)
-    deadline = deadline or requests.deadline(options)
-    read = _PageReader(method, result, requests.connection.settings)
-    fetched: list[P] = []
-    seen: set[str] = set()
-    params: dict[str, Any] = {}
-    while len(fetched) < MAX_PAGES:
-        page = await requests.request(method, params, result, options, deadline=deadline, read=read)
-        fetched.append(page)
-        cursor = page.next_cursor
-        if cursor is None:
-            if may_cache:
-                cache.put(method, fetched, loop.time(), version)
-            return fetched
-        if cursor in seen:
-            raise repeated_cursor(method, cursor)
-        seen.add(cursor)
-        params = {"cursor": cursor}
-    raise ProtocolError(f"the list has more than {MAX_PAGES} pages", sent=True).about(method, None)

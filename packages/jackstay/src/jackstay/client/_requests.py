@@ -16,6 +16,7 @@ import msgspec
 from jackstay.client._call import Call
 from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
+from jackstay.client._lists import ENTRIES, MAX_PAGES, Cache, repeated_cursor
 from jackstay.client._request_handlers import ClientRequestHandlers
 from jackstay.client._telemetry import Span, Trace
 from jackstay.errors import (
@@ -36,6 +37,7 @@ from jackstay.types import (
     CallToolResult,
     CreateTaskResult,
     InputRequiredResult,
+    PaginatedResult,
     ProgressNotificationParams,
     Result,
     ServerCapabilities,
@@ -49,6 +51,7 @@ from jackstay.types import (
 logger = logging.getLogger("jackstay.client")
 
 R = TypeVar("R", bound=Result)
+P = TypeVar("P", bound=PaginatedResult)
 
 # How many times a server may require input before it returns a result; the same limit as in `jackstay.server`.
 MAX_ROUNDS = 8
@@ -104,6 +107,7 @@ class Requests:
 
     def __init__(self, request_handlers: ClientRequestHandlers) -> None:
         self.request_handlers = request_handlers
+        self.cache = Cache()
         self.progress_handlers: list[ProgressHandler] = []
         self.trace: Trace | None = None
         # The setting `replay` of the connection.
@@ -311,6 +315,53 @@ class Requests:
             return None
         return connection.submit("tools/call", encode_json(params), _read_tool_result)
 
+    async def fetch_pages(
+        self, method: str, result: type[P], options: CallOptions, deadline: Deadline | None = None
+    ) -> list[P]:
+        """Return all pages of a list, from the cache or from the server. A call with `meta` bypasses the cache.
+
+        All pages share one deadline: `deadline` if this is part of a larger call, else that of `options`.
+
+        Raises: ProtocolError for a repeated cursor and for a list that exceeds the limits; as every request.
+        """
+        connection = self.connection
+        settings, member = connection.settings, ENTRIES[method]
+        may_cache = not options.get("meta")
+        cached = self.cache.get(method, connection.time()) if may_cache else None
+        if cached is not None:
+            return cached
+        version = self.cache.version(method)
+        deadline = deadline or self.deadline(options)
+        size = count = 0
+
+        def read(raw: msgspec.Raw) -> P | InputRequiredResult | CreateTaskResult:
+            nonlocal size, count
+            size += memoryview(raw).nbytes
+            if size > (limit := settings.max_list_bytes):
+                raise ProtocolError(f"the list is larger than {limit} bytes (max_list_bytes)", sent=True)
+            page = decode_result(result, raw)
+            count += len(getattr(page, member, ()))
+            if count > (limit := settings.max_list_entries):
+                raise ProtocolError(f"the list has more than {limit} entries (max_list_entries)", sent=True)
+            return page
+
+        fetched: list[P] = []
+        seen: set[str] = set()
+        params: dict[str, Any] = {}
+        while len(fetched) < MAX_PAGES:
+            page = await self.request(method, params, result, options, deadline=deadline, read=read)
+            fetched.append(page)
+            cursor = page.next_cursor
+            if cursor is None:
+                if may_cache:
+                    self.cache.put(method, fetched, connection.time(), version)
+                return fetched
+            if cursor in seen:
+                raise repeated_cursor(method, cursor)
+            seen.add(cursor)
+            params = {"cursor": cursor}
+        raise ProtocolError(f"the list has more than {MAX_PAGES} pages", sent=True).about(method, None)
+
     async def _next_params(self, params: dict[str, Any], required: InputRequiredResult) -> dict[str, Any]:
         """Return the params of the next round: the same, with the input responses and the unchanged request state."""
         following = {key: params[key] for key in params if key not in ("inputResponses", "requestState")}
@@ -322,7 +373,8 @@ class Requests:
 
     def submit(self, method: str, params: Mapping[str, Json], options: CallOptions) -> Call[dict[str, Json]]:
         """Send a request and return at once; await the call for its result as plain JSON. Raises: UsageError."""
-        if not method or not _is_str(method):
+        name: object = method
+        if not isinstance(name, str) or not name:
             raise UsageError(f"method must be a non-empty str, got {method!r}", path="method")
         check_mapping(params, "params")
         row = METHODS.get(method)
@@ -375,10 +427,6 @@ def check_mapping(values: object, name: str) -> None:
     if not isinstance(values, Mapping):
         kind = type(values).__name__
         raise UsageError(f"{name} must be a mapping such as {{'city': 'Rome'}}, not {kind}", path=name)
-
-
-def _is_str(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _check_options(options: CallOptions) -> None:

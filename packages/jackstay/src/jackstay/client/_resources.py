@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import Unpack
 
 from jackstay._signatures import shows
-from jackstay.client._lists import Cache, fetch_pages
 from jackstay.client._request_handlers import check_callable
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.client._subscriptions import Subscriptions
@@ -22,22 +21,20 @@ from jackstay.types import (
 class Resources:
     """The resources of a server."""
 
-    def __init__(self, requests: Requests, cache: Cache, subscriptions: Subscriptions) -> None:
+    def __init__(self, requests: Requests, subscriptions: Subscriptions) -> None:
         self._requests = requests
-        self._cache = cache
         self._subscriptions = subscriptions
 
     @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Resource]:
         """Return every resource of all pages, cached for as long as the server allows."""
-        pages = await fetch_pages(self._requests, self._cache, "resources/list", ListResourcesResult, options)
+        pages = await self._requests.fetch_pages("resources/list", ListResourcesResult, options)
         return [resource for page in pages for resource in page.resources]
 
     @shows("jackstay.client:CallOptions")
     async def templates(self, **options: Unpack[CallOptions]) -> "builtins.list[ResourceTemplate]":
         """Return every resource template of all pages, cached for as long as the server allows."""
-        method = "resources/templates/list"
-        pages = await fetch_pages(self._requests, self._cache, method, ListResourceTemplatesResult, options)
+        pages = await self._requests.fetch_pages("resources/templates/list", ListResourceTemplatesResult, options)
         return [template for page in pages for template in page.resource_templates]
 
     @shows("jackstay.client:CallOptions")

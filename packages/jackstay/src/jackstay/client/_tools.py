@@ -3,13 +3,12 @@
 import asyncio
 import builtins
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jackstay._signatures import shows
 from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
-from jackstay.client._lists import Cache, fetch_pages
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.client._tasks import TaskHandle, Tasks
 from jackstay.errors import (
@@ -54,15 +53,15 @@ class ToolOptions(CallOptions, total=False):
 class Tools:
     """The tools of a server."""
 
-    def __init__(self, requests: Requests, cache: Cache, tasks: Tasks) -> None:
+    def __init__(self, requests: Requests, tasks: Tasks) -> None:
         self._requests = requests
         self._tasks = tasks
         tasks._describe = lambda name, result: self._described(name, result, {}, requests.connection.time())
-        self._cache = cache
+        self._cache = requests.cache
         self._known: dict[str, Tool] = {}
         # The cache version of the list that was fetched last, and a lock so that concurrent calls fetch it once.
         self._listed_version: tuple[int, int] | None = None
-        self._listing: asyncio.Lock | None = None
+        self._listing = asyncio.Lock()
         # By name of a called tool; None if it has no output schema or the schema library is not installed.
         self._checks: dict[str, Check | None] = {}
         # The output schemas for `result.data`, by name of the tool, of which version of the list, and their readers.
@@ -73,9 +72,7 @@ class Tools:
     async def _list(self, options: CallOptions, deadline: Deadline | None) -> list[Tool]:
         """List tools as part of a call with this deadline; without one, as `list()`."""
         version = self._cache.version("tools/list")
-        pages = await fetch_pages(
-            self._requests, self._cache, "tools/list", ListToolsResult, options, deadline=deadline
-        )
+        pages = await self._requests.fetch_pages("tools/list", ListToolsResult, options, deadline)
         tools = _usable(self._requests.connection, [tool for page in pages for tool in page.tools])
         self._known = {tool.name: tool for tool in tools}
         self._listed_version = version
@@ -104,28 +101,23 @@ class Tools:
         `docs/errors.md` lists what each one guarantees.
         """
         requests = self._requests
-        params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
+        params = {"name": name, "arguments": arguments if type(arguments) is dict else as_object(arguments)}
         must_raise = pop_raise_on_error(options) if options else True
         tool = self._known.get(name)
         has_schema = tool is not None and tool.output_schema is not None
         call = None if options or has_schema else requests.call_plain(params)
         if call is None:
-            began_at = requests.connection.time()
-            result = await self._call_params(name, params, options, None)
-        else:
-            began_at = call.made_at
-            try:
-                result = await call.future
-            except asyncio.CancelledError:
-                requests.connection.cancel_call(call)
-                raise
-            if type(result) is not CallToolResult:  # the server requires input first, or created a task
-                result = await requests.request("tools/call", params, CallToolResult, options, subject=name, call=call)
-        if result.structured_content is not None and not result.is_error:
-            return await self._described(name, result, options, began_at)
-        if result.is_error and must_raise:
-            raise ToolCallError.of(name, result)
-        return result
+            return await self._call(name, params, options, None, must_raise=must_raise)
+        try:
+            result: CallToolResult = await call.future
+        except asyncio.CancelledError:
+            requests.connection.cancel_call(call)
+            raise
+        if type(result) is not CallToolResult:  # the server requires input first, or created a task
+            result = await requests.request("tools/call", params, CallToolResult, options, subject=name, call=call)
+        if result.structured_content is None and not result.is_error:
+            return result
+        return await self._finished(name, result, options, call.made_at, must_raise=must_raise)
 
     @shows("jackstay.client:CallOptions")
     async def start(
@@ -140,33 +132,20 @@ class Tools:
         """
         deadline = self._requests.deadline(options)
         await self._requests.wait_until_ready(options, deadline)
-        params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
+        params = {"name": name, "arguments": as_object(arguments)}
         answer = await self._tasks._call(name, params, options, deadline, is_safe=None)
         if isinstance(answer, TaskHandle):
             return answer
-        if answer.structured_content is not None and not answer.is_error:
-            answer = await self._described(name, answer, options, deadline.began_at)
+        answer = await self._finished(name, answer, options, deadline.began_at, must_raise=False)
         return TaskHandle(self._tasks, "", name, answer)
 
-    def _call(
-        self, name: str, arguments: Mapping[str, Json] | None, options: ToolOptions, deadline: Deadline | None
-    ) -> Coroutine[Any, Any, CallToolResult]:
-        """Return a tool call as part of a larger call with this deadline; without one, as `call()`."""
-        params = {"name": name, "arguments": arguments if type(arguments) is dict else _as_object(arguments)}
-        return self._call_params(name, params, options, deadline)
-
-    def _call_params(
-        self, name: str, params: dict[str, Any], options: ToolOptions, deadline: Deadline | None
-    ) -> Coroutine[Any, Any, CallToolResult]:
-        requests = self._requests
-        if options or not requests.is_plain or self._schema(name) is not None:
-            return self._call_with_list(name, params, options, deadline)
-        return requests.request("tools/call", params, CallToolResult, options, subject=name, deadline=deadline)
-
-    async def _call_with_list(
-        self, name: str, params: dict[str, Any], options: ToolOptions, deadline: Deadline | None
+    async def _call(
+        self, name: str, params: dict[str, Any], options: ToolOptions, deadline: Deadline | None, *, must_raise: bool
     ) -> CallToolResult:
-        """Call a tool where the list of tools may matter: to check the output, to replay, and for header parameters."""
+        """Call a tool in every case; as part of a larger call with this deadline.
+
+        The list of tools may matter: to check the output, to replay, and for header parameters.
+        """
         must_check: bool | None = None
         began_at = self._requests.connection.time()
         if options:
@@ -192,57 +171,34 @@ class Tools:
             result = await self._run(name, params, options, deadline)
         if self._known and must_check is not False:
             self._check_output(name, result, must=must_check is True)
-        return result
+        return await self._finished(name, result, options, began_at, must_raise=must_raise)
 
-    def _run(
+    async def _run(
         self, name: str, params: dict[str, Any], options: CallOptions, deadline: Deadline | None
-    ) -> Coroutine[Any, Any, CallToolResult]:
-        """Return the request of the call as a coroutine."""
+    ) -> CallToolResult:
+        """Request the call. It is replayed after a reconnect if its tool is listed as safe to repeat."""
         requests = self._requests
+        is_safe: bool | None = None
         if options.get("replay", requests.default_replay) == "safe":
-            return self._run_replayable(name, params, options, deadline)
-        if requests.has_tasks or requests.completions:
-            return self._run_special(name, params, options, deadline, is_safe=None)
-        return requests.request("tools/call", params, CallToolResult, options, subject=name, deadline=deadline)
-
-    async def _run_special(
-        self,
-        name: str,
-        params: dict[str, Any],
-        options: CallOptions,
-        deadline: Deadline | None,
-        *,
-        is_safe: bool | None,
-    ) -> CallToolResult:
-        """Request a call that may become a task, or whose result an extension completes."""
-        deadline = deadline or self._requests.deadline(options)
-        answer = await self._tasks._call(name, params, options, deadline, is_safe=is_safe)
-        return answer if isinstance(answer, CallToolResult) else await self._tasks._drive(answer, deadline)
-
-    async def _run_replayable(
-        self, name: str, params: dict[str, Any], options: CallOptions, deadline: Deadline | None
-    ) -> CallToolResult:
-        """Request a call that is replayed after a reconnect if its tool is listed as safe to repeat."""
-        if name not in self._known and self._listed_version != self._cache.version("tools/list"):
-            deadline = deadline or self._requests.deadline(options)
-            await self._ensure_listed(name, options, deadline)
-        is_safe = self._is_safe(name)
-        requests = self._requests
+            if name not in self._known and self._listed_version != self._cache.version("tools/list"):
+                deadline = deadline or requests.deadline(options)
+                await self._ensure_listed(name, options, deadline)
+            is_safe = self._is_safe(name)
         try:
-            if requests.has_tasks or requests.completions:
-                return await self._run_special(name, params, options, deadline, is_safe=is_safe)
+            if requests.has_tasks or requests.completions:  # it may become a task, or be completed by an extension
+                deadline = deadline or requests.deadline(options)
+                answer = await self._tasks._call(name, params, options, deadline, is_safe=is_safe)
+                return answer if isinstance(answer, CallToolResult) else await self._tasks._drive(answer, deadline)
             return await requests.request(
                 "tools/call", params, CallToolResult, options, is_safe=is_safe, subject=name, deadline=deadline
             )
         except OutcomeUnknownError as error:
-            if not is_safe:
+            if is_safe is False:
                 error.advice = f"the call was not replayed because {self._no_replay_reason(name)}; {error.advice}"
             raise
 
     async def _ensure_listed(self, name: str, options: CallOptions, deadline: Deadline) -> None:
         """Fetch the list, which decides whether the call may be replayed. Raises: TimeoutError with `sent=False`."""
-        if self._listing is None:
-            self._listing = asyncio.Lock()
         try:
             async with deadline.bound(sent=False), self._listing:
                 if name not in self._known and self._listed_version != self._cache.version("tools/list"):
@@ -284,6 +240,15 @@ class Tools:
 
     # --- output -------------------------------------------------------------------------------------------------------
 
+    async def _finished(
+        self, name: str, result: CallToolResult, options: CallOptions, began_at: float, *, must_raise: bool
+    ) -> CallToolResult:
+        """Return the result, with a reader for its data. Raises: ToolCallError."""
+        if result.is_error and must_raise:
+            raise ToolCallError.of(name, result)
+        has_data = result.structured_content is not None and not result.is_error
+        return await self._described(name, result, options, began_at) if has_data else result
+
     async def _described(
         self, name: str, result: CallToolResult, options: CallOptions, began_at: float
     ) -> CallToolResult:
@@ -296,25 +261,16 @@ class Tools:
             shared = list_options(options)
             deadline = self._requests.deadline(shared)
             deadline.began_at = deadline.moved_at = began_at
-            if self._listing is None:
-                self._listing = asyncio.Lock()
             try:
                 async with asyncio.timeout(MAX_LIST_SECONDS), deadline.bound(sent=True), self._listing:
-                    await self._fetch_schemas(shared, deadline)
+                    if self._schemas_version != (version := self._cache.version("tools/list")):  # by another call
+                        pages = await self._requests.fetch_pages("tools/list", ListToolsResult, shared, deadline)
+                        self._keep_schemas([tool for page in pages for tool in page.tools], version)
             except (McpError, builtins.TimeoutError) as error:
                 # Not tried again before the next change: a server without a list must not delay every call.
                 self._keep_schemas((), self._cache.version("tools/list"))
                 logger.debug("listing the tools failed, so the data of %r is plain JSON: %s", name, error)
         return result.with_reader(self._reader(name))
-
-    async def _fetch_schemas(self, options: CallOptions, deadline: Deadline) -> None:
-        version = self._cache.version("tools/list")
-        if self._schemas_version == version:
-            return  # by another call
-        pages = await fetch_pages(
-            self._requests, self._cache, "tools/list", ListToolsResult, options, deadline=deadline
-        )
-        self._keep_schemas([tool for page in pages for tool in page.tools], version)
 
     def _keep_schemas(self, tools: Sequence[Tool], version: tuple[int, int]) -> None:
         self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
@@ -323,11 +279,9 @@ class Tools:
 
     def _reader(self, name: str) -> OutputReader | None:
         schema = self._schemas.get(name)
-        if schema is None:
-            return None
-        if name not in self._readers:
+        if schema is not None and name not in self._readers:
             self._readers[name] = OutputReader(schema)
-        return self._readers[name]
+        return self._readers.get(name)
 
     async def _prepare_check(self, name: str, options: CallOptions, deadline: Deadline) -> None:
         """Make sure that the output can be checked, before the call is sent.
@@ -367,7 +321,7 @@ class Tools:
         logger.warning("the output of %r violates its output schema: %s", name, problem)
 
 
-def _as_object(arguments: object) -> object:
+def as_object(arguments: object) -> object:
     """Return a mapping as a dict, and a msgspec Struct or dataclass unchanged. Raises: UsageError for other types."""
     if isinstance(arguments, _NOT_MAPPINGS):
         raise UsageError(
