@@ -286,8 +286,8 @@ print("REPORT" + repr(sorted(set(sys.modules) - given)), file=sys.__stderr__, fl
 def test_a_stdio_server_loads_little() -> None:
     loaded = fresh(SERVED, "jackstay.server")
     internal = {name for name in loaded if name.startswith(OURS)}
-    # The rest is for subscriptions, files as input, and peers other than clients over stdio.
-    unused = {"jackstay.server._subscriptions", "jackstay.transport._reading_thread"}
+    # The rest is for subscriptions, and peers other than clients over stdio.
+    unused = {"jackstay.server._subscriptions"}
     assert internal.isdisjoint({*unused, "jackstay.client", "jackstay.protocol.client", "jackstay.transport.http"})
     assert len(internal) <= 66, sorted(internal)
     assert set(loaded) - internal <= {"_bisect", "bisect"}

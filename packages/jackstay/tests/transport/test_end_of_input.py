@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from chaos.leftovers import nothing_left
-from jackstay.transport._end_of_input import EndOfInput
+from jackstay.transport._own_stdio import EndOfInput
 
 # Longer than any test takes.
 TIMEOUT = 60.0

@@ -4,8 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from jackstay.transport._pipe import READ_BYTES
-from jackstay.transport._reading_thread import ReadingThread
+from jackstay.transport._pipe import READ_BYTES, ReadingThread
 
 
 class Received:

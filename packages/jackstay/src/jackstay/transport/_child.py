@@ -13,12 +13,9 @@ from typing import Any, Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError
 from jackstay.protocol import Cell, Machine
-from jackstay.protocol.wire import FRAMINGS
 from jackstay.transport._contract import TransportHandler
-from jackstay.transport._frame_reader import FrameReader
-from jackstay.transport._pipe import ReadPipe, WritePipe
+from jackstay.transport._pipe import PipeTransport, ReadPipe
 from jackstay.transport._process import Process
-from jackstay.transport._queue import WriteQueue
 from jackstay.transport._spawn import Child, close_pipes
 from jackstay.transport._stderr_tail import StderrTail
 
@@ -76,8 +73,11 @@ ENDS = {
 _OPEN, _CLOSING = ChildState.OPEN, ChildState.CLOSING  # a lookup in an Enum takes as long as a function call in 3.11
 
 
-class ChildTransport:
-    """The transport of a started child. Reading begins at once."""
+class ChildTransport(PipeTransport):
+    """The transport of a started child. Reading begins at once.
+
+    While the child is ending, frames are accepted and not sent. Received frames can be pulled until `close()`.
+    """
 
     def __init__(
         self,
@@ -90,9 +90,11 @@ class ChildTransport:
         max_frame_bytes: int,
         close_step: float,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        pipes = [pipe.fileno() for pipe in (child.stdin, child.stdout, child.stderr) if pipe is not None]
+        for fd in pipes:
+            os.set_blocking(fd, False)
+        super().__init__(handler, pipes[0], framing, max_frame_bytes)
         self._child = child
-        self._handler = handler
         self._stderr_tail = stderr_tail
         self._name = name
         self._close_step = close_step
@@ -101,18 +103,6 @@ class ChildTransport:
         self._report_timer: asyncio.TimerHandle | None = None
         self._have_pipes_ended = asyncio.Event()
         self._shutdown: asyncio.Task[None] | None = None
-        pipes = [pipe.fileno() for pipe in (child.stdin, child.stdout, child.stderr) if pipe is not None]
-        for fd in pipes:
-            os.set_blocking(fd, False)
-        self._frames = FrameReader(framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost)
-        self._stdin = WritePipe(self._loop, pipes[0])
-        join = FRAMINGS[framing].join
-        self._queue = WriteQueue(self._loop, self._stdin, handler, join, self._write_failed, limit=max_frame_bytes)
-        # See `Transport`. These run for every frame, so there is no method around them. While the child is ending,
-        # frames are accepted and not sent. Received frames can be pulled until `close()`.
-        self.next_frame = self._frames.next_frame
-        self.send = self._queue.send
-        self.withdraw = self._queue.withdraw
         self._stdout = ReadPipe(self._loop, pipes[1], self._received, self._stdout_ended)
         self._stderr = None
         if len(pipes) > 2:
@@ -126,14 +116,6 @@ class ChildTransport:
         return f"<{self.__class__.__name__} {self._name} {self._state.value} {self._process!r} {self._queue!r}>"
 
     # --- the contract -------------------------------------------------------------------------------------------------
-
-    async def flush(self) -> bool:
-        """See `Transport.flush`. While the child is ending nothing is written."""
-        return await self._queue.flush()
-
-    def stop_writing(self) -> None:
-        """See `Transport.stop_writing`."""
-        self._queue.close()
 
     async def close(self) -> None:
         """End the child and its process group: close stdin, SIGTERM, SIGKILL, each with `close_step` seconds to exit.
@@ -274,7 +256,7 @@ class ChildTransport:
             pass  # they are killed next
 
     def _close_stdin(self) -> None:
-        self._stdin.unwatch()
+        self._output.unwatch()
         assert self._child.stdin is not None
         self._child.stdin.close()
 

@@ -22,20 +22,6 @@ class FrameReader:
     that was full has been emptied. `lost` is called once, if the stream can no longer be cut into frames.
     """
 
-    __slots__ = (
-        "_cut",
-        "_framer",
-        "_has_ended",
-        "_keeps_tail",
-        "_on_drained",
-        "_on_frames",
-        "_on_lost",
-        "_was_full",
-        "is_lost",
-        "is_notified",
-        "was_silent",
-    )
-
     def __init__(
         self,
         framing: str,

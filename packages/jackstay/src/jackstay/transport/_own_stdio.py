@@ -5,25 +5,19 @@ While it is open, descriptors 0 and 1 are moved away, where neither `print` nor 
 can be sent until `close()`, so that `server < requests > responses` works.
 """
 
-import asyncio
 import contextlib
 import os
+import select
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS
-from jackstay.transport._end_of_input import EndOfInput
-from jackstay.transport._frame_reader import FrameReader
-from jackstay.transport._pipe import ReadPipe, WritePipe
-from jackstay.transport._queue import WriteQueue
+from jackstay.transport._contract import TransportHandler
+from jackstay.transport._pipe import PipeTransport, ReadingThread, ReadPipe
 from jackstay.transport._streams import Streams
-
-if TYPE_CHECKING:
-    from jackstay.transport._contract import TransportHandler
-    from jackstay.transport._reading_thread import ReadingThread
 
 # Printed to stderr if stdin is a terminal.
 INTERACTIVE_HINT: Final = (
@@ -31,8 +25,50 @@ INTERACTIVE_HINT: Final = (
     b"To try it, run: jackstay tools -- COMMAND, where COMMAND is the command that you just ran.\n"
 )
 
+# How long `EndOfInput.stop()` waits for its thread.
+_JOIN_SECONDS: Final = 1.0
+
 # The descriptors belong to the process: one server at a time can use them.
 _stdio_lock = threading.Lock()
+
+
+class EndOfInput:
+    """Calls `ended` once, on a thread of its own, when the other end of a pipe, socket or terminal is closed.
+
+    A reader detects the end only after it has read everything before it. That is too late for a server whose loop is
+    blocked, or that has stopped reading because its client does not read. `poll(2)` reports a closed pipe or socket at
+    once: POLLHUP, and POLLRDHUP for a socket that was closed for writing only.
+    """
+
+    def __init__(self, fd: int, ended: Callable[[], None]) -> None:
+        self.has_ended = False
+        self._ended = ended
+        waking, self._wake = os.pipe()
+        self._thread = threading.Thread(
+            target=self._run, args=(os.dup(fd), waking), name="jackstay-stdin-end", daemon=True
+        )
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<{self.__class__.__name__}{' has ended' if self.has_ended else ''}>"
+
+    def stop(self) -> None:
+        """Stop watching. Call it once."""
+        os.close(self._wake)  # wakes the thread by a hangup of the other pipe that it polls
+        self._thread.join(_JOIN_SECONDS)
+
+    def _run(self, fd: int, waking: int) -> None:
+        poll = select.poll()
+        # POLLHUP and POLLERR are always reported; nothing else wakes the thread.
+        poll.register(fd, getattr(select, "POLLRDHUP", 0))
+        poll.register(waking, 0)
+        try:
+            if waking not in dict(poll.poll()):
+                self.has_ended = True
+                self._ended()
+        finally:
+            os.close(fd)
+            os.close(waking)
 
 
 class OwnStdioTarget:
@@ -70,7 +106,7 @@ class OwnStdioTarget:
 
     async def open(
         self,
-        handler: "TransportHandler",
+        handler: TransportHandler,
         max_frame_bytes: int,
         close_step: float,  # noqa: ARG002  # part of the contract
     ) -> "OwnStdioTransport":
@@ -79,7 +115,7 @@ class OwnStdioTarget:
         Raises: TransportError, permanent: another server of this process uses them, or stdout is closed.
         """
         streams = self._acquire() if self._acquired is None else self._acquired
-        if streams.input is not None and os.isatty(streams.input):
+        if os.isatty(streams.input):
             # A user started it in a terminal, and would see nothing happen.
             with contextlib.suppress(OSError):
                 os.write(2, INTERACTIVE_HINT)
@@ -103,7 +139,7 @@ class OwnStdioTarget:
             _stdio_lock.release()
             raise TransportError(f"cannot serve over stdio: {error}", permanent=True) from error
         # The end of a regular file is found by reading.
-        if streams.input is not None and streams.is_input_watchable:
+        if streams.is_input_watchable:
             self._end = EndOfInput(streams.input, self._input_ended)
         return streams
 
@@ -123,62 +159,30 @@ class OwnStdioTarget:
             transport.input_ended()
 
 
-class OwnStdioTransport:
-    """Frames over this process's stdin and stdout.
+class OwnStdioTransport(PipeTransport):
+    """Frames over this process's stdin and stdout. Sending, and `flush()`, are possible after the end of stdin.
 
     `close()` calls `release`, unless it is None.
     """
 
     def __init__(
-        self,
-        streams: Streams,
-        handler: "TransportHandler",
-        framing: str,
-        max_frame_bytes: int,
-        release: Callable[[], None] | None,
+        self, streams: Streams, handler: TransportHandler, framing: str, limit: int, release: Callable[[], None] | None
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        super().__init__(
+            handler, streams.output, framing, limit, waits_for_id=True, must_not_wait=streams.must_not_wait
+        )
         self._streams = streams
         self._release = release
-        self._handler = handler
         self._is_down = False
         self._is_closed = False
-        self._frames = FrameReader(
-            framing, max_frame_bytes, handler.frames_arrived, self._drained, self._lost, waits_for_id=True
-        )
-        self._stdout = WritePipe(self._loop, streams.output, must_not_wait=streams.must_not_wait)
-        join = FRAMINGS[framing].join
-        self._queue = WriteQueue(self._loop, self._stdout, handler, join, self._write_failed, limit=max_frame_bytes)
-        # See `Transport`. These run for every frame, so there is no method around them. Sending is possible after the
-        # end of stdin.
-        self.next_frame = self._frames.next_frame
-        self.send = self._queue.send
         self.send_all = self._queue.send_all
-        self.withdraw = self._queue.withdraw
-        self._stdin: ReadPipe | ReadingThread | None = None
-        if streams.input is None:
-            self._loop.call_soon(self._stdin_ended)
-        elif streams.is_input_watchable:
-            self._stdin = ReadPipe(self._loop, streams.input, self._received, self._stdin_ended)
-        else:
-            from jackstay.transport import _reading_thread  # noqa: PLC0415  # only needed for files
-
-            thread = _reading_thread.ReadingThread(self._loop, streams.input, self._received, self._stdin_ended)
-            self._stdin = thread
-        if self._stdin is not None:
-            self._stdin.resume()
+        reader = ReadPipe if streams.is_input_watchable else ReadingThread
+        self._stdin = reader(self._loop, streams.input, self._received, self._stdin_ended)
+        self._stdin.resume()
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "down" if self._is_down else "open"
         return f"<{self.__class__.__name__} {state} {self._queue!r}>"
-
-    async def flush(self) -> bool:
-        """See `Transport.flush`; possible after the end of stdin."""
-        return await self._queue.flush()
-
-    def stop_writing(self) -> None:
-        """See `Transport.stop_writing`."""
-        self._queue.close()
 
     async def close(self) -> None:
         """Release stdin and stdout. Queued frames are dropped: call `flush()` first to send them."""
@@ -187,8 +191,7 @@ class OwnStdioTransport:
         self._is_closed = True
         self._queue.close()
         self._frames.close()
-        if self._stdin is not None:
-            self._stdin.stop()
+        self._stdin.stop()
         if self._release is not None:
             self._release()
 
@@ -202,7 +205,7 @@ class OwnStdioTransport:
 
     def _read_rest(self) -> None:
         # This is bounded by the capacity of the pipe, and never blocks: the end of the stream is always readable.
-        if isinstance(self._stdin, ReadPipe) and not self._is_closed:
+        if not self._is_closed:
             self._stdin.drain()
             self._stdin.resume()  # for the rest of a very large pipe
 
@@ -213,12 +216,11 @@ class OwnStdioTransport:
             self._frames.feed(data)
         finally:
             self._queue.release()
-        if self._frames.is_notified and self._stdin is not None and self._frames.is_full():
+        if self._frames.is_notified and self._frames.is_full():
             self._stdin.pause()
 
     def _drained(self) -> None:
-        if self._stdin is not None:
-            self._stdin.resume()
+        self._stdin.resume()
 
     def _stdin_ended(self) -> None:
         if not self._is_closed:
@@ -227,7 +229,7 @@ class OwnStdioTransport:
 
     def _write_failed(self, error: OSError) -> None:
         self._queue.close()
-        if isinstance(self._stdin, ReadPipe) and not self._streams.is_input_shared:
+        if not self._streams.is_input_shared:
             self._stdin.drain()  # deliver what the client had sent; if stdin has ended, that is reported instead
         self._go_down(TransportError(f"the client closed stdout ({error.strerror})"))
 

@@ -1,4 +1,4 @@
-"""Reading and writing of file descriptors on the event loop.
+"""Reading and writing of file descriptors on the event loop, and in a thread those that no loop can watch.
 
 `add_reader` and `add_writer` are used instead of `connect_read_pipe` and `connect_write_pipe`: when a child dies, the
 rest of the pipe must be read at once, and a write must return how much was accepted (with a buffer in between, "not
@@ -8,8 +8,16 @@ sent" would be a guess).
 import asyncio
 import contextlib
 import os
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Final
+
+from jackstay.errors import ProtocolError
+from jackstay.protocol.wire import FRAMINGS
+from jackstay.transport._contract import TransportHandler
+from jackstay.transport._frame_reader import FrameReader
+from jackstay.transport._queue import WriteQueue
 
 # A Linux pipe holds 64 KiB: one read empties it.
 READ_BYTES: Final = 65_536
@@ -41,8 +49,6 @@ class ReadPipe:
     `ended` is called once, at its end or on an error. It does not own the descriptor, which may be closed
     after `stop()`.
     """
-
-    __slots__ = ("_ended", "_fd", "_is_reading", "_loop", "_received", "_size", "has_ended")
 
     def __init__(
         self,
@@ -103,14 +109,77 @@ class ReadPipe:
         return 0
 
 
+class ReadingThread(ReadPipe):
+    """Reads, in a thread, a descriptor that no event loop can watch: a regular file or /dev/null.
+
+    It reads a duplicate of the descriptor, since a read cannot be cancelled, and one chunk ahead at most. The thread is
+    a daemon, because some devices block forever.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, fd: int, received: Callable[[bytes], None], ended: Callable[[], None]
+    ) -> None:
+        super().__init__(loop, os.dup(fd), received, ended)
+        self._turn = threading.Semaphore(0)  # one permit per read
+        self._thread: threading.Thread | None = None
+
+    def resume(self) -> None:
+        """Start or resume reading."""
+        if self._is_reading or self.has_ended:
+            return
+        self._is_reading = True
+        self._turn.release()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="jackstay-stdin", daemon=True)
+            self._thread.start()
+
+    def pause(self) -> None:
+        """Stop reading until `resume()`."""
+        self._is_reading = False
+
+    def stop(self) -> None:
+        """Stop reading permanently, without a callback."""
+        super().stop()
+        self._turn.release()
+        if self._thread is None:
+            os.close(self._fd)
+
+    def drain(self) -> None:
+        """Does nothing: a read may block."""
+
+    def _run(self) -> None:
+        try:
+            while self._turn.acquire() and not self.has_ended:
+                try:
+                    data = os.read(self._fd, self._size)
+                except OSError:
+                    data = b""
+                self._loop.call_soon_threadsafe(self._on_data, data)
+                if not data:
+                    break
+        except RuntimeError:
+            pass  # the loop is closed
+        finally:
+            os.close(self._fd)
+
+    def _on_data(self, data: bytes) -> None:
+        if self.has_ended:
+            return
+        if not data:
+            self.has_ended = True
+            self._ended()
+            return
+        self._received(data)
+        if self._is_reading:
+            self._turn.release()
+
+
 class WritePipe:
     """Writes to a descriptor as much as it accepts.
 
     With `must_not_wait` the descriptor is a blocking one: it is written to only when it is writable, and then no more
     than is certainly accepted. It does not own the descriptor, which may be closed after `unwatch()`.
     """
-
-    __slots__ = ("_fd", "_is_watched", "_is_writable", "_loop", "_must_not_wait", "_on_writable")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, *, must_not_wait: bool = False) -> None:
         self._loop = loop
@@ -158,3 +227,50 @@ class WritePipe:
             callback()
         if self._on_writable is None:
             self.unwatch()
+
+
+class PipeTransport(ABC):
+    """The common part of the transports over two pipes; subclasses implement how a connection ends."""
+
+    def __init__(
+        self,
+        handler: TransportHandler,
+        output: int,
+        framing: str,
+        limit: int,
+        *,
+        waits_for_id: bool = False,
+        must_not_wait: bool = False,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._handler = handler
+        self._frames = FrameReader(
+            framing, limit, handler.frames_arrived, self._drained, self._lost, waits_for_id=waits_for_id
+        )
+        self._output = WritePipe(self._loop, output, must_not_wait=must_not_wait)
+        join = FRAMINGS[framing].join
+        self._queue = WriteQueue(self._loop, self._output, handler, join, self._write_failed, limit=limit)
+        # See `Transport`. These run for every frame, so there is no method around them.
+        self.next_frame = self._frames.next_frame
+        self.send = self._queue.send
+        self.withdraw = self._queue.withdraw
+
+    async def flush(self) -> bool:
+        """See `Transport.flush`."""
+        return await self._queue.flush()
+
+    def stop_writing(self) -> None:
+        """See `Transport.stop_writing`."""
+        self._queue.close()
+
+    @abstractmethod
+    def _drained(self) -> None:
+        """Resume reading."""
+
+    @abstractmethod
+    def _lost(self, error: ProtocolError) -> None:
+        """The received data can no longer be cut into frames. Called while the handler pulls."""
+
+    @abstractmethod
+    def _write_failed(self, error: OSError) -> None:
+        """Nothing more can be sent."""

@@ -19,7 +19,7 @@ PIPE_BYTES: Final = 131_072
 class Streams:
     """stdin and stdout, for the exclusive use of the caller until `restore()`.
 
-    `input` is None if stdin was closed. With `must_not_wait`, stdout stays in blocking mode, because stderr is the
+    `input` is /dev/null if stdin was closed. With `must_not_wait`, stdout stays in blocking mode, because stderr is the
     same open file description; so write only when it is writable, and little.
     """
 
@@ -27,24 +27,24 @@ class Streams:
         """Raises: OSError, if stdout is closed."""
         if not is_open(1):
             raise OSError(errno.EBADF, "stdout is closed")
-        self._null = _out_of_the_way(os.open(os.devnull, os.O_RDWR))
-        self.input = _out_of_the_way(os.dup(0)) if is_open(0) else None
-        self.output = _out_of_the_way(os.dup(1))
+        self._has_stdin = is_open(0)
         # A descriptor that was closed when Python started may have been reused, even by the loop: then it is left
         # alone. If it is free, /dev/null keeps it from being reused.
-        self._restores_stdin = self.input is not None or not _is_valid(0)
-        if self._restores_stdin:
+        self._replaces_stdin = self._has_stdin or not _is_valid(0)
+        self._null = _out_of_the_way(os.open(os.devnull, os.O_RDWR))
+        self.input = _out_of_the_way(os.dup(0 if self._has_stdin else self._null))
+        self.output = _out_of_the_way(os.dup(1))
+        if self._replaces_stdin:
             os.dup2(self._null, 0)
         os.dup2(2 if is_open(2) else self._null, 1)
-        self.is_input_shared = self.input is not None and _is_stderr(self.input)
-        is_output_shared = _is_stderr(self.output)
-        self.is_input_watchable = self.input is not None and _is_watchable(self.input)
+        self.is_input_shared = _is_stderr(self.input)
+        self.is_input_watchable = _is_watchable(self.input)
         is_output_watchable = _is_watchable(self.output)
-        self.must_not_wait = is_output_shared and is_output_watchable
+        self.must_not_wait = is_output_watchable and _is_stderr(self.output)
         self._unblocked: list[int] = []
-        if self.input is not None and self.is_input_watchable and not self.is_input_shared:
+        if self.is_input_watchable and not self.is_input_shared:
             self._unblock(self.input)
-        if is_output_watchable and not is_output_shared:
+        if is_output_watchable and not self.must_not_wait:
             self._unblock(self.output)
             _enlarge(self.output)
 
@@ -56,14 +56,13 @@ class Streams:
                 sys.stdout.flush()
         for fd in self._unblocked:
             os.set_blocking(fd, True)
-        if self.input is not None:
+        if self._has_stdin:
             os.dup2(self.input, 0)
-            os.close(self.input)
-        elif self._restores_stdin:
+        elif self._replaces_stdin:
             os.close(0)
         os.dup2(self.output, 1)
-        os.close(self.output)
-        os.close(self._null)
+        for fd in (self.input, self.output, self._null):
+            os.close(fd)
 
     def _unblock(self, fd: int) -> None:
         if os.get_blocking(fd):
