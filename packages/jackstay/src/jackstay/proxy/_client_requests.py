@@ -48,7 +48,6 @@ class SuspendedCall(NamedTuple):
     call: InFlightCall
     sent: Sent
     # The next round must repeat the same request and come from the same principal.
-    body: bytes
     principal: str
     expiry: asyncio.TimerHandle
 
@@ -187,22 +186,22 @@ class ClientRequestRouter:
         finally:
             call.input_requests.pop(key, None)
 
-    def suspend(self, upstream: Upstream, call: InFlightCall, sent: Sent, body: bytes) -> bytes:
+    def suspend(self, upstream: Upstream, call: InFlightCall, sent: Sent) -> bytes:
         """Keep the call open, and return the `input_required` result for its client."""
         state = secrets.token_urlsafe(24)
         expiry = asyncio.get_running_loop().call_later(ROUND_TIMEOUT, self._expire, state)
-        self._suspended[state] = SuspendedCall(upstream, call, sent, body, call.connection.principal, expiry)
+        self._suspended[state] = SuspendedCall(upstream, call, sent, call.connection.principal, expiry)
         pending = {key: (request.method, request.params) for key, request in call.input_requests.items()}
         return input_required_result(state, pending)
 
-    def resume(self, state: str, call: InFlightCall, body: bytes, responses: Members) -> SuspendedCall:
+    def resume(self, state: str, call: InFlightCall, responses: Members) -> SuspendedCall:
         """Pass the client's responses to the suspended call, and return that call.
 
         Raises: JsonRpcError if the state is unknown, has expired, or belongs to another request or principal.
         """
         suspended = self._suspended.get(state)
-        same = (call.connection.principal, body, call.method)
-        if suspended is None or (suspended.principal, suspended.body, suspended.call.method) != same:
+        same = (call.connection.principal, call.body, call.method)
+        if suspended is None or (suspended.principal, suspended.call.body, suspended.call.method) != same:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, "unknown or expired requestState")
         del self._suspended[state]
         suspended.expiry.cancel()

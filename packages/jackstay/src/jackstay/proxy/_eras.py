@@ -90,7 +90,7 @@ class Eras:
         """Return the server information for this era, or for the other era if the server supports only that one."""
         assert self.first is not None  # open() comes before any request
         if era is Era.HANDSHAKE and self.is_dual:
-            if self.second is not None and self.second.has_facts:
+            if self.second is not None and self.second.starts:
                 self._server_facts = self.second.facts
             assert self._server_facts is not None  # set when the probe of the handshake era succeeded
             return self._server_facts

@@ -14,10 +14,15 @@ from jackstay.errors import JsonRpcError, RequestId
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server import progress_token
 from jackstay.protocol.wire import ErrorCode
+from jackstay.proxy._bodies import client_meta, forwarded_meta, split
 from jackstay.server import Driver
+from jackstay.types import META_LOG_LEVEL, ProgressNotificationParams, encode_json
 
 # For how many seconds a server is assumed to work on a call that has ended.
 LINGER = 10.0
+
+# The log level that a stateless server gets for handshake-era clients that set none. The default of `jackstay.server`.
+DEFAULT_LEVEL = "info"
 
 _SEVERAL = 2
 
@@ -33,12 +38,13 @@ class PendingInputRequest(msgspec.Struct, eq=False):
 class InFlightCall:
     """One forwarded call and its client.
 
-    `connection`, `id`, `serial` and `token` change when a stateless-era client sends the next round.
+    `connection`, `id`, `serial` and `token` change when a stateless-era client sends the next round. `body` and `meta`
+    are its params without `_meta`, and the members of that.
     """
 
     __slots__ = (
-        *("capabilities", "connection", "has_ended", "id", "info", "input_requested", "is_stateless", "level"),
-        *("method", "input_requests", "serial", "token"),
+        *("body", "capabilities", "connection", "has_ended", "id", "info", "input_requested", "input_requests"),
+        *("is_stateless", "level", "meta", "method", "serial", "token"),
     )
 
     def __init__(self, connection: Driver, request: e.Serve) -> None:
@@ -46,6 +52,7 @@ class InFlightCall:
         self.id: RequestId = request.id
         self.serial = request.serial
         self.method = request.method
+        self.body, self.meta = split(request.params)
         # The client's progress token, if it requested progress.
         self.token = progress_token(request.params)
         self.has_ended = False
@@ -82,6 +89,28 @@ class InFlightCall:
     def wants_logs(self) -> bool:
         """True if the server was sent a log level for this call; a handshake-era client always has one."""
         return not self.is_stateless or self.level is not None
+
+    def encode_meta(self, *, is_stateless: bool) -> tuple[bytes, bytes]:
+        """Return the forwarded members of `_meta`, and for a stateless-era server those that describe the client.
+
+        Both are encoded, without braces.
+        """
+        members = forwarded_meta(self.meta, is_stateless=is_stateless)
+        if not is_stateless:
+            return members, b""
+        # A stateless server sends no log messages unless the request has a level, so handshake-era clients that set
+        # none get a default.
+        level = None if self.is_stateless else self.connection.store.get("level", DEFAULT_LEVEL)
+        if level is not None:
+            member = b'"%b":"%b"' % (META_LOG_LEVEL.encode(), level.encode())
+            members = b"%b,%b" % (members, member) if members else member
+        return members, client_meta(self.capabilities, self.info)
+
+    def forward_progress(self, progress: ProgressNotificationParams) -> None:
+        """Forward progress with the progress token of the client; all other members are unchanged."""
+        if self.is_awaited and self.token is not None:
+            params = encode_json({**progress.raw, "progressToken": self.token})
+            self.connection.notify("notifications/progress", params, self.id)
 
     def rebind(self, other: "InFlightCall") -> None:
         """Continue for the next round of the client, which is the request of `other`."""

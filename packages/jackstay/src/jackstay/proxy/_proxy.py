@@ -257,7 +257,7 @@ class Proxy(Server):
     def _current_config(self) -> tuple[ServerConfig, frozenset[str]]:
         """Return what a new connection declares: what the upstream server declares."""
         first = self._eras.first
-        if self._mirror is not None and (first is None or not first.has_facts):
+        if self._mirror is not None and (first is None or not first.starts):
             return super()._current_config()  # a mounted server that could not be started yet
         facts = self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS)
         cached = self._cached_config

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -24,38 +23,28 @@ from jackstay.protocol import LISTS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.proxy._bodies import (
-    Members,
-    client_meta,
     for_handshake,
     for_stateless,
-    forwarded_meta,
     next_round_params,
     parse_input_required,
-    split,
     split_round,
 )
 from jackstay.proxy._client_requests import ClientRequestRouter
 from jackstay.proxy._failures import for_era, reason_of, to_client_error
 from jackstay.proxy._in_flight import InFlightCall
 from jackstay.proxy._report import Report
-from jackstay.proxy._upstream import Compose, Composed, Deadline, Sent, Upstream
+from jackstay.proxy._upstream import Sent, Upstream, wait_to_retry
 from jackstay.server import Driver, Outcome
 from jackstay.types import (
     LOGGING_LEVELS,
-    META_LOG_LEVEL,
     Body,
-    ProgressNotificationParams,
     ResourceRequestParams,
     SetLevelRequestParams,
     SubscriptionsListenRequestParams,
     decode,
-    encode_json,
 )
 
 B = TypeVar("B", bound=Body)
-
-# The log level that a stateless server gets for handshake-era clients that set none. The default of `jackstay.server`.
-DEFAULT_LEVEL = "info"
 
 # How many `input_required` results a call may have. The same limit as in `jackstay.client`.
 MAX_ROUNDS = 8
@@ -105,8 +94,7 @@ class Relay:
         if request.method.name.startswith("tasks/") and upstream.owner is None:
             message = f"{request.method.name} needs a dedicated server: start the proxy with --per-client"
             raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, message)
-        body, meta = split(request.params)
-        return self._forward(upstream, InFlightCall(connection, request), body, meta)
+        return self._forward(upstream, InFlightCall(connection, request))
 
     def notified(self, connection: Driver, method: str, params: msgspec.Raw | None) -> None:
         """Forward a notification from the client: a change of its roots, or progress of its own response.
@@ -123,13 +111,13 @@ class Relay:
 
     # --- forwarded requests -------------------------------------------------------------------------------------------
 
-    async def _forward(self, upstream: Upstream, call: InFlightCall, body: bytes, meta: Members) -> bytes:
+    async def _forward(self, upstream: Upstream, call: InFlightCall) -> bytes:
         outcome, started_at = "cancelled", time.monotonic()
         try:
             if call.is_stateless and not upstream.is_stateless:
-                result = await self._forward_suspendable(upstream, call, body, meta)
+                result = await self._forward_suspendable(upstream, call)
             else:
-                result = await self._forward_rounds(upstream, call, body, meta)
+                result = await self._forward_rounds(upstream, call)
             outcome = "ok"
         except JsonRpcError as error:
             outcome = "error"
@@ -143,30 +131,33 @@ class Relay:
             self._report.count(call.method.name, outcome, time.monotonic() - started_at)
         return result
 
-    async def _forward_rounds(self, upstream: Upstream, call: InFlightCall, body: bytes, meta: Members) -> bytes:
+    async def _forward_rounds(self, upstream: Upstream, call: InFlightCall) -> bytes:
         """Forward a call. `input_required` results for a handshake-era client are resolved here, round by round."""
         for _ in range(MAX_ROUNDS + 1):
-            sent, result = await self._once(upstream, call, body, meta)
+            sent, result = await self._once(upstream, call)
             required = parse_input_required(result) if sent.is_stateless and not call.is_stateless else None
             if required is None:
-                return _finalize(upstream, call, sent, body, result)
-            body = next_round_params(body, required, await self._client_requests.request_inputs(call, required))
+                return _finalize(upstream, call, sent, result)
+            responses = await self._client_requests.request_inputs(call, required)
+            call.body = next_round_params(call.body, required, responses)
         raise ProtocolError(f"the server returned input_required more than {MAX_ROUNDS} times", sent=True)
 
-    async def _once(self, upstream: Upstream, call: InFlightCall, body: bytes, meta: Members) -> tuple[Sent, bytes]:
+    async def _once(self, upstream: Upstream, call: InFlightCall) -> tuple[Sent, bytes]:
         """Send a call and wait for its result. It is sent again only if it is known not to have run."""
         deadline = upstream.deadline()
         has_listed = False
         while True:
-            sent = await _send(upstream, call, _composer(call, body, meta), deadline)
+            sent = await upstream.send(call, deadline)
             try:
                 return sent, await upstream.wait_for_result(call, sent)
             except TransportError as error:
-                if not await deadline.wait_to_retry(error):
+                if not await wait_to_retry(deadline, error):
                     raise
             except JsonRpcError as error:
                 # In all other cases this code is the server's own, and the call may have run.
-                is_header_mismatch = error.code == ErrorCode.HEADER_MISMATCH and sent.is_stateless and upstream.is_http
+                is_header_mismatch = (
+                    error.code == ErrorCode.HEADER_MISMATCH and sent.is_stateless and upstream.target.is_http
+                )
                 if not is_header_mismatch or call.method.name != "tools/call" or has_listed:
                     raise
                 # The tool list shows which arguments the server expects in headers. The request was rejected before
@@ -175,23 +166,23 @@ class Relay:
                 has_listed = True
             call.has_ended = False
 
-    async def _forward_suspendable(self, upstream: Upstream, call: InFlightCall, body: bytes, meta: Members) -> bytes:
+    async def _forward_suspendable(self, upstream: Upstream, call: InFlightCall) -> bytes:
         """Forward a call of a stateless-era client to a handshake-era server, which may send requests meanwhile."""
-        body, state, responses = split_round(body)
+        call.body, state, responses = split_round(call.body)
         deadline = upstream.deadline()
         sent = None
         if state is not None:
-            suspended = self._client_requests.resume(state, call, body, responses)
+            suspended = self._client_requests.resume(state, call, responses)
             upstream, call, sent = suspended.upstream, suspended.call, suspended.sent
         while True:
             if sent is None:
-                sent = await _send(upstream, call, _composer(call, body, meta), deadline)
+                sent = await upstream.send(call, deadline)
             if await self._is_input_requested(upstream, call, sent):
-                return self._client_requests.suspend(upstream, call, sent, body)
+                return self._client_requests.suspend(upstream, call, sent)
             try:
-                return _finalize(upstream, call, sent, body, await upstream.wait_for_result(call, sent))
+                return _finalize(upstream, call, sent, await upstream.wait_for_result(call, sent))
             except TransportError as error:
-                if not await deadline.wait_to_retry(error):
+                if not await wait_to_retry(deadline, error):
                     raise
             sent, call.has_ended = None, False
 
@@ -271,33 +262,10 @@ async def request_level(upstream: Upstream, connection: Driver) -> None:
     await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
 
 
-def _composer(call: InFlightCall, body: bytes, meta: Members) -> Compose:
-    """Return a function that composes the request. The era of the server is known only when it is ready."""
-
-    def compose(is_stateless: bool) -> Composed:
-        more = forwarded_meta(meta, is_stateless=is_stateless)
-        if not is_stateless:
-            return body, more, b""
-        # A stateless server sends no log messages unless the request has a level, so handshake-era clients that set
-        # none get a default.
-        level = None if call.is_stateless else call.connection.store.get("level", DEFAULT_LEVEL)
-        if level is not None:
-            member = b'"%b":"%b"' % (META_LOG_LEVEL.encode(), level.encode())
-            more = b"%b,%b" % (more, member) if more else member
-        return body, more, client_meta(call.capabilities, call.info)
-
-    return compose
-
-
-async def _send(upstream: Upstream, call: InFlightCall, compose: Compose, deadline: Deadline) -> Sent:
-    on_progress = None if call.token is None else partial(_forward_progress, call)
-    return await upstream.send(call, compose, on_progress, deadline)
-
-
-def _finalize(upstream: Upstream, call: InFlightCall, sent: Sent, body: bytes, result: bytes) -> bytes:
+def _finalize(upstream: Upstream, call: InFlightCall, sent: Sent, result: bytes) -> bytes:
     """Convert a result to the era of the client. Only members that the other era defines are removed."""
     if call.method.name in LISTS:
-        upstream.lists.record_page(call.method.name, body, result)
+        upstream.lists.record_page(call.method.name, call.body, result)
     if not call.is_stateless:
         return for_handshake(result) if sent.is_stateless else result
     if sent.is_stateless:
@@ -318,10 +286,3 @@ def _read(cls: type[B], request: e.Serve) -> B:
     except ProtocolError as error:
         message = f"invalid params of {request.method.name}: {error.message}"
         raise JsonRpcError(ErrorCode.INVALID_PARAMS, message) from error
-
-
-def _forward_progress(call: InFlightCall, progress: ProgressNotificationParams) -> None:
-    """Forward progress of a call with the progress token of its client; all other members are unchanged."""
-    if call.is_awaited and call.token is not None:
-        params = encode_json({**progress.raw, "progressToken": call.token})
-        call.connection.notify(_PROGRESS, params, call.id)

@@ -10,11 +10,11 @@ import builtins
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jackstay.client import Call, Client, ProgressHandler, connect
+from jackstay.client import Call, Client, connect
 from jackstay.errors import (
     BackpressureError,
     ClosedError,
@@ -57,11 +57,6 @@ CHECK_MAX_AGE = 1.0
 # The delay before a call that could not be sent is sent again.
 RETRY_DELAY = 0.25
 
-# The body without `_meta`, the members of `_meta`, and the client's own members of `_meta` (stateless era only).
-Composed: TypeAlias = tuple[bytes, bytes, bytes]
-# Composes a request; the argument is True for a stateless-era server.
-Compose: TypeAlias = Callable[[bool], Composed]
-
 
 class Sent(NamedTuple):
     """A call that was sent to the server: the `Client` that was used, the call, and the era of the connection."""
@@ -69,24 +64,6 @@ class Sent(NamedTuple):
     client: Client
     call: Call[bytes]
     is_stateless: bool
-
-
-class Deadline:
-    """How long one call waits for a server that is down, over all attempts."""
-
-    def __init__(self, seconds: float) -> None:
-        self.at = asyncio.get_running_loop().time() + seconds
-
-    async def wait_to_retry(self, error: TransportError) -> bool:
-        """Wait for the retry delay and return True, or return False if the call must fail with this error.
-
-        Over HTTP a failed request is the only sign that a server is down.
-        """
-        left = self.at - asyncio.get_running_loop().time()
-        if not error.retryable or left <= 0:
-            return False
-        await asyncio.sleep(min(left, RETRY_DELAY if error.retry_in is None else error.retry_in))
-        return True
 
 
 class Upstream:
@@ -110,7 +87,7 @@ class Upstream:
         if era is not None:
             settings = {**settings, "versions": of_era(self._versions, era)}
         self.client = connect(target, **{**settings, "max_attempts": 1})
-        self._target = target
+        self.target = target
         # Clients after the first: the server could be started once, so they retry without limit.
         self._settings = {**settings, "max_attempts": 1_000_000}
         self._options = handler.proxy_options
@@ -174,19 +151,9 @@ class Upstream:
         return self.client.wire.facts if self._server_facts is None else self._server_facts
 
     @property
-    def has_facts(self) -> bool:
-        """True once the server was ready for the first time."""
-        return self._server_facts is not None
-
-    @property
     def is_stateless(self) -> bool:
         """True if the last connection to the server used a stateless-era revision."""
         return self._server_facts is not None and self._server_facts.era is Era.STATELESS
-
-    @property
-    def is_http(self) -> bool:
-        """True if the server is reached over HTTP."""
-        return self._target.is_http
 
     @property
     def cause(self) -> str:
@@ -236,13 +203,11 @@ class Upstream:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    def deadline(self) -> Deadline:
-        """Return the deadline of a call that starts now."""
-        return Deadline(self._options.wait)
+    def deadline(self) -> float:
+        """Return until when a call that starts now waits for a server that is down, over all attempts."""
+        return asyncio.get_running_loop().time() + self._options.wait
 
-    async def send(
-        self, call: InFlightCall, compose: Compose, on_progress: ProgressHandler | None, deadline: Deadline
-    ) -> Sent:
+    async def send(self, call: InFlightCall, deadline: float) -> Sent:
         """Send a call as soon as the server is ready. Call `wait_for_result()` or `give_up()` afterwards.
 
         Raises: McpError if the call was not sent.
@@ -251,16 +216,16 @@ class Upstream:
             raise BackpressureError(f"too many calls in flight: the limit is {MAX_CALLS}")
         while True:
             if not self._is_ready.is_set():
-                await self._wait_until_ready(deadline.at)
+                await self._wait_until_ready(deadline)
             client = self.client
             is_stateless = self.is_stateless
-            body, meta, on_behalf_of = compose(is_stateless)
+            meta, on_behalf_of = call.encode_meta(is_stateless=is_stateless)
             wire_call = client.wire.call(
                 call.method.name,
-                body,
+                call.body,
                 meta=meta,
                 on_behalf_of=on_behalf_of,
-                on_progress=on_progress,
+                on_progress=None if call.token is None else call.forward_progress,
                 timeout=self._options.timeout,
                 max_timeout=max(self._options.timeout or 0.0, MAX_CALL_SECONDS),
             )
@@ -412,17 +377,14 @@ class Upstream:
     # --- events of the client -----------------------------------------------------------------------------------------
 
     def _attach(self, client: Client) -> None:
-        client.wire.on_state = lambda state: self._on_state_change(client, state)
-        wire = client.wire
-
-        def received(method: str, params: bytes, source: int) -> None:
-            self._handler.handle_notification(self, method, params, self._by_id.get(source))
-
-        async def handle_request(method: str, params: bytes) -> bytes:
-            return await self._handler.handle_request(self, method, params, self._by_id.get(wire.source()))
-
-        wire.on_message = received
-        wire.handle_requests(handle_request)
+        wire, handler = client.wire, self._handler
+        wire.on_state = lambda state: self._on_state_change(client, state)
+        wire.on_message = lambda method, params, source: handler.handle_notification(
+            self, method, params, self._by_id.get(source)
+        )
+        wire.handle_requests(
+            lambda method, params: handler.handle_request(self, method, params, self._by_id.get(wire.source()))
+        )
 
     def _on_state_change(self, client: Client, state: str) -> None:
         if client is not self.client or self._is_stopping:
@@ -435,7 +397,7 @@ class Upstream:
             self._handler.state_changed(self)
             cause = str(client.wire.cause)
             if cause != self._reported:  # not again for each attempt
-                logger.warning("the upstream server %s is down: %s", self._target.name, cause)
+                logger.warning("the upstream server %s is down: %s", self.target.name, cause)
                 self._reported = cause
             if state == "closed":
                 if self._is_narrowed and not isinstance(client.wire.cause, TransportError | TimeoutError):
@@ -459,13 +421,12 @@ class Upstream:
         self._restore()
         self._handler.state_changed(self)
         if was_ready:
-            logger.warning("the upstream server %s is ready again", self._target.name)
+            logger.warning("the upstream server %s is ready again", self.target.name)
             self._handler.reconnected(self)
 
     def _replace(self) -> None:
-        self.client = connect(self._target, **self._settings)
-        self._attach(self.client)
-        self.run_in_background(self.client.open(wait=False))
+        self.client = connect(self.target, **self._settings)
+        self.start()
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` as a task that `stop()` cancels. An McpError is logged."""
@@ -478,6 +439,18 @@ class Upstream:
             await work
         except McpError as error:
             logger.info("a background request to the upstream server failed: %s", error)
+
+
+async def wait_to_retry(deadline: float, error: TransportError) -> bool:
+    """Wait for the retry delay and return True, or return False if the call must fail with this error.
+
+    Over HTTP a failed request is the only sign that a server is down.
+    """
+    left = deadline - asyncio.get_running_loop().time()
+    if not error.retryable or left <= 0:
+        return False
+    await asyncio.sleep(min(left, RETRY_DELAY if error.retry_in is None else error.retry_in))
+    return True
 
 
 def _has_answered(future: "asyncio.Future[bytes]") -> bool:
