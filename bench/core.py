@@ -13,7 +13,7 @@ import msgspec
 
 from _measure import Row, Sample, compare, cpu_time, import_time, interleave, print_platform, print_rows
 from jackstay.protocol._methods import METHODS
-from jackstay.protocol.wire._framing import FRAMINGS
+from jackstay.protocol.wire._framing import FRAMINGS, framing_of
 from jackstay.protocol.wire._jsonrpc import Request, Result, decode
 
 # Each statement is measured in a fresh interpreter against the base.
@@ -89,12 +89,12 @@ def measure_envelopes() -> list[Row]:
 
 def chunks_of(framing: str, size: int) -> list[bytes]:
     """Return a frame of this size as chunks, as they would be read."""
-    stream = FRAMINGS[framing].writer(b"x" * size, size)
+    stream = framing_of(framing).join([b"x" * size])
     return [stream[at : at + CHUNK] for at in range(0, len(stream), CHUNK)]
 
 
 def read_frame(framing: str, chunks: list[bytes], size: int) -> None:
-    framer = FRAMINGS[framing].reader(size)
+    framer = framing_of(framing).reader(size)
     frame = None
     for chunk in chunks:
         framer.feed(chunk)

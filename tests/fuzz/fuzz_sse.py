@@ -31,8 +31,6 @@ def read(chunks: list[bytes]) -> tuple[list[ServerSentEvent | str], str, int | N
                 break
             found.append(event)
         assert reader.buffered <= LIMIT + 9
-    reader.eof()
-    assert reader.buffered == 0
     return found, reader.last_event_id, reader.retry
 
 

@@ -22,7 +22,7 @@ from jackstay.protocol.client._states import ClientState
 from jackstay.protocol.server import events as s
 from jackstay.protocol.server._config import ServerConfig, ServerOptions
 from jackstay.protocol.server._connection import ServerConnection
-from jackstay.protocol.wire._lines import LineFramer, frame_line
+from jackstay.protocol.wire._lines import LineFramer, frame_lines
 
 # The search covers nothing that other tests do not, and coverage makes it five times slower.
 pytestmark = [pytest.mark.no_cover, pytest.mark.long]
@@ -36,7 +36,7 @@ class Pipe:
         self.framer = LineFramer(1 << 20)
 
     def write(self, frame: bytes) -> None:
-        self.chunks.append(frame_line(frame, 1 << 20))
+        self.chunks.append(frame_lines((frame,)))
 
     def arrive(self, rng: random.Random) -> list[bytes]:
         """Receive some of the bytes, split anywhere, and return complete frames."""

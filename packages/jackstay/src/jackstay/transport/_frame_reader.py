@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError
-from jackstay.protocol.wire import FRAMINGS, LineFramer
+from jackstay.protocol.wire import LineFramer, framing_of
 
 # Reading stops when this much is buffered. Four times the capacity of a pipe, so that a handler which pulls in a task
 # of its own, one iteration of the event loop later, does not stop it.
@@ -32,7 +32,7 @@ class FrameReader:
         *,
         waits_for_id: bool = False,
     ) -> None:
-        self._framer = FRAMINGS[framing].reader(limit)
+        self._framer = framing_of(framing).reader(limit)
         if isinstance(self._framer, LineFramer):
             self._framer.waits_for_id = waits_for_id
         self._keeps_tail = framing == "lines"

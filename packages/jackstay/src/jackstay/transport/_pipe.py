@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from jackstay.errors import ProtocolError
-from jackstay.protocol.wire import FRAMINGS
+from jackstay.protocol.wire import framing_of
 from jackstay.transport._contract import TransportHandler
 from jackstay.transport._frame_reader import FrameReader
 from jackstay.transport._queue import WriteQueue
@@ -248,7 +248,7 @@ class PipeTransport(ABC):
             framing, limit, handler.frames_arrived, self._drained, self._lost, waits_for_id=waits_for_id
         )
         self._output = WritePipe(self._loop, output, must_not_wait=must_not_wait)
-        join = FRAMINGS[framing].join
+        join = framing_of(framing).join
         self._queue = WriteQueue(self._loop, self._output, handler, join, self._write_failed, limit=limit)
         # See `Transport`. These run for every frame, so there is no method around them.
         self.next_frame = self._frames.next_frame

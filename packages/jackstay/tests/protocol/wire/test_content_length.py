@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackstay.errors import FrameTooLargeError, ProtocolError, UsageError
-from jackstay.protocol.wire._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_length
+from jackstay.protocol.wire._content_length import MAX_HEADER_BYTES, ContentLengthFramer, frame_content_lengths
 from jackstay.protocol.wire._framer import IncompleteFrame
 
 LIMIT = 10
@@ -118,7 +118,7 @@ def test_a_frame_after_a_complete_stream(subtests: pytest.Subtests) -> None:
     for row in [row for row in CORPUS if row[2] is None and INVALID not in row[1] and not row[0].endswith(b"\r")]:
         with subtests.test(row=row):
             stream, frames, _ = row
-            tail = frame_content_length(b"tail") + b"Con"
+            tail = frame_content_lengths([b"tail"]) + b"Con"
             expected = ([*frames, b"tail"], IncompleteFrame(3, None, b"Con"))
             assert read([stream, tail]) == expected
             assert read([stream + tail]) == expected
@@ -156,7 +156,7 @@ def test_any_chunking_gives_the_same_frames(parts: list[bytes], tail: bytes, cut
 
 def test_frames_are_read_one_at_a_time() -> None:
     framer = ContentLengthFramer()
-    framer.feed(frame_content_length(b"a") + frame_content_length(b"bb"))
+    framer.feed(frame_content_lengths([b"a"]) + frame_content_lengths([b"bb"]))
     assert (framer.next_frame(), framer.buffered) == (b"a", 23)
     assert (framer.next_frame(), framer.buffered) == (b"bb", 0)
     assert framer.next_frame() is None
@@ -170,7 +170,7 @@ def test_next_frames_returns_one_frame_at_a_time() -> None:
 
 def test_eof_before_all_frames_are_read_is_refused() -> None:
     framer = ContentLengthFramer()
-    framer.feed(frame_content_length(b"a"))
+    framer.feed(frame_content_lengths([b"a"]))
     with pytest.raises(UsageError):
         framer.eof()
 
@@ -185,7 +185,7 @@ def test_a_body_over_the_limit_is_reported_after_its_header_and_not_buffered() -
         framer.feed(b"x" * 1_000)
         assert framer.next_frame() is None
         assert framer.buffered == 0
-    framer.feed(frame_content_length(b"ok"))
+    framer.feed(frame_content_lengths([b"ok"]))
     assert framer.next_frame() == b"ok"
 
 
@@ -212,7 +212,7 @@ def test_an_invalid_header_is_final() -> None:
         assert caught.value.quote == '{"jsonrpc":"2.0"}'
         assert "expected a Content-Length header, got a line that is not a header" in str(caught.value)
         assert framer.is_lost
-        framer.feed(frame_content_length(b"ok"))
+        framer.feed(frame_content_lengths([b"ok"]))
         assert framer.buffered == 0
     assert framer.eof() is None
 
@@ -233,7 +233,7 @@ def test_bodies_are_not_searched_and_headers_once(subtests: pytest.Subtests) -> 
     for size in [1, 7, 65_536]:
         with subtests.test(size=size):
             body = b"\n" * (100_000 if size < 4_096 else 16_777_216)
-            stream = frame_content_length(body)
+            stream = frame_content_lengths([body])
             framer = ContentLengthFramer()
             frame = None
             CountedBytes.searched = 0
@@ -267,7 +267,7 @@ def test_a_body_of_16_mib_is_joined_once() -> None:
 
 
 def test_frame_content_length() -> None:
-    assert frame_content_length("é\n".encode()) == b"Content-Length: 3\r\n\r\n\xc3\xa9\n"
-    assert frame_content_length(b"x" * LIMIT, LIMIT)
-    with pytest.raises(FrameTooLargeError):
-        frame_content_length(b"x" * (LIMIT + 1), LIMIT)
+    assert (
+        frame_content_lengths(["é\n".encode(), b"a"])
+        == b"Content-Length: 3\r\n\r\n\xc3\xa9\nContent-Length: 1\r\n\r\na"
+    )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jackstay.errors import FrameTooLargeError, UsageError
 from jackstay.protocol.wire._framer import IncompleteFrame
-from jackstay.protocol.wire._lines import LineFramer, frame_line, frame_lines
+from jackstay.protocol.wire._lines import LineFramer, frame_lines
 
 LIMIT = 10
 TOO_LARGE = "too large"
@@ -286,14 +286,8 @@ WRITTEN = [
 def test_a_payload_becomes_one_line(subtests: pytest.Subtests) -> None:
     for payload, line in WRITTEN:
         with subtests.test(payload=payload, line=line):
-            assert frame_line(payload) == line
+            assert frame_lines([payload]) == line
             assert line.count(b"\n") == 1
             assert b"\r" not in line
     assert frame_lines([payload for payload, _ in WRITTEN]) == b"".join(line for _, line in WRITTEN)
     assert frame_lines([b"{\n}", b"{}"]) == b"{ }\n{}\n"
-
-
-def test_a_payload_over_the_limit_is_refused() -> None:
-    assert frame_line(b"x" * LIMIT, LIMIT)
-    with pytest.raises(FrameTooLargeError):
-        frame_line(b"x" * (LIMIT + 1), LIMIT)

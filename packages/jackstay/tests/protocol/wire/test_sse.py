@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackstay.errors import FrameTooLargeError, ProtocolError, UsageError
-from jackstay.protocol.wire._framer import IncompleteFrame
 from jackstay.protocol.wire._sse import (
     KEEP_ALIVE,
     MAX_RETRY,
@@ -58,122 +57,109 @@ class Row(NamedTuple):
     events: list[ServerSentEvent]
     last_id: str
     retry: int | None
-    lost: int  # bytes of an incomplete event
 
     def check(self, *chunks: bytes) -> None:
         found, reader = read(*chunks)
         assert found == self.events
         assert (reader.last_event_id, reader.retry) == (self.last_id, self.retry)
-        assert reader.eof() == (IncompleteFrame(self.lost) if self.lost else None)
-        assert (reader.buffered, reader.eof()) == (0, None)
 
 
 STREAMS = [
-    Row("WHATWG: a blank line ends an event", b"data: a\n\n", [Event(b"a")], "", None, 0),
-    Row("WHATWG: lines end in CR", b"data: a\r\r", [Event(b"a")], "", None, 0),
-    Row("WHATWG: lines end in CRLF", b"data: a\r\n\r\n", [Event(b"a")], "", None, 0),
-    Row("WHATWG: line ends may be mixed", b"data: a\r\ndata: b\rdata: c\n\r\n", [Event(b"a\nb\nc")], "", None, 0),
-    Row("WHATWG: LF CR is two line ends", b"data: a\n\rdata: b\n\n", [Event(b"a"), Event(b"b")], "", None, 0),
-    Row("WHATWG: data lines are joined by LF", b"data: a\ndata: b\n\n", [Event(b"a\nb")], "", None, 0),
+    Row("WHATWG: a blank line ends an event", b"data: a\n\n", [Event(b"a")], "", None),
+    Row("WHATWG: lines end in CR", b"data: a\r\r", [Event(b"a")], "", None),
+    Row("WHATWG: lines end in CRLF", b"data: a\r\n\r\n", [Event(b"a")], "", None),
+    Row("WHATWG: line ends may be mixed", b"data: a\r\ndata: b\rdata: c\n\r\n", [Event(b"a\nb\nc")], "", None),
+    Row("WHATWG: LF CR is two line ends", b"data: a\n\rdata: b\n\n", [Event(b"a"), Event(b"b")], "", None),
+    Row("WHATWG: data lines are joined by LF", b"data: a\ndata: b\n\n", [Event(b"a\nb")], "", None),
     Row(
         "WHATWG: one space after the colon is dropped",
         b"data:a\n\ndata:  b\n\n",
         [Event(b"a"), Event(b" b")],
         "",
         None,
-        0,
     ),
-    Row("WHATWG: a tab is not a space", b"data:\ta\n\n", [Event(b"\ta")], "", None, 0),
-    Row("WHATWG: a colon in a value is data", b"data: a: b\n\n", [Event(b"a: b")], "", None, 0),
+    Row("WHATWG: a tab is not a space", b"data:\ta\n\n", [Event(b"\ta")], "", None),
+    Row("WHATWG: a colon in a value is data", b"data: a: b\n\n", [Event(b"a: b")], "", None),
     Row(
         "WHATWG: a field without colon is empty",
         b"data\n\ndata\ndata\n\ndata:",
         [Event(b""), Event(b"\n")],
         "",
         None,
-        5,
     ),
-    Row("WHATWG: empty data lines count", b"data:\ndata:\n\n", [Event(b"\n")], "", None, 0),
-    Row("WHATWG: a byte order mark at the start is dropped", b"\xef\xbb\xbfdata: a\n\n", [Event(b"a")], "", None, 0),
-    Row("WHATWG: only one byte order mark is dropped", b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n", [], "", None, 0),
-    Row("WHATWG: a later byte order mark is part of the name", b"\n\xef\xbb\xbfdata: a\n\n", [], "", None, 0),
-    Row("WHATWG: comments are skipped", b": one\n:\n::\ndata: a\n: two\ndata: b\n\n", [Event(b"a\nb")], "", None, 0),
-    Row("WHATWG: unknown fields are skipped", b"foo: bar\nDATA: x\ndataset: y\n data: z\n\n", [], "", None, 0),
-    Row("WHATWG: event names", b"event: endpoint\ndata: /m\n\n", [Event(b"/m", "endpoint")], "", None, 0),
-    Row("WHATWG: the last name wins", b"event: a\nevent: b\ndata: x\n\n", [Event(b"x", "b")], "", None, 0),
-    Row("WHATWG: an empty name is message", b"event: a\nevent:\ndata: x\n\n", [Event(b"x")], "", None, 0),
-    Row("WHATWG: a name without data is dropped", b"event: a\n\ndata: x\n\n", [Event(b"x")], "", None, 0),
-    Row("WHATWG: names may be any string", "event: é\ndata: x\n\n".encode(), [Event(b"x", "é")], "", None, 0),
-    Row("WHATWG: ids persist", b"id: 1\ndata: x\n\ndata: y\n\n", [Event(b"x", id="1"), Event(b"y")], "1", None, 0),
+    Row("WHATWG: empty data lines count", b"data:\ndata:\n\n", [Event(b"\n")], "", None),
+    Row("WHATWG: a byte order mark at the start is dropped", b"\xef\xbb\xbfdata: a\n\n", [Event(b"a")], "", None),
+    Row("WHATWG: only one byte order mark is dropped", b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n", [], "", None),
+    Row("WHATWG: a later byte order mark is part of the name", b"\n\xef\xbb\xbfdata: a\n\n", [], "", None),
+    Row("WHATWG: comments are skipped", b": one\n:\n::\ndata: a\n: two\ndata: b\n\n", [Event(b"a\nb")], "", None),
+    Row("WHATWG: unknown fields are skipped", b"foo: bar\nDATA: x\ndataset: y\n data: z\n\n", [], "", None),
+    Row("WHATWG: event names", b"event: endpoint\ndata: /m\n\n", [Event(b"/m", "endpoint")], "", None),
+    Row("WHATWG: the last name wins", b"event: a\nevent: b\ndata: x\n\n", [Event(b"x", "b")], "", None),
+    Row("WHATWG: an empty name is message", b"event: a\nevent:\ndata: x\n\n", [Event(b"x")], "", None),
+    Row("WHATWG: a name without data is dropped", b"event: a\n\ndata: x\n\n", [Event(b"x")], "", None),
+    Row("WHATWG: names may be any string", "event: é\ndata: x\n\n".encode(), [Event(b"x", "é")], "", None),
+    Row("WHATWG: ids persist", b"id: 1\ndata: x\n\ndata: y\n\n", [Event(b"x", id="1"), Event(b"y")], "1", None),
     Row(
         "WHATWG: an empty id resets",
         b"id: 1\ndata: x\n\nid\ndata: y\n\n",
         [Event(b"x", id="1"), Event(b"y", id="")],
         "",
         None,
-        0,
     ),
-    Row("WHATWG: an id with NUL is ignored", b"id: 1\ndata: x\nid: 2\0\n\n", [Event(b"x", id="1")], "1", None, 0),
-    Row("WHATWG: an id may be any string", "id: ÿ 1\ndata: x\n\n".encode(), [Event(b"x", id="ÿ 1")], "ÿ 1", None, 0),
+    Row("WHATWG: an id with NUL is ignored", b"id: 1\ndata: x\nid: 2\0\n\n", [Event(b"x", id="1")], "1", None),
+    Row("WHATWG: an id may be any string", "id: ÿ 1\ndata: x\n\n".encode(), [Event(b"x", id="ÿ 1")], "ÿ 1", None),
     Row(
         "WHATWG: an incomplete event does not move the id",
         b"id: 1\n\nid: 2\ndata: x\n",
         [Event(b"", id="1")],
         "1",
         None,
-        14,
     ),
-    Row("WHATWG: retry", b"retry: 500\ndata: x\n\n", [Event(b"x", retry=500)], "", 500, 0),
-    Row("WHATWG: retry works without a blank line", b"retry: 500\n", [], "", 500, 11),
+    Row("WHATWG: retry", b"retry: 500\ndata: x\n\n", [Event(b"x", retry=500)], "", 500),
+    Row("WHATWG: retry works without a blank line", b"retry: 500\n", [], "", 500),
     Row(
         "WHATWG: retry must be digits",
         b"retry: 5s\nretry: -1\nretry:\nretry: +1\nretry: 1.5\nretry: \xd9\xa1\ndata: x\n\n",
         [Event(b"x")],
         "",
         None,
-        0,
     ),
-    Row("leading zeros are digits", b"retry: 000250\n\n", [Event(b"", retry=250)], "", 250, 0),
-    Row("zero is valid", b"retry: 0\n\n", [Event(b"", retry=0)], "", 0, 0),
-    Row("31 years", b"retry: 999999999999\n\n", [Event(b"", retry=999_999_999_999)], "", 999_999_999_999, 0),
-    Row("more is clamped", b"retry: 1000000000000\n\n", [Event(b"", retry=999_999_999_999)], "", 999_999_999_999, 0),
+    Row("leading zeros are digits", b"retry: 000250\n\n", [Event(b"", retry=250)], "", 250),
+    Row("zero is valid", b"retry: 0\n\n", [Event(b"", retry=0)], "", 0),
+    Row("31 years", b"retry: 999999999999\n\n", [Event(b"", retry=999_999_999_999)], "", 999_999_999_999),
+    Row("more is clamped", b"retry: 1000000000000\n\n", [Event(b"", retry=999_999_999_999)], "", 999_999_999_999),
     Row(
         "a retry too long for int() is clamped",
         b"retry: " + b"9" * 5_000 + b"\n\n",
         [Event(b"", retry=MAX_RETRY)],
         "",
         MAX_RETRY,
-        0,
     ),
-    Row(
-        "2025-11-25: a priming event, with a data line", b"id: a-1\ndata: \n\n", [Event(b"", id="a-1")], "a-1", None, 0
-    ),
+    Row("2025-11-25: a priming event, with a data line", b"id: a-1\ndata: \n\n", [Event(b"", id="a-1")], "a-1", None),
     Row(
         "2025-11-25: a priming event, without one",
         b"id: a-1\nretry: 2000\n\n",
         [Event(b"", id="a-1", retry=2000)],
         "a-1",
         2000,
-        0,
     ),
-    Row("WHATWG: an incomplete event is discarded", b"data: a\n\ndata: b\n", [Event(b"a")], "", None, 8),
-    Row("WHATWG: an incomplete line is discarded", b"data: a\n\ndata: b", [Event(b"a")], "", None, 7),
-    Row("an incomplete comment is not an event", b"data: a\n\n: b", [Event(b"a")], "", None, 0),
-    Row("a byte order mark alone is not an event", b"\xef\xbb\xbf", [], "", None, 0),
-    Row("half a byte order mark is not an event", b"\xef\xbb", [], "", None, 0),
-    Row("an empty stream", b"", [], "", None, 0),
-    Row("only keep-alives", KEEP_ALIVE * 3, [], "", None, 0),
+    Row("WHATWG: an incomplete event is discarded", b"data: a\n\ndata: b\n", [Event(b"a")], "", None),
+    Row("WHATWG: an incomplete line is discarded", b"data: a\n\ndata: b", [Event(b"a")], "", None),
+    Row("an incomplete comment is not an event", b"data: a\n\n: b", [Event(b"a")], "", None),
+    Row("a byte order mark alone is not an event", b"\xef\xbb\xbf", [], "", None),
+    Row("half a byte order mark is not an event", b"\xef\xbb", [], "", None),
+    Row("an empty stream", b"", [], "", None),
+    Row("only keep-alives", KEEP_ALIVE * 3, [], "", None),
     Row(
         "U+2028 does not end a line",
         "data: a\u2028b\u0085c\n\n".encode(),
         [Event("a\u2028b\u0085c".encode())],
         "",
         None,
-        0,
     ),
-    Row("NUL in data is data", b"data: a\0b\n\n", [Event(b"a\0b")], "", None, 0),
-    Row("bad UTF-8 in data is not changed", b"data: \xff\xfe\n\n", [Event(b"\xff\xfe")], "", None, 0),
-    Row("bad UTF-8 in a comment is skipped", b": \xff\ndata: a\n\n", [Event(b"a")], "", None, 0),
+    Row("NUL in data is data", b"data: a\0b\n\n", [Event(b"a\0b")], "", None),
+    Row("bad UTF-8 in data is not changed", b"data: \xff\xfe\n\n", [Event(b"\xff\xfe")], "", None),
+    Row("bad UTF-8 in a comment is skipped", b": \xff\ndata: a\n\n", [Event(b"a")], "", None),
 ]
 
 
@@ -210,10 +196,7 @@ def test_chunks_fed_before_reading_are_all_read():
     reader = EventReader()
     for chunk in (b"da", b"ta: a\n", b"\ndata: b\n\nda", b"ta: c\n\n"):
         reader.feed(chunk)
-    with pytest.raises(UsageError, match="next_frame"):
-        reader.eof()
     assert read_events(reader) == [Event(b"a"), Event(b"b"), Event(b"c")]
-    assert reader.eof() is None
 
 
 def test_mutable_buffers_may_be_reused_after_feeding():
@@ -222,20 +205,6 @@ def test_mutable_buffers_may_be_reused_after_feeding():
     reader.feed(memoryview(buffer))
     buffer[6:7] = b"z"
     assert read_events(reader) == [Event(b"a")]
-
-
-def test_the_reader_continues_with_the_stream_that_resumes_the_first():
-    _, reader = read(b"id: 1\nretry: 9\ndata: a\n\nid: 2\nevent: x\ndata: cut\r")
-    assert reader.eof() == IncompleteFrame(len("id: 2\nevent: x\ndata: cut\n"))
-    assert (reader.last_event_id, reader.retry) == ("1", 9)
-    reader.feed(b"\xef\xbb\xbfdata: b\n\n")
-    assert read_events(reader) == [Event(b"b")]
-    assert (reader.last_event_id, reader.retry, reader.events_read) == ("1", 9, 2)
-    reader.feed(b"data: c\r")
-    assert read_events(reader) == []
-    reader.eof()
-    reader.feed(b"\ndata: d\n\n")
-    assert read_events(reader) == [Event(b"d")]
 
 
 def test_repr_shows_the_state():
@@ -289,34 +258,30 @@ def test_data_of_exactly_the_limit_is_accepted_and_one_more_byte_is_not(subtests
 
 # with a limit of six bytes
 LIMITED = [
-    (b"data: abc\ndata: de\n\n", [Event(b"abc\nde")], "", 0),
-    (b"data: abc\ndata: def\n\ndata: a\n\n", [LARGE, Event(b"a")], "", 0),
-    (b"data\n" * 7 + b"\n", [Event(b"\n" * 6)], "", 0),
-    (b"data\n" * 8 + b"\ndata: a\n\n", [LARGE, Event(b"a")], "", 0),
-    (b"data: abcdefg\ndata: abcdefg\n" + b"x" * 50 + b"\n\ndata: a\n\n", [LARGE, Event(b"a")], "", 0),
-    (b"id: 1\ndata: " + b"x" * 50 + b"\nid: 2\nevent: b\n\ndata: a\n\n", [LARGE, Event(b"a")], "2", 0),
-    (b"data: " + b"x" * 50 + b"\ndata: b\n\ndata: a\n\n", [LARGE, Event(b"a")], "", 0),
-    (b"data: b\n: " + b"x" * 50 + b"\n\ndata: a\n\n", [LARGE, Event(b"a")], "", 0),
-    (b"data: abcdef\nid: 12\ndataset: x\n: y\n\n", [Event(b"abcdef", id="12")], "12", 0),
-    (b"data: a\n" + b": alive\nfoo: bar\n" * 9 + b"data: b\n\n", [Event(b"a\nb")], "", 0),
-    (b"data: " + b"x" * 50, [LARGE], "", 56),
-    (b"data: " + b"x" * 50 + b"\ndata: y", [LARGE], "", 63),
-    (b"data: abc\ndata: def\ndata: g", [LARGE], "", 27),
+    (b"data: abc\ndata: de\n\n", [Event(b"abc\nde")], ""),
+    (b"data: abc\ndata: def\n\ndata: a\n\n", [LARGE, Event(b"a")], ""),
+    (b"data\n" * 7 + b"\n", [Event(b"\n" * 6)], ""),
+    (b"data\n" * 8 + b"\ndata: a\n\n", [LARGE, Event(b"a")], ""),
+    (b"data: abcdefg\ndata: abcdefg\n" + b"x" * 50 + b"\n\ndata: a\n\n", [LARGE, Event(b"a")], ""),
+    (b"id: 1\ndata: " + b"x" * 50 + b"\nid: 2\nevent: b\n\ndata: a\n\n", [LARGE, Event(b"a")], "2"),
+    (b"data: " + b"x" * 50 + b"\ndata: b\n\ndata: a\n\n", [LARGE, Event(b"a")], ""),
+    (b"data: b\n: " + b"x" * 50 + b"\n\ndata: a\n\n", [LARGE, Event(b"a")], ""),
+    (b"data: abcdef\nid: 12\ndataset: x\n: y\n\n", [Event(b"abcdef", id="12")], "12"),
+    (b"data: a\n" + b": alive\nfoo: bar\n" * 9 + b"data: b\n\n", [Event(b"a\nb")], ""),
+    (b"data: " + b"x" * 50, [LARGE], ""),
+    (b"data: " + b"x" * 50 + b"\ndata: y", [LARGE], ""),
+    (b"data: abc\ndata: def\ndata: g", [LARGE], ""),
 ]
 
 
 def test_only_the_event_over_the_limit_is_skipped(subtests: pytest.Subtests):
-    for stream, events, last_id, lost in LIMITED:
+    for stream, events, last_id in LIMITED:
         with subtests.test(stream=stream, events=events):
             splits = [(stream[:at], stream[at:]) for at in range(len(stream) + 1)]
             for chunks in (*splits, [stream[at : at + 1] for at in range(len(stream))]):
                 found, reader = read(*chunks, limit=6)
                 assert found == events
                 assert reader.last_event_id == last_id
-                incomplete = reader.eof()
-                assert (incomplete is None) == (lost == 0)
-                # The missing line ends are not counted.
-                assert incomplete is None or lost - 2 <= incomplete.received <= lost
 
 
 def test_an_endless_line_is_not_buffered(subtests: pytest.Subtests):
@@ -488,8 +453,7 @@ TEXT = st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["C
 )
 def test_encoded_events_are_read_back(rows, size):
     stream = b"".join(encode_event(*row) + KEEP_ALIVE for row in rows)
-    found, reader = read(*(stream[at : at + size] for at in range(0, len(stream), size)))
-    assert reader.eof() is None
+    found, _ = read(*(stream[at : at + size] for at in range(0, len(stream), size)))
     assert found == [
         Event(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"), event or "message", id, retry)
         for data, event, id, retry in rows

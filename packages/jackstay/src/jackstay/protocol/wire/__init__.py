@@ -8,12 +8,12 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._content_length": "ContentLengthFramer frame_content_length",
-        "._framer": "MAX_FRAME_BYTES Framer IncompleteFrame",
-        "._framing": "FRAMINGS Framing",
+        "._content_length": "ContentLengthFramer",
+        "._framer": "MAX_FRAME_BYTES IncompleteFrame",
+        "._framing": "FRAMINGS framing_of",
         "._jsonrpc": "ABSENT Absent Batch Error ErrorCode Malformed Message Notification Request Result decode"
         " encode_error encode_notification encode_request encode_result join_batch splice_meta",
-        "._lines": "LineFramer frame_line",
+        "._lines": "LineFramer",
         "._sse": "KEEP_ALIVE EventReader ServerSentEvent encode_event",
     },
 )

@@ -75,7 +75,7 @@ class ContentLengthFramer(BufferedFramer):
         return None
 
     def next_frames(self) -> list[bytes]:
-        """As `Framer.next_frames`, one at a time."""
+        """Return the next body in a list, or an empty list."""
         body = self.next_frame()
         return [] if body is None else [body]
 
@@ -134,15 +134,9 @@ class ContentLengthFramer(BufferedFramer):
             self._reset()
             return
         self._missing = length
-        if length > self._limit:
+        if length > self.limit:
             self._is_skipping = True
-            raise FrameTooLargeError(length, self._limit)
-
-    def _move_to(self, offset: int) -> None:
-        if offset == len(self._piece):
-            self._advance()
-        else:
-            self._offset = offset
+            raise FrameTooLargeError(length, self.limit)
 
     def _reset(self) -> None:
         self._header_size = 0
@@ -160,17 +154,6 @@ class ContentLengthFramer(BufferedFramer):
         raise self._lost
 
 
-def frame_content_length(payload: bytes, limit: int = MAX_FRAME_BYTES) -> bytes:
-    """Return the payload with its header.
-
-    Raises:
-        FrameTooLargeError: the payload is over the limit; nothing was sent.
-    """
-    if len(payload) > limit:
-        raise FrameTooLargeError(len(payload), limit)
-    return frame_content_lengths((payload,))
-
-
 def frame_content_lengths(payloads: Sequence[bytes]) -> bytes:
-    """As `frame_content_length`, for several payloads within the limit."""
+    """Return the payloads, each with its header. They must be within the limit."""
     return b"".join([b"Content-Length: %d\r\n\r\n%b" % (len(payload), payload) for payload in payloads])

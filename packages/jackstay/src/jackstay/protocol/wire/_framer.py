@@ -1,11 +1,11 @@
-"""The interface and the shared code of all framers, which split a stream of bytes into frames.
+"""The shared code of all framers, which split a stream of bytes into frames: `_lines` and `_content_length`.
 
-Bytes are fed as they arrive and frames are pulled one at a time, so that each frame is processed before the next one
-is read. `_lines` and `_content_length` implement the framings; `_framing` lists them by name.
+Call `feed`, then `next_frame` until it returns None. After a `FrameTooLargeError` call it again: the frame is skipped.
+After any other `ProtocolError` every later call raises the same: close the connection.
 """
 
 from collections import deque
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -38,45 +38,6 @@ class IncompleteFrame(msgspec.Struct, frozen=True, gc=False):
     received: int
     expected: int | None = None
     data: bytes = b""
-
-
-class Framer(Protocol):
-    """Splits a stream into frames. Call `feed`, then `next_frame` until it returns None.
-
-    After a `FrameTooLargeError` call `next_frame` again: the frame is skipped and not buffered. After any other
-    `ProtocolError` every later call raises the same: close the connection.
-    """
-
-    @property
-    def limit(self) -> int:
-        """The maximum size of a frame in bytes, without its header or newline."""
-
-    @property
-    def buffered(self) -> int:
-        """The number of buffered bytes: of frames not yet read, and of the incomplete one."""
-
-    def feed(self, data: bytes | bytearray | memoryview) -> None:
-        """Add the next bytes of the stream, in pieces of any size."""
-
-    def next_frame(self) -> bytes | None:
-        """Return the next complete frame, never empty, or None until more bytes are fed.
-
-        Raises:
-            FrameTooLargeError: once for each frame over the limit, as early as possible.
-            ProtocolError: the bytes are not frames; `_lines` never raises it.
-        """
-
-    def next_frames(self) -> list[bytes]:
-        """Return at least the next complete frame, and those after it that can be cut at once, last first.
-
-        The list is empty until more bytes are fed. Raises: as `next_frame`.
-        """
-
-    def eof(self) -> IncompleteFrame | None:
-        """Return the incomplete last frame, or None. Call it at the end of the stream, after all frames were read.
-
-        The framer is empty afterwards.
-        """
 
 
 class FrameBuffer:
@@ -135,28 +96,29 @@ class FrameBuffer:
 
 
 class BufferedFramer:
-    """The base class of all framers: the bytes that were fed and not yet read, in the original pieces."""
+    """The base class of all framers: the bytes that were fed and not yet read, in the original pieces.
 
-    __slots__ = ("_buffer", "_limit", "_offset", "_pending", "_piece")
+    `limit` is the maximum size of a frame in bytes, without its header or newline.
+    """
+
+    __slots__ = ("_buffer", "_offset", "_pending", "_piece", "limit")
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         if limit < 1:
             raise UsageError(f"max_frame_bytes must be at least 1, not {limit!r}", path="max_frame_bytes")
-        self._limit = limit
+        self.limit = limit
         self._piece = b""  # read up to `_offset`; replaced by the next piece as soon as all of it was read
         self._offset = 0
         self._pending: deque[bytes] = deque()
         self._buffer = FrameBuffer()
 
     @property
-    def limit(self) -> int:
-        return self._limit
-
-    @property
     def buffered(self) -> int:
+        """The number of buffered bytes: of frames not yet read, and of the incomplete one."""
         return len(self._piece) - self._offset + sum(map(len, self._pending)) + self._buffer.size
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
+        """Add the next bytes of the stream, in pieces of any size."""
         # The caller may reuse a mutable buffer, so everything but `bytes` is copied.
         piece = data if type(data) is bytes else bytes(data)
         if not piece:
@@ -172,11 +134,15 @@ class BufferedFramer:
         self._piece = self._pending.popleft() if self._pending else b""
         return bool(self._piece)
 
+    def _move_to(self, offset: int) -> None:
+        """Continue at this offset of the current piece, which may be its end."""
+        self._offset = offset
+        if offset == len(self._piece):
+            self._advance()
+
     def _check_all_read(self) -> None:
         if self._piece:
-            raise UsageError(
-                "eof() before all frames were read; call next_frame() or next_event() until it returns None"
-            )
+            raise UsageError("eof() before all frames were read; call next_frame() until it returns None")
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__} limit={self.limit} buffered={self.buffered}>"

@@ -42,18 +42,13 @@ class LineFramer(BufferedFramer):
             if newline < 0:
                 self._keep(piece, start)
                 continue
-            if newline + 1 != len(piece):
-                self._offset = newline + 1
-            elif self._pending:
-                self._advance()
-            else:
-                self._piece, self._offset = b"", 0
+            self._move_to(newline + 1)
             if self._skipped:
                 size, self._skipped = self._skipped + newline - start, 0
                 if self._beginning:
                     raise self._report_at_end(size, piece[start:newline])
                 continue
-            if self._buffer.size or newline - start > self._limit:
+            if self._buffer.size or newline - start > self.limit:
                 line = self._join(piece, start, newline)
             else:
                 line = piece[start:newline]
@@ -64,13 +59,16 @@ class LineFramer(BufferedFramer):
         return None
 
     def next_frames(self) -> list[bytes]:
-        """As `Framer.next_frames`: the lines of one piece are split at once."""
+        """Return at least the next line, and those after it that can be split at once, last first.
+
+        The list is empty until more bytes are fed. Raises: as `next_frame`.
+        """
         piece, start = self._piece, self._offset
         if not piece:
             return []
         end = piece.rfind(b"\n", start)
         # If all lines together are within the limit, then each of them is.
-        if end < 0 or end - start > self._limit or self._buffer.size or self._skipped or _RETURN in piece:
+        if end < 0 or end - start > self.limit or self._buffer.size or self._skipped or _RETURN in piece:
             line = self.next_frame()
             return [] if line is None else [line]
         if end + 1 != len(piece):
@@ -105,11 +103,11 @@ class LineFramer(BufferedFramer):
                 self._end = (self._end + piece[max(start, len(piece) - START_BYTES) :])[-START_BYTES:]
             return
         size = self._buffer.size + len(piece) - start
-        if size > self._limit and not self._fits_without_return(size, piece[-1:]):
+        if size > self.limit and not self._fits_without_return(size, piece[-1:]):
             self._skipped = size
             beginning, end = self._drop(piece, start)
             if not self.waits_for_id or not may_have_id_at_end(beginning):
-                raise FrameTooLargeError(size, self._limit, start=beginning, end=end)
+                raise FrameTooLargeError(size, self.limit, start=beginning, end=end)
             self._beginning, self._end = beginning, end
             return
         self._buffer.add(piece[start:])
@@ -118,9 +116,9 @@ class LineFramer(BufferedFramer):
         """Return the line that ends at `newline`, or raise if it is over the limit."""
         size = self._buffer.size + newline - start
         last = piece[max(start, newline - 1) : newline]
-        if size > self._limit and not self._fits_without_return(size, last):
+        if size > self.limit and not self._fits_without_return(size, last):
             beginning, end = self._drop(piece[:newline], start)
-            raise FrameTooLargeError(size, self._limit, start=beginning, end=end)
+            raise FrameTooLargeError(size, self.limit, start=beginning, end=end)
         return self._buffer.pop(piece[start:newline])
 
     def _drop(self, piece: bytes, start: int) -> tuple[bytes, bytes]:
@@ -133,30 +131,20 @@ class LineFramer(BufferedFramer):
     def _report_at_end(self, size: int, last: bytes) -> FrameTooLargeError:
         beginning, end = self._beginning, (self._end + last)[-START_BYTES:]
         self._beginning = self._end = b""
-        return FrameTooLargeError(size, self._limit, start=beginning, end=end)
+        return FrameTooLargeError(size, self.limit, start=beginning, end=end)
 
     def _fits_without_return(self, size: int, last: bytes) -> bool:
         """Return True if the line is within the limit without its carriage return."""
-        if size != self._limit + 1:
+        if size != self.limit + 1:
             return False
         return last == b"\r" if last else self._buffer.ends_with(b"\r")
 
 
-def frame_line(payload: bytes, limit: int = MAX_FRAME_BYTES) -> bytes:
-    """Return the payload, which must be JSON, as one line.
+def frame_lines(payloads: Sequence[bytes]) -> bytes:
+    """Return the payloads, which must be JSON within the limit, one on each line.
 
     In JSON raw line breaks occur only between tokens, for indentation; they are replaced by spaces.
-
-    Raises:
-        FrameTooLargeError: the payload is over the limit; nothing was sent.
     """
-    if len(payload) > limit:
-        raise FrameTooLargeError(len(payload), limit)
-    return frame_lines((payload,))
-
-
-def frame_lines(payloads: Sequence[bytes]) -> bytes:
-    """As `frame_line`, for several payloads within the limit: they are searched for line breaks at once."""
     # Searching for an int takes a third of the time of searching for a `bytes` object of length one. Counting the
     # newlines of the lines takes longer than both searches and this copy.
     text = b"".join(payloads)

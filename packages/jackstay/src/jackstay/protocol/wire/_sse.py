@@ -8,7 +8,7 @@ The `data` of an event stays `bytes`: a lenient text decoder could turn invalid 
 import msgspec
 
 from jackstay.errors import FrameTooLargeError, ProtocolError, UsageError
-from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, BufferedFramer, IncompleteFrame
+from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, BufferedFramer
 
 # Proxies may close a stream without traffic; this comment keeps it open (docs/guarantees.md G17).
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -37,15 +37,14 @@ class EventReader(BufferedFramer):
     """Reads events from one response. Call `feed`, then `next_event` until it returns None.
 
     `last_event_id` is where to resume after the last event that was read: events without an id and incomplete events do
-    not change it. `retry` is the reconnection time in milliseconds, None until the server sets one. Both are kept after
-    `eof()`, so that the same reader can read the stream that resumes this one.
+    not change it. `retry` is the reconnection time in milliseconds, None until the server sets one.
 
     An event may have `limit` bytes of data. A larger one is skipped up to its blank line, but its id still counts:
     otherwise a resumed stream would always begin with it.
     """
 
     __slots__ = (
-        *("_data", "_ended_in_return", "_error", "_event", "_event_bytes", "_id", "_is_at_start", "_retry"),
+        *("_data", "_ended_in_return", "_error", "_event", "_id", "_is_at_start", "_retry"),
         *("_skips_event", "_skips_line", "events_read", "last_event_id", "retry"),
     )
 
@@ -64,7 +63,6 @@ class EventReader(BufferedFramer):
         self._id: str | None = None
         self._retry: int | None = None
         self._skips_event = False
-        self._event_bytes = 0
 
     def __repr__(self) -> str:
         state = "broken, " if self._error else ""
@@ -101,26 +99,6 @@ class EventReader(BufferedFramer):
                 return event
         return None
 
-    def eof(self) -> IncompleteFrame | None:
-        """Return the incomplete last event, or None. Call it at the end of the stream, after all events were read.
-
-        The standard discards an event that is not followed by a blank line; `received` is the number of its bytes. The
-        reader is empty afterwards.
-
-        Raises:
-            UsageError: not all events have been read.
-        """
-        self._check_all_read()
-        rest = self._buffer.pop()
-        if rest.startswith(b":") or (self._is_at_start and _BYTE_ORDER_MARK.startswith(rest)):
-            rest = b""  # a comment, or part of a byte order mark
-        received = self._event_bytes + len(rest)
-        self._is_at_start = True
-        self._ended_in_return = False
-        self._skips_line = False
-        self._reset_event()
-        return IncompleteFrame(received) if received else None
-
     def _next_line(self) -> bytes | None:
         """Return a line without its line end, or None. Every byte is searched once, whatever the size of the chunks."""
         while self._piece:
@@ -136,7 +114,6 @@ class EventReader(BufferedFramer):
                 self._offset = end + 1
             if self._skips_line:
                 self._skips_line = False
-                self._event_bytes += end - start
                 continue
             line = piece[start:end]
             if self._buffer.size:
@@ -144,7 +121,7 @@ class EventReader(BufferedFramer):
             if self._is_at_start:
                 self._is_at_start = False
                 line = line.removeprefix(_BYTE_ORDER_MARK)
-            if len(line) > self._limit + _MAX_PREFIX:
+            if len(line) > self.limit + _MAX_PREFIX:
                 self._skip_event(len(line))
                 continue
             return line
@@ -153,10 +130,10 @@ class EventReader(BufferedFramer):
     def _keep(self, piece: bytes) -> None:
         """Buffer the beginning or middle of a line, or raise if the line is over the limit."""
         size = self._buffer.size + len(piece)
-        if not self._skips_line and size <= self._limit + _MAX_PREFIX:
+        if self._skips_line:
+            return
+        if size <= self.limit + _MAX_PREFIX:
             self._buffer.add(piece)
-        elif self._skips_line:
-            self._event_bytes += len(piece)
         else:
             self._buffer.clear()
             self._is_at_start = False
@@ -164,23 +141,18 @@ class EventReader(BufferedFramer):
             self._skip_event(size)
 
     def _skip_event(self, size: int) -> None:
-        self._event_bytes += size
         self._data = None
         if not self._skips_event:
             self._skips_event = True
-            raise FrameTooLargeError(size, self._limit)
+            raise FrameTooLargeError(size, self.limit)
 
     def _process_line(self, line: bytes) -> None:
-        # Comments and unknown fields do not count: they are not stored, and keepalives over months must not exceed the
-        # limit. The length of a single line is limited for all of them.
         if line.startswith(b"data:"):
-            self._event_bytes += len(line) + 1
             self._add_data(line[6:] if line.startswith(b" ", 5) else line[5:])
             return
         name, _, value = line.partition(b":")
         if name not in _FIELDS:
             return
-        self._event_bytes += len(line) + 1
         value = value.removeprefix(b" ")
         if name == b"data":  # a field without a colon has an empty value
             self._add_data(b"")
@@ -204,8 +176,7 @@ class EventReader(BufferedFramer):
                 self._data = bytearray(self._data)
             self._data += b"\n"
             self._data += value
-        if len(self._data) > self._limit:
-            self._event_bytes -= len(self._data)  # counted already, line by line
+        if len(self._data) > self.limit:
             self._skip_event(len(self._data))
 
     def _finish_event(self) -> ServerSentEvent | None:
@@ -225,7 +196,6 @@ class EventReader(BufferedFramer):
         self._id = None
         self._retry = None
         self._skips_event = False
-        self._event_bytes = 0
 
     def _decode(self, field: str, value: bytes) -> str:
         try:
