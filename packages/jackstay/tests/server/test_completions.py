@@ -75,16 +75,16 @@ RESULTS: list[tuple[Any, dict[str, Any]]] = [
 def test_a_result_has_at_most_a_hundred_values(subtests: pytest.Subtests) -> None:
     for value, expected in RESULTS:
         with subtests.test(value=value, expected=expected):
-            assert msgspec.json.decode(entry(value_only).encode_result(value)) == {"completion": expected}
+            assert msgspec.json.decode(entry(value_only).encode_result(value, "2025-11-25")) == {"completion": expected}
 
 
 def test_values_must_be_strings(subtests: pytest.Subtests) -> None:
     cases: list[Any] = [3, [1], ["a", None], {"a": 1}.values()]
     for value in cases:
         with subtests.test(value=value), pytest.raises(UsageError, match="must be str"):
-            entry(value_only).encode_result(value)
+            entry(value_only).encode_result(value, "2025-11-25")
 
 
 def test_a_lone_surrogate_is_rejected() -> None:
     with pytest.raises(UsageError, match="surrogate"):
-        entry(value_only).encode_result(["\ud800"])
+        entry(value_only).encode_result(["\ud800"], "2025-11-25")

@@ -6,7 +6,8 @@ import pytest
 
 from jackstay.errors import UsageError
 from jackstay.server._entries import (
-    check_meta,
+    EntryOptions,
+    body_fields,
     check_name,
     check_scopes,
     encode_listed,
@@ -20,13 +21,13 @@ from jackstay.types import Icon, Tool
 def test_valid_names(subtests: pytest.Subtests) -> None:
     for name in ["a", "A.b-c_9", "x" * 128]:
         with subtests.test(name=name):
-            assert check_name(name, "name") == name
+            assert check_name(name) == name
 
 
 def test_invalid_names_are_rejected(subtests: pytest.Subtests) -> None:
     for name in ["", "a b", "ü", "<lambda>", "a/b", "x" * 129, "a\n"]:
         with subtests.test(name=name), pytest.raises(UsageError, match="name must be 1 to 128"):
-            check_name(name, "name")
+            check_name(name)
 
 
 def test_an_icon_may_be_only_its_uri() -> None:
@@ -38,10 +39,10 @@ def test_an_icon_may_be_only_its_uri() -> None:
 
 def test_meta_is_copied_and_none_if_empty() -> None:
     meta: dict[str, Any] = {"a": 1}
-    copy = check_meta(meta)
+    copy = body_fields("f", Function(now), EntryOptions(meta=meta))["meta"]
     assert copy == meta
     assert copy is not meta
-    assert check_meta({}) is None
+    assert body_fields("f", Function(now), EntryOptions(meta={}))["meta"] is None
 
 
 def test_a_list_item_must_have_a_json_form() -> None:

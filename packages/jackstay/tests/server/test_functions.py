@@ -364,8 +364,8 @@ def test_all_wrong_strings_are_named() -> None:
     assert isinstance(bound, InvalidArguments)
     assert [str(problem) for problem in bound.problems] == [
         "a: missing",
-        "when: Expected bool, got str",
-        "color: Invalid enum value 'blue'",
+        "when: expected bool, got str",
+        "color: invalid enum value 'blue'",
         "zz: unknown argument",
     ]
 

@@ -38,7 +38,7 @@ def test_a_request_is_sent_and_its_response_found_in_the_next_round() -> None:
     key_ring = KeyRing()
     first = begin(key_ring)
     assert first.look_up(ELICIT, b'{"message":"who?"}', "user_name") is None
-    assert first.needs_input
+    assert first.is_ended_by(InputRequired())
     assert repr(first) == "<InputRounds 0: 0 of 1 done, 1 pending>"
     requests, state = result_of(first)
     assert requests == {"user_name": {"method": ELICIT, "params": {"message": "who?"}}}
@@ -46,7 +46,7 @@ def test_a_request_is_sent_and_its_response_found_in_the_next_round() -> None:
     found = second.look_up(ELICIT, b'{"message":"who?"}', "user_name")
     assert found is not None
     assert json.loads(found) == ACCEPT
-    assert not second.needs_input
+    assert not second.is_ended_by(InputRequired())
 
 
 def test_an_invalid_response_is_requested_again(subtests: pytest.Subtests) -> None:
@@ -68,7 +68,7 @@ def test_a_response_without_a_state_is_found_by_an_explicit_key() -> None:
     found = rounds.look_up(ELICIT, b"{}", "k")
     assert found is not None
     assert json.loads(found) == ACCEPT
-    assert not rounds.needs_input
+    assert not rounds.is_ended_by(InputRequired())
 
 
 def test_a_response_without_a_state_and_without_an_explicit_key_is_ignored(subtests: pytest.Subtests) -> None:
@@ -82,7 +82,7 @@ def test_a_response_without_a_state_and_without_an_explicit_key_is_ignored(subte
         with subtests.test(key=key, responses=responses):
             rounds = begin(KeyRing(), None, responses)
             assert rounds.look_up(ELICIT, b"{}", key) is None
-            assert rounds.needs_input
+            assert rounds.is_ended_by(InputRequired())
 
 
 def test_requests_without_a_key_are_numbered() -> None:

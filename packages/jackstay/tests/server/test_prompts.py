@@ -56,7 +56,7 @@ def test_arguments_are_converted_from_strings() -> None:
     prompt = prompt_from_function(review)
     bound = prompt.bind({"code": "x", "tone": "kind", "depth": "2", "day": "2026-01-02"}, "C")
     assert bound == (("x", "C", Tone.KIND, 2, datetime.date(2026, 1, 2), "a", None), {})
-    missing = prompt.bind(None, "C")
+    missing = prompt.bind({}, "C")
     assert isinstance(missing, InvalidArguments)
     assert missing.text == "Invalid arguments: code: missing"
 

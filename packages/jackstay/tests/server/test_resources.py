@@ -37,7 +37,7 @@ def row(table: str, number: int, context: Context, limit: int = 9) -> str:
 
 def contents_of(value: Any, options: ResourceOptions | None = None, version: str = NOW) -> dict[str, Any]:
     result: dict[str, Any] = msgspec.json.decode(
-        resource_from_function(URI, note, options=options).encode_result(value, URI, version)
+        resource_from_function(URI, note, options=options).encode_result(URI, value, version)
     )
     return result
 

@@ -34,7 +34,7 @@ class CompletionEntry(msgspec.Struct, frozen=True, kw_only=True):
         values: tuple[object, ...] = (value, dict(arguments or {}))
         return self.function.arrange(values[: len(self.function.parameters)], context)
 
-    def encode_result(self, value: object) -> bytes:
+    def encode_result(self, value: object, _: str) -> bytes:
         """Encode what the function returned: strings, a `Completion`, a `CompleteResult`, or None.
 
         Values beyond `MAX_VALUES` are dropped, and `hasMore` is set.

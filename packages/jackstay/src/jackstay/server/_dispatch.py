@@ -9,7 +9,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from collections.abc import Set as AbstractSet
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from jackstay import types
-from jackstay.errors import CapabilityError, Json, JsonRpcError, McpError, ProtocolError, ShutdownError
+from jackstay.errors import CapabilityError, JsonRpcError, McpError, ProtocolError, ShutdownError
 from jackstay.protocol import METHODS, REVISIONS
 from jackstay.protocol.server import check_capabilities
 from jackstay.protocol.server import events as e
@@ -56,12 +56,10 @@ Middleware: TypeAlias = Callable[[Context, Next], Awaitable[bytes]]
 OnInvalidArguments: TypeAlias = Callable[[str, "InvalidArguments"], object]
 
 _EMPTY = b"{}"
+_NO_CALL: Call = ((), {})
 _MAX_FINALIZED = 64
 # Requests of a handler to its own client. The messages of their errors may be returned to that client.
 _CLIENT_METHODS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
-
-# For methods without a handler: no server has this capability.
-_NOT_SERVED: "tuple[Callable[[Driver, e.Serve, Caller], Outcome], str]" = (lambda *_: None, "none")
 
 
 class _ListParams(msgspec.Struct, gc=False):
@@ -184,10 +182,10 @@ class Dispatch:
                     connection, request, caller, self._make_context(connection, request, caller)
                 )
         method = request.method.name
-        serve, capability = self._methods.get(method, _NOT_SERVED)
-        if capability and capability not in connection.capabilities:
+        row = self._methods.get(method)
+        if row is None or (row[1] and row[1] not in connection.capabilities):
             raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, f"method not supported by this server: {method}")
-        return serve(connection, request, caller)
+        return row[0](connection, request, caller)
 
     def serve_mounted(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         """As `serve`, for a connection of another server, in which this one is mounted."""
@@ -230,13 +228,14 @@ class Dispatch:
 
         call: Next = innermost
         for middleware in reversed(self.middleware):
-            call = _wrap(middleware, context, call)
+            call = partial(middleware, context, call)
         try:
             result: object = await call()
             # A middleware without `return` must not leave the client waiting forever.
-            if not isinstance(result, bytes) or not (result.startswith(b"{") or stays_open):
-                raise TypeError(f"middleware must return the encoded result as bytes, not {_describe(result)}")
-            return result
+            if isinstance(result, bytes) and (result.startswith(b"{") or stays_open):
+                return result
+            got = "bytes that are not a JSON object" if isinstance(result, bytes) else type(result).__name__
+            raise TypeError(f"middleware must return the encoded result as bytes, not {got}")
         except (McpError, asyncio.CancelledError):
             raise
         except Exception as error:  # middleware may raise anything
@@ -278,38 +277,21 @@ class Dispatch:
         given = params.arguments
         context = None
         if entry.takes_context:
-            context = self._make_input_context(connection, request, caller, name, given, params=params)
+            context = self._make_context(connection, request, caller, params, name=name, arguments=given)
+        job = Job(connection, request, entry, _NO_CALL, entry.encode_result, context, "tool", entry.key)
         bind = entry.bind  # the call of an attribute that is not a method is slow in Python 3.11
         try:
             call = bind(given, context)
             if not isinstance(call, tuple) and bytes(given) == b"null":
                 call = bind(None, context)  # some clients send null for missing arguments
         except Exception as error:  # noqa: BLE001  # validators of the application may raise anything
-            job = Job(connection, request, entry, ((), {}), entry.encode_result, context, "tool", entry.key)
             return _finalize(connection, request, self._failed(job, error))
         if not isinstance(call, tuple):
             return _finalize(connection, request, self._refuse_arguments(entry.key, call, request.version))
-        if entry.is_async and context is None and entry.timeout is None:
-            return self._await_tool(connection, request, entry, call)
-        job = Job(connection, request, entry, call, entry.encode_result, context, "tool", entry.key)
+        job.arguments = call
         if entry.timeout is not None:
             return self._run_with_timeout(job, entry.timeout)
         return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
-
-    async def _await_tool(self, connection: Driver, request: e.Serve, entry: ToolEntry, call: Call) -> bytes:
-        """As `_run`, for an async function without a context: most calls of most servers."""
-        args, keywords = call
-        encode_result = entry.encode_result
-        try:
-            # Awaitable, because of `is_async`. An empty `**keywords` would cost a dict.
-            value = await (entry.call(*args, **keywords) if keywords else entry.call(*args))  # type: ignore[misc]
-            result = encode_result(value, request.version)
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # noqa: BLE001  # the function may raise anything, even SystemExit
-            job = Job(connection, request, entry, call, entry.encode_result, None, "tool", entry.key)
-            result = self._failed(job, error)
-        return result if request.meta is None else connection.server_config.finalize(result)
 
     def _refuse_arguments(self, tool: str, invalid: "InvalidArguments", version: str) -> bytes:
         shape = self._on_invalid_arguments
@@ -334,14 +316,11 @@ class Dispatch:
         entry = found.entry
         context = None
         if entry.takes_context:
-            context = self._make_input_context(connection, request, caller, uri, None, params=params)
+            context = self._make_context(connection, request, caller, params, name=uri)
         call = entry.bind(found.variables, context)
         if not isinstance(call, tuple):
             raise _not_found(request, uri)
-
-        def encode_result(value: object, version: str) -> bytes:
-            return entry.encode_result(value, uri, version)
-
+        encode_result = partial(entry.encode_result, uri)
         job = Job(connection, request, entry, call, encode_result, context, "resource", entry.key, uri)
         return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
@@ -373,9 +352,9 @@ class Dispatch:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"unknown prompt: {params.name[:128]}")
         context = None
         if entry.takes_context:
-            encoded = msgspec.json.encode(params.arguments)
-            context = self._make_input_context(connection, request, caller, params.name, encoded, params=params)
-        call = entry.bind(params.arguments, context)
+            given = msgspec.json.encode(params.arguments)
+            context = self._make_context(connection, request, caller, params, name=params.name, arguments=given)
+        call = entry.bind(params.arguments or {}, context)
         if not isinstance(call, tuple):
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, call.text)
         job = Job(connection, request, entry, call, entry.encode_result, context, "prompt", params.name)
@@ -397,11 +376,7 @@ class Dispatch:
         context = self._make_context(connection, request, caller) if entry.function.takes_context else None
         arguments = None if params.context is None else params.context.arguments
         call = entry.bind(params.argument.value, arguments, context)
-
-        def encode_result(value: object, _: str) -> bytes:
-            return entry.encode_result(value)
-
-        job = Job(connection, request, entry, call, encode_result, context, "completion of", key[2])
+        job = Job(connection, request, entry, call, entry.encode_result, context, "completion of", key[2])
         return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _set_level(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
@@ -458,7 +433,7 @@ class Dispatch:
     def _failed(self, job: Job, error: BaseException) -> bytes:
         """Return the error result for an exception. Raises: McpError with a code, if it is a protocol error."""
         rounds = None if job.context is None else job.context.rounds()
-        if rounds is not None and rounds.needs_input and _is_end_of_round(error):
+        if rounds is not None and rounds.is_ended_by(error):
             return rounds.result()
         # A JsonRpcError of the handler itself has no `method`; with one, it is the response of another peer. A
         # ShutdownError means that the client disconnected during a request to it.
@@ -466,19 +441,16 @@ class Dispatch:
             raise error
         if isinstance(error, ResourceNotFoundError) and job.uri:
             raise _not_found(job.request, job.uri) from error
-        message = None
+        meta = job.request.meta
+        if isinstance(error, CapabilityError) and meta is not None:
+            refusal = check_capabilities(meta.capabilities, (error.required,), method=job.request.method.name)
+            if refusal is not None:
+                raise refusal from error
         if isinstance(error, JsonRpcError) and error.method in _CLIENT_METHODS:
             message = f"the client rejected {error.method}: {error.message}"
-        elif isinstance(error, CapabilityError):
-            meta = job.request.meta
-            if meta is not None:
-                refusal = check_capabilities(meta.capabilities, (error.required,), method=job.request.method.name)
-                if refusal is not None:
-                    raise refusal from error
+        elif isinstance(error, CapabilityError | ToolError | ResourceNotFoundError):
             message = error.message
-        elif isinstance(error, ToolError | ResourceNotFoundError):
-            message = error.message
-        if message is None:
+        else:
             message = report(f"{job.kind} {job.name}", error)
         if job.kind == "tool":
             return error_result(message)
@@ -491,39 +463,31 @@ class Dispatch:
         connection: Driver,
         request: e.Serve,
         caller: Caller,
-        make_rounds: "Callable[[], InputRounds] | None" = None,
-    ) -> Context:
-        params = _EMPTY if request.params is None else bytes(request.params)
-        # Not the handlers of the connection: it belongs to another server if this one is mounted there.
-        context = Context(connection, request, params, caller, make_rounds, dispatch=self)
-        connection.on_stop(request.serial, context.cancel)
-        return context
-
-    def _make_input_context(
-        self,
-        connection: Driver,
-        request: e.Serve,
-        caller: Caller,
-        name: str,
-        arguments: Raw | bytes | None,
+        params: _InputParams | None = None,
         *,
-        params: _InputParams,
+        name: str = "",
+        arguments: Raw | bytes = b"null",
     ) -> Context:
-        """Create a context that can request input in both eras. Raises: JsonRpcError for an invalid `requestState`."""
-        if request.meta is None:
-            return self._make_context(connection, request, caller)
-        encoded = None if arguments is None else bytes(arguments)
+        """Create a context. With `params` it can request input in both eras; `name` and `arguments` are part of them.
+
+        Raises: JsonRpcError for an invalid `requestState`.
+        """
+        can_request = params is not None and request.meta is not None
+        given = bytes(arguments) if can_request else b"null"  # a copy: the frame is released before this is read
 
         def make_rounds() -> "InputRounds":
             from jackstay.server._input_required import InputRounds, bind  # noqa: PLC0415  # imports hmac; few need it
 
-            decoded: Json = None if encoded is None else _read_anything(encoded)
-            bound = bind(caller.principal, request.method.name, name, decoded or None)
+            assert params is not None
+            bound = bind(caller.principal, request.method.name, name, _read_anything(given) or None)
             responses = params.input_responses or {}
             return InputRounds(self._key_ring(), bound, params.request_state, responses, self._round_timeout)
 
-        context = self._make_context(connection, request, caller, make_rounds)
-        if params.request_state is not None:
+        encoded = _EMPTY if request.params is None else bytes(request.params)
+        # Not the handlers of the connection: it belongs to another server if this one is mounted there.
+        context = Context(connection, request, encoded, caller, make_rounds if can_request else None, dispatch=self)
+        connection.on_stop(request.serial, context.cancel)
+        if params is not None and params.request_state is not None:
             context.rounds()
         return context
 
@@ -531,23 +495,6 @@ class Dispatch:
 def _needed_capability(method: str) -> str:
     capability = METHODS[method].capability.partition(".")[0]
     return "" if capability == "logging" else capability  # the level may always be set
-
-
-def _is_end_of_round(error: BaseException) -> bool:
-    from jackstay.server._input_required import is_end_of_round  # noqa: PLC0415  # already loaded for `rounds`
-
-    return is_end_of_round(error)
-
-
-def _wrap(middleware: Middleware, context: Context, call: Next) -> Next:
-    async def call_next() -> bytes:
-        return await middleware(context, call)
-
-    return call_next
-
-
-def _describe(result: object) -> str:
-    return "bytes that are not a JSON object" if isinstance(result, bytes) else type(result).__name__
 
 
 def _params(read: Callable[[bytes | Raw], P], request: e.Serve) -> P:

@@ -15,24 +15,8 @@ from jackstay.protocol import refuse_unknown
 from jackstay.types import Body, Icon, encode_json
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
-    from jackstay.server._depends import Injected
-
-    class Runnable(Protocol):
-        """The attributes of a function that an entry needs."""
-
-        call: Callable[..., object]
-        name: str
-        is_async: bool
-
-        @property
-        def takes_context(self) -> bool:
-            """True if it has a parameter for the `Context`."""
-
-        @property
-        def injected(self) -> Injected | None:
-            """The call that resolves dependencies, if the function has any."""
+    from jackstay.server._functions import Function
+    from jackstay.server._tools import Handler
 
 
 # An icon, or only its URI.
@@ -76,29 +60,36 @@ class EntryOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered tool, resource or prompt. `call` is its function, called with the arguments that `bind` returned.
 
-    If `is_async`, the function is awaited in a task; if `is_blocking`, it is called in the thread pool; otherwise it is
-    called directly. `takes_context`: the function has a parameter for the `Context`.
+    `bind(arguments, context)` returns the arguments of the call, or what is wrong with them. If `is_async`, the
+    function is awaited in a task; if `is_blocking`, it is called in the thread pool; otherwise it is called directly.
+    `takes_context`: the function has a parameter for the `Context`.
     """
 
     key: str
     listed: bytes
     listed_plain: bytes
     call: Callable[..., object]
+    bind: Callable[..., Any]
     is_async: bool
     is_blocking: bool
     takes_context: bool = True
     tags: frozenset[str] = frozenset()
     enabled: bool = True
 
+    @property
+    def name(self) -> str:
+        """The name of a tool or a prompt; the URI of a resource."""
+        return self.key
 
-def check_name(name: str, what: str) -> str:
+
+def check_name(name: str) -> str:
     """Return the name.
 
     Raises:
         UsageError: unless it has 1 to 128 letters, digits, `_`, `.` and `-`.
     """
     if re.fullmatch(_NAME, name) is None:
-        raise UsageError(f"{what} must be 1 to 128 characters of A-Z a-z 0-9 _ . -, not {name[:140]!r}", path=what)
+        raise UsageError(f"name must be 1 to 128 characters of A-Z a-z 0-9 _ . -, not {name[:140]!r}", path="name")
     return name
 
 
@@ -119,7 +110,7 @@ def encode_listed(body: Body, what: str) -> bytes:
         raise UsageError(f"{what} cannot be encoded: {error.message}", path=error.path) from error
 
 
-def runs_blocking(function: "Runnable", blocking: bool | None) -> bool:
+def runs_blocking(function: "Function | Handler", blocking: bool | None) -> bool:
     """Return whether to call a function in the thread pool. Plain functions are, unless `blocking=False`.
 
     Raises:
@@ -133,7 +124,20 @@ def runs_blocking(function: "Runnable", blocking: bool | None) -> bool:
     return not function.is_async and blocking is not False
 
 
-def entry_fields(key: str, body: Body, function: "Runnable", options: EntryOptions) -> dict[str, Any]:
+def body_fields(name: str, function: "Function | Handler", options: EntryOptions) -> dict[str, Any]:
+    """Return the members of a list item that do not depend on its kind."""
+    return {
+        "name": name,
+        "title": options.title,
+        "description": options.description or function.description or None,
+        "icons": read_icons(options.icons),
+        "meta": dict(options.meta) if options.meta else None,
+    }
+
+
+def entry_fields(
+    key: str, body: Body, function: "Function | Handler", bind: Callable[..., Any], options: EntryOptions
+) -> dict[str, Any]:
     """Return the fields of an `Entry` with this list item that do not depend on its kind.
 
     Raises:
@@ -146,6 +150,7 @@ def entry_fields(key: str, body: Body, function: "Runnable", options: EntryOptio
         "listed": listed,
         "listed_plain": listed,
         "call": function.call,
+        "bind": bind,
         "is_async": function.is_async,
         "is_blocking": runs_blocking(function, options.blocking),
         "takes_context": function.takes_context,
@@ -193,8 +198,3 @@ def refuse_name(given: object, decorator: str) -> None:
     """Raise UsageError if a decorator got a name instead of a function, which other libraries allow."""
     if isinstance(given, str):
         raise UsageError(f"pass the name as a keyword: @server.{decorator}(name={given!r})", path="name")
-
-
-def check_meta(meta: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
-    """Return a copy of `_meta`; None if it is empty."""
-    return dict(meta) if meta else None

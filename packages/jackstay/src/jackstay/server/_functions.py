@@ -7,7 +7,7 @@ validates the arguments in one pass. Invalid arguments are returned as `InvalidA
 import functools
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -24,7 +24,7 @@ from jackstay.types import DECODE_ERRORS, encode_json
 # Loaded on first use: by dependencies, and by the first invalid arguments.
 if TYPE_CHECKING:
     from jackstay.server._depends import Injected
-    from jackstay.server._problems import InvalidArguments, JsonPath
+    from jackstay.server._problems import InvalidArguments
 
 # Positional and keyword arguments: `function.call(*call[0], **call[1])`.
 Call: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
@@ -36,9 +36,9 @@ _KINDS_REFUSED = {
     inspect.Parameter.VAR_POSITIONAL: "*{} is not supported, because JSON arguments are named",
     inspect.Parameter.VAR_KEYWORD: "**{} is not supported, because its arguments cannot be described in a schema",
 }
-# Values that a Struct accepts as defaults. Others, such as lists, are returned by a factory, which returns the same
-# object every time, as Python does.
-_PLAIN_DEFAULTS = (str, int, float, bool, types.NoneType, bytes, tuple)
+# Values that a Struct accepts as defaults, and the sign that there is none. Others, such as lists, are returned by a
+# factory, which returns the same object every time, as Python does.
+_PLAIN_DEFAULTS = (str, int, float, bool, types.NoneType, bytes, tuple, type(NODEFAULT))
 _NO_KEYWORDS: dict[str, object] = {}
 _MAX_SAFE_INTEGER = 2.0**53
 # Larger arguments are not decoded a second time, because that would block the event loop for too long.
@@ -96,12 +96,16 @@ class Function:
         plain = inner if inspect.isroutine(inner) or isinstance(inner, type) else type(inner).__call__
         self.name: str = getattr(plain, "__name__", type(call).__name__)
         self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(plain)
-        _refuse_generators(plain, self.name)
+        if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+            advice = "a request has one result; return a list instead"
+            raise UsageError(f"{self.name} is a generator, but {advice}", path=self.name)
         signature, hints = _read_signature(call, plain, self.name)
         _refuse_methods(signature, hints, self.name)
         docstring = read_docstring(getattr(plain, "__doc__", None))
         self.description = docstring.description
-        self.returns: Hint = _awaited(hints.get("return", inspect.Signature.empty))
+        self.returns: Hint = hints.get("return", inspect.Signature.empty)
+        if get_origin(self.returns) in (Awaitable, Coroutine):
+            self.returns = get_args(self.returns)[-1]
         self.parameters: tuple[Parameter, ...] = ()
         self._context: str | None = None
         # The names of the positional parameters in order, including the one for the context.
@@ -217,19 +221,18 @@ class Function:
 
     def bind_strings(self, texts: Mapping[str, str], context: object) -> "Call | InvalidArguments":
         """As `bind`, for string values: prompt arguments and URI variables. "3" is a valid int here."""
+        data = msgspec.json.encode(texts)
         try:
-            values = msgspec.convert(dict(texts), self._struct, strict=False, dec_hook=decode_foreign)
+            values = msgspec.json.decode(data, type=self._struct, strict=False, dec_hook=decode_foreign)
             return self.arrange(_astuple(values), context)
         except DECODE_ERRORS:
-            from jackstay.server._problems import collect  # noqa: PLC0415  # see above
+            from jackstay.server._problems import collect, find_problems  # noqa: PLC0415  # see above
 
-            return collect(self._string_problems(texts))
+            return collect(find_problems(self._struct, data, strict=False))
 
     def arrange(self, values: tuple[object, ...], context: object) -> Call:
         """Return the call for these values of the parameters, in order, without validation."""
-        named: dict[str, object] = {
-            parameter.name: value for parameter, value in zip(self.parameters, values, strict=True)
-        }
+        named = {parameter.name: value for parameter, value in zip(self.parameters, values, strict=True)}
         if self._context is not None:
             named[self._context] = context
         return tuple(named.pop(name) for name in self._positional), named
@@ -247,19 +250,6 @@ class Function:
             return self.arrange(_astuple(self._decode(whole)), context)
         except DECODE_ERRORS:
             return collect(find_problems(self._struct, data))
-
-    def _string_problems(self, texts: Mapping[str, str]) -> "Iterator[tuple[JsonPath, str]]":
-        for parameter in self.parameters:
-            if parameter.name not in texts:
-                if parameter.is_required:
-                    yield (parameter.name,), "missing"
-                continue
-            try:
-                msgspec.convert(texts[parameter.name], parameter.hint, strict=False, dec_hook=decode_foreign)
-            except msgspec.ValidationError as error:
-                yield (parameter.name,), str(error).replace("`", "")
-        known = {parameter.name for parameter in self.parameters}
-        yield from (((name,), "unknown argument") for name in texts if name not in known)
 
 
 def _whole_numbers(value: Any) -> Any:
@@ -283,11 +273,6 @@ def _unwrap(call: Any) -> tuple[Any, frozenset[str]]:
         bound |= call.keywords.keys()
         call = call.func
     return call, frozenset(bound)
-
-
-def _refuse_generators(plain: object, name: str) -> None:
-    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
-        raise UsageError(f"{name} is a generator, but a request has one result; return a list instead", path=name)
 
 
 def _refuse_methods(signature: inspect.Signature, hints: dict[str, Any], name: str) -> None:
@@ -325,13 +310,6 @@ def _unresolved(plain: Any) -> str:
     return "..."
 
 
-def _awaited(hint: Hint) -> Hint:
-    """Return the type of the awaited result."""
-    if get_origin(hint) in (Awaitable, Coroutine):
-        return get_args(hint)[-1]
-    return hint
-
-
 def _is_context(hint: Hint) -> bool:
     if get_origin(hint) in (Union, types.UnionType):
         return any(_is_context(part) for part in get_args(hint))
@@ -351,7 +329,7 @@ def _describe(parameters: tuple[Parameter, ...], function: str) -> Schema:
         described = {**schema}
         if parameter.description:
             described.setdefault("description", parameter.description)
-        if parameter.default is not NODEFAULT and parameter.factory is None:
+        if not parameter.is_required:
             _show_default(described, parameter.default)
         properties[parameter.name] = described
     required: list[Json] = [parameter.name for parameter in parameters if parameter.is_required]
@@ -380,13 +358,11 @@ def _make_struct(parameters: tuple[Parameter, ...], function: str) -> type[msgsp
     # Fields have generated names, and encode as the parameter's name, which may not be valid for a Struct field.
     fields: list[tuple[str, Any, Any]] = []
     for index, parameter in enumerate(parameters):
-        field: Any = msgspec.field(name=parameter.name)
-        if parameter.factory is not None:
-            field = msgspec.field(default_factory=parameter.factory, name=parameter.name)
-        elif isinstance(parameter.default, _PLAIN_DEFAULTS):
-            field = msgspec.field(default=parameter.default, name=parameter.name)
-        elif parameter.default is not NODEFAULT:
-            field = msgspec.field(default_factory=functools.partial(_same, parameter.default), name=parameter.name)
+        if isinstance(parameter.default, _PLAIN_DEFAULTS):
+            field: Any = msgspec.field(default=parameter.default, name=parameter.name)
+        else:
+            factory = parameter.factory or functools.partial(_same, parameter.default)
+            field = msgspec.field(default_factory=factory, name=parameter.name)
         fields.append((f"p{index}", parameter.hint, field))
     # gc=False: instances live only briefly, and nothing refers back to them.
     return msgspec.defstruct(f"{function} arguments", fields, kw_only=True, forbid_unknown_fields=True, gc=False)

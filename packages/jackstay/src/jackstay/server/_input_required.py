@@ -137,10 +137,9 @@ class InputRounds:
         done = sum(row.response is not None for row in requests)
         return f"<InputRounds {self._state.round}: {done} of {len(requests)} done, {len(self._pending)} pending>"
 
-    @property
-    def needs_input(self) -> bool:
-        """True if this round ends with an `input_required` result."""
-        return bool(self._pending) or self._is_deferred
+    def is_ended_by(self, error: BaseException) -> bool:
+        """Return whether this exception of the handler ends the round with an `input_required` result."""
+        return (bool(self._pending) or self._is_deferred) and is_end_of_round(error)
 
     def defer(self) -> NoReturn:
         """End the round: the rest of the call is to be run as a task (`_tasks`)."""

@@ -6,7 +6,6 @@ called here: `Mounts` forwards the requests.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -15,7 +14,6 @@ from msgspec import Raw
 from jackstay.errors import ProtocolError, UsageError
 from jackstay.server._catalogue import Kind
 from jackstay.server._entries import Entry
-from jackstay.server._functions import Function
 from jackstay.server._prompts import PromptEntry
 from jackstay.server._resources import ResourceEntry, ResourceOptions
 from jackstay.server._tools import ToolEntry
@@ -120,6 +118,7 @@ def make_entry(
         "listed": listed,
         "listed_plain": plain,
         "call": _never_called,
+        "bind": _bind_nothing,
         "is_async": True,
         "is_blocking": False,
         "mount": mount,
@@ -131,18 +130,16 @@ def make_entry(
         return MountedTool(
             **common,
             body=decode(Tool, listed),
-            bind=_never_called,
             encode_result=_never_called,
             param_headers=_param_headers(listed),
             scopes=like.scopes if isinstance(like, ToolEntry) else frozenset(),
         )
     if kind is Kind.PROMPTS:
-        return MountedPrompt(**common, body=decode(Prompt, listed), function=_function())
+        return MountedPrompt(**common, body=decode(Prompt, listed))
     is_template = kind is Kind.TEMPLATES
     return MountedResource(
         **common,
         body=decode(ResourceTemplate, listed) if is_template else decode(Resource, listed),
-        function=_function(),
         template=_template(key) if is_template else None,
         options=ResourceOptions(),
     )
@@ -163,12 +160,9 @@ def _param_headers(listed: bytes) -> tuple[ParamHeader, ...]:
     return tuple(read_param_headers(dict(decode(Tool, listed).input_schema)).rows)
 
 
+def _bind_nothing(*_: object) -> None:
+    """Return no call: a URI that no mount serves, such as one that a transform hides, is not found."""
+
+
 def _never_called(*_: object) -> Any:
     raise AssertionError("a mounted entry is served by its own server")
-
-
-@cache
-def _function() -> Function:
-    def mounted() -> None: ...
-
-    return Function(mounted)

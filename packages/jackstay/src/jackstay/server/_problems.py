@@ -5,15 +5,7 @@ member. Messages are limited in length and number, and quote no values except un
 """
 
 import types
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    MutableSequence,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import (
     Annotated,
     Any,
@@ -101,14 +93,19 @@ def collect(found: Iterator[tuple[JsonPath, str]]) -> InvalidArguments:
     return InvalidArguments(tuple(problems))
 
 
-def find_problems(hint: Hint, data: bytes | Raw, path: JsonPath = ()) -> Iterator[tuple[JsonPath, str]]:
-    """Yield the problems of `data` as a value of type `hint`; none if it is valid."""
+def find_problems(
+    hint: Hint, data: bytes | Raw, path: JsonPath = (), *, strict: bool = True
+) -> Iterator[tuple[JsonPath, str]]:
+    """Yield the problems of `data` as a value of type `hint`; none if it is valid.
+
+    Unless `strict`, a string such as "3" is a valid int.
+    """
     try:
-        msgspec.json.decode(data, type=hint, dec_hook=decode_foreign)
+        msgspec.json.decode(data, type=hint, strict=strict, dec_hook=decode_foreign)
     except DECODE_ERRORS as error:
         found = False
         if not path or len(data) <= MAX_SEARCHED_BYTES or is_pydantic(_bare(hint)):
-            for problem in _descend(hint, data, path):
+            for problem in _descend(hint, data, path, strict):
                 found = True
                 yield problem
         if not found:
@@ -130,7 +127,7 @@ def _error_text(error: Exception) -> str:
     return f"{text} (at {where})" if where else text
 
 
-def _descend(hint: Hint, data: bytes | Raw, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
+def _descend(hint: Hint, data: bytes | Raw, path: JsonPath, strict: bool) -> Iterator[tuple[JsonPath, str]]:
     """Yield the problems inside an object or an array, if the hint has types for its members."""
     hint = _bare(hint)
     if is_pydantic(hint):
@@ -142,7 +139,7 @@ def _descend(hint: Hint, data: bytes | Raw, path: JsonPath) -> Iterator[tuple[Js
     members = _members_of(hint)
     try:
         if members is not None:
-            yield from _members(members, _read_members(data), path)
+            yield from _members(members, _read_members(data), path, strict)
         elif get_origin(hint) in _MAPPINGS and len(get_args(hint)) == 2:
             for key, part in _read_members(data).items():
                 yield from find_problems(get_args(hint)[1], part, (*path, key))
@@ -217,10 +214,10 @@ def _substitute(hint: Any, given: dict[Any, Any]) -> Any:
     return given.get(hint, Any) if isinstance(hint, TypeVar) else hint
 
 
-def _members(members: _Members, parts: dict[str, Raw], path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
+def _members(members: _Members, parts: dict[str, Raw], path: JsonPath, strict: bool) -> Iterator[tuple[JsonPath, str]]:
     for name, hint in members.hints.items():
         if name in parts:
-            yield from find_problems(hint, parts[name], (*path, name))
+            yield from find_problems(hint, parts[name], (*path, name), strict=strict)
         elif name in members.required:
             yield (*path, name), "missing"
     if members.is_closed:

@@ -4,22 +4,15 @@ MCP sends every argument as a string. Parameters may also be numbers, booleans, 
 are converted; lists and objects are rejected at registration.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from jackstay.errors import Json, UsageError
 from jackstay.server._content import encode_blocks, to_block
-from jackstay.server._entries import (
-    Entry,
-    EntryOptions,
-    check_meta,
-    check_name,
-    entry_fields,
-    read_icons,
-)
-from jackstay.server._functions import Call, Function
-from jackstay.server._problems import InvalidArguments
+from jackstay.server._entries import Entry, EntryOptions, body_fields, check_name, entry_fields
+from jackstay.server._functions import Function
 from jackstay.server._schema import Schema
 from jackstay.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Result, decode, encode_json
 
@@ -34,16 +27,6 @@ class PromptEntry(Entry, frozen=True, kw_only=True):
     """A registered prompt."""
 
     body: Prompt
-    function: Function
-
-    @property
-    def name(self) -> str:
-        """The name of the prompt."""
-        return self.key
-
-    def bind(self, arguments: Mapping[str, str] | None, context: object) -> Call | InvalidArguments:
-        """Return the arguments of the call, or what is wrong with them."""
-        return self.function.bind_strings({} if arguments is None else arguments, context)
 
     def encode_result(self, value: object, version: str) -> bytes:
         """Encode what the function returned: a string, block, message, a list of these, or a `Result`.
@@ -71,37 +54,24 @@ def prompt_from_function(call: Callable[..., object], options: PromptOptions | N
     """
     options = options or PromptOptions()
     function = Function(call)
-    name = check_name(options.name or function.name, "name")
-    properties = function.input_schema.get("properties", {})
-    assert isinstance(properties, dict)
+    name = check_name(options.name or function.name)
+    properties: Any = function.input_schema["properties"]
     for argument, schema in properties.items():
         if not _is_textual(schema, function.input_schema):
             where = f"{function.name}({argument})"
             raise UsageError(
                 f"{where}: prompt arguments are strings, and this type cannot be read from one", path=where
             )
-    body = Prompt(
-        name=name,
-        title=options.title,
-        description=options.description or function.description or None,
-        arguments=[
-            PromptArgument(
-                name=parameter.name,
-                description=_described(properties[parameter.name]),
-                required=parameter.is_required,
-            )
-            for parameter in function.parameters
-        ]
-        or None,
-        icons=read_icons(options.icons),
-        meta=check_meta(options.meta),
-    )
-    return PromptEntry(function=function, **entry_fields(name, body, function, options))
-
-
-def _described(schema: Json) -> str | None:
-    description = schema.get("description") if isinstance(schema, dict) else None
-    return description if isinstance(description, str) else None
+    arguments = [
+        PromptArgument(
+            name=parameter.name,
+            description=properties[parameter.name].get("description"),
+            required=parameter.is_required,
+        )
+        for parameter in function.parameters
+    ]
+    body = Prompt(arguments=arguments or None, **body_fields(name, function, options))
+    return PromptEntry(**entry_fields(name, body, function, function.bind_strings, options))
 
 
 def _is_textual(schema: Json, root: Schema) -> bool:

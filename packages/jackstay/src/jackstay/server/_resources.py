@@ -3,7 +3,7 @@
 Strings are returned as text, bytes and media as base64, `ResourceContents` unchanged, and everything else as JSON.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,15 +11,8 @@ import msgspec
 from jackstay.errors import UsageError
 from jackstay.protocol import REVISIONS, Setting, settings_of
 from jackstay.server._content import MEDIA, encode_base64, encode_value
-from jackstay.server._entries import (
-    Entry,
-    EntryOptions,
-    check_meta,
-    entry_fields,
-    read_icons,
-)
-from jackstay.server._functions import Call, Function
-from jackstay.server._problems import InvalidArguments
+from jackstay.server._entries import Entry, EntryOptions, body_fields, entry_fields
+from jackstay.server._functions import Function
 from jackstay.server._uris import UriTemplate, check_uri
 from jackstay.types import (
     Annotations,
@@ -57,15 +50,10 @@ class ResourceEntry(Entry, frozen=True, kw_only=True):
     """A registered resource, or a template if `template` is not None. The key is the URI or the URI template."""
 
     body: Resource | ResourceTemplate
-    function: Function
     template: UriTemplate | None
     options: ResourceOptions
 
-    def bind(self, variables: Mapping[str, str], context: object) -> Call | InvalidArguments:
-        """Return the arguments of the call. If variables have the wrong type, the resource does not exist."""
-        return self.function.bind_strings(variables, context)
-
-    def encode_result(self, value: object, uri: str, version: str) -> bytes:
+    def encode_result(self, uri: str, value: object, version: str) -> bytes:
         """Encode what the function returned for this URI.
 
         Raises:
@@ -74,16 +62,14 @@ class ResourceEntry(Entry, frozen=True, kw_only=True):
         if isinstance(value, Result) and not isinstance(value, ReadResourceResult):
             return encode_json(value)
         if not isinstance(value, ReadResourceResult):
-            contents = value if isinstance(value, list | tuple) and _are_contents(value) else [value]
+            are_contents = isinstance(value, list | tuple) and all(isinstance(part, ResourceContents) for part in value)
+            contents: Any = value if are_contents and value else [value]
             value = ReadResourceResult(contents=[self._to_contents(part, uri) for part in contents])
-        if not REVISIONS[version].has_result_type:
-            value = msgspec.structs.replace(value, ttl_ms=None, cache_scope=None)
-        else:
+        ttl_ms, cache_scope = None, None
+        if REVISIONS[version].has_result_type:
             ttl_ms = self.options.ttl_ms if value.ttl_ms is None else value.ttl_ms
-            value = msgspec.structs.replace(
-                value, ttl_ms=ttl_ms, cache_scope=value.cache_scope or self.options.cache_scope
-            )
-        return encode_json(value)
+            cache_scope = value.cache_scope or self.options.cache_scope
+        return encode_json(msgspec.structs.replace(value, ttl_ms=ttl_ms, cache_scope=cache_scope))
 
     def _to_contents(self, value: object, uri: str) -> ResourceContents:
         if isinstance(value, ResourceContents):
@@ -100,14 +86,8 @@ class ResourceEntry(Entry, frozen=True, kw_only=True):
         return TextResourceContents(uri=uri, mime_type=mime_type or "application/json", text=text)
 
 
-def _are_contents(value: Sequence[object]) -> bool:
-    return bool(value) and all(isinstance(part, ResourceContents) for part in value)
-
-
 def resource_from_function(
-    uri: str,
-    call: Callable[..., object],
-    options: ResourceOptions | None = None,
+    uri: str, call: Callable[..., object], options: ResourceOptions | None = None
 ) -> ResourceEntry:
     """Create a resource from a function, or a template if `uri` has variables in braces.
 
@@ -120,9 +100,15 @@ def resource_from_function(
     if "{" in uri or "}" in uri:
         template = UriTemplate(uri, allow_traversal=options.allow_traversal)
     _match_parameters(function, () if template is None else template.variables, uri)
-    body = _describe(function, uri, options, is_template=template is not None)
-    fields = entry_fields(uri, body, function, options)
-    return ResourceEntry(function=function, template=template, options=options, **fields)
+    members = body_fields(options.name or function.name, function, options)
+    members |= {"mime_type": options.mime_type, "annotations": options.annotations}
+    body: Resource | ResourceTemplate
+    if template is None:
+        body = Resource(uri=check_uri(uri, "uri"), size=options.size, **members)
+    else:
+        body = ResourceTemplate(uri_template=uri, **members)
+    fields = entry_fields(uri, body, function, function.bind_strings, options)
+    return ResourceEntry(template=template, options=options, **fields)
 
 
 def _match_parameters(function: Function, variables: tuple[str, ...], uri: str) -> None:
@@ -140,20 +126,3 @@ def _match_parameters(function: Function, variables: tuple[str, ...], uri: str) 
         if parameter.is_required and parameter.name not in variables:
             message = f"{function.name} requires the parameter {parameter.name!r}, which is not a variable of {uri!r}"
             raise UsageError(message, path=parameter.name)
-
-
-def _describe(
-    function: Function, uri: str, options: ResourceOptions, *, is_template: bool
-) -> Resource | ResourceTemplate:
-    members: dict[str, Any] = {
-        "name": options.name or function.name,
-        "title": options.title,
-        "description": options.description or function.description or None,
-        "mime_type": options.mime_type,
-        "annotations": options.annotations,
-        "icons": read_icons(options.icons),
-        "meta": check_meta(options.meta),
-    }
-    if is_template:
-        return ResourceTemplate(uri_template=uri, **members)
-    return Resource(uri=check_uri(uri, "uri"), size=options.size, **members)

@@ -16,12 +16,11 @@ from jackstay.server._docstrings import read_docstring
 from jackstay.server._entries import (
     Entry,
     EntryOptions,
-    check_meta,
+    body_fields,
     check_name,
     check_scopes,
     encode_listed,
     entry_fields,
-    read_icons,
 )
 from jackstay.server._functions import Call, Function, RawArguments
 from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
@@ -72,13 +71,11 @@ class ToolOptions(EntryOptions, frozen=True, kw_only=True):
 class ToolEntry(Entry, frozen=True, kw_only=True):
     """A registered tool.
 
-    `bind(arguments, context)` returns the arguments of the call, or what is wrong with them. `encode_result(value,
-    version)` encodes what it returned. `param_headers` are the arguments that HTTP clients repeat in headers. `timeout`
-    is None if a call may take any time. `task`: whether a call may be run as a task; None if not.
+    `encode_result(value, version)` encodes what it returned. `param_headers` are the arguments that HTTP clients repeat
+    in headers. `timeout` is None if a call may take any time. `task`: whether a call may be run as a task; None if not.
     """
 
     body: Tool
-    bind: Bind
     encode_result: EncodeResult
     param_headers: "tuple[ParamHeader, ...]"
     scopes: frozenset[str] = frozenset()
@@ -91,11 +88,6 @@ class ToolEntry(Entry, frozen=True, kw_only=True):
         """True if a call may be run again: the tool is annotated as read-only or idempotent."""
         hints = self.body.annotations
         return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
-
-    @property
-    def name(self) -> str:
-        """The name of the tool."""
-        return self.key
 
 
 def tool_from_function(call: Callable[..., object], options: ToolOptions | None = None) -> ToolEntry:
@@ -133,7 +125,7 @@ def tool_from_schema(
     """
     from jackstay.server._json_schema import check_schema, compile_validator  # noqa: PLC0415  # few servers need it
 
-    handler = _Handler(call)
+    handler = Handler(call)
     name = options.name or handler.name
     schema = check_schema(dict(input_schema), f"{name}(input_schema)", must_be_object=True)
     validator = compile_validator(schema, f"{name}(input_schema)") if validate else None
@@ -152,7 +144,7 @@ def _read_output_schema(schema: object, name: str, *, validate: bool) -> Output:
     return output_from_schema(checked, name, _check_of(compile_validator(checked, where)) if validate else None)
 
 
-class _Handler:
+class Handler:
     """A function of `(arguments)` or `(arguments, context)`, with the attributes that `_make` needs."""
 
     injected = None
@@ -207,24 +199,19 @@ def _check_of(validate: "Validate") -> Check:
     return check
 
 
-def _make(function: Function | _Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions) -> ToolEntry:
-    name = check_name(options.name or function.name, "name")
+def _make(function: Function | Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions) -> ToolEntry:
+    name = check_name(options.name or function.name)
     headers = _read_headers(name, schema)
-    body = Tool(
-        name=name,
-        input_schema=schema,
-        title=options.title,
-        description=options.description or function.description or None,
-        output_schema=output.schema,
-        annotations=_hints(options, name),
-        icons=read_icons(options.icons),
-        meta=_read_meta(options, name),
-    )
-    fields = entry_fields(name, body, function, options)
+    members = body_fields(name, function, options)
+    if options.app is not None or options.app_only:
+        from jackstay.server._apps import tool_meta  # noqa: PLC0415  # few servers need it
+
+        members["meta"] = {**(options.meta or {}), **tool_meta(options.app, app_only=options.app_only, name=name)}
+    body = Tool(input_schema=schema, output_schema=output.schema, annotations=_hints(options, name), **members)
+    fields = entry_fields(name, body, function, bind, options)
     if output.schema is not None:
         fields["listed_plain"] = encode_listed(msgspec.structs.replace(body, output_schema=None), name)
     return ToolEntry(
-        bind=bind,
         encode_result=output.encode_result,
         param_headers=headers,
         scopes=check_scopes(options.scopes),
@@ -233,14 +220,6 @@ def _make(function: Function | _Handler, schema: Schema, output: Output, bind: B
         app=options.app,
         **fields,
     )
-
-
-def _read_meta(options: ToolOptions, name: str) -> Mapping[str, Json] | None:
-    if options.app is None and not options.app_only:
-        return check_meta(options.meta)
-    from jackstay.server._apps import tool_meta  # noqa: PLC0415  # few servers need it
-
-    return {**(options.meta or {}), **tool_meta(options.app, app_only=options.app_only, name=name)}
 
 
 def _check_task(task: object, name: str, *, takes_context: bool) -> TaskSupport | None:

@@ -106,7 +106,7 @@ class Table:
                 message = f"transforms[{key!r}] must be a Transform or None, not {type(row).__name__}"
                 raise UsageError(message, path="transforms")
             if row is not None and row.name is not None:
-                check_name(row.name, "name")
+                check_name(row.name)
             self._rows[key] = row
 
     def __repr__(self) -> str:
