@@ -144,9 +144,7 @@ def test_a_signal_cancels_the_call(number: int, ledger: str) -> None:
     assert signal.getsignal(number) == before
 
 
-def test_sigint_raises_and_prepare_runs_before_open(
-    ledger: str,
-) -> None:
+def test_sigint_is_exit_code_130_and_prepare_runs_before_open(ledger: str) -> None:
     states: list[str] = []
 
     def follow() -> None:
@@ -168,12 +166,11 @@ def test_sigint_raises_and_prepare_runs_before_open(
     )  # fmt: skip
     selected = SelectedServer(stdio(sys.executable, PEER, f"--ledger={ledger}"), "peer")
     try:
-        with pytest.raises(KeyboardInterrupt):
-            with_client(arguments, selected, work, prepare=lambda client: states.append(client.state))
+        code = with_client(arguments, selected, work, prepare=lambda client: states.append(client.state))
     finally:
         signal.signal(signal.SIGINT, before)
         follower.join(120)
-    assert states == ["new"]
+    assert (code, states) == (130, ["new"])
 
 
 def start(words: list[str], prelude: str = "") -> subprocess.Popen[str]:

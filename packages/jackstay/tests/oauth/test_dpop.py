@@ -13,7 +13,7 @@ import pytest
 from joserfc import jwk, jwt
 
 from jackstay import Client, McpError, connect, http
-from jackstay.cli._login import LoginHintAuthorizer
+from jackstay.cli._login import HintingOAuth
 from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError, MemoryStore, OAuth
 from jackstay.oauth._dpop import Proofs
@@ -201,7 +201,7 @@ async def test_a_server_that_accepts_both_gets_a_bearer_token_if_the_issuer_has_
 async def test_the_command_line_signs_requests_too() -> None:
     async with environment() as env:
         env.server.verifier.nonce = "n"
-        auth = LoginHintAuthorizer(env.auth())
+        auth = HintingOAuth(redirect=env.browser, redirect_uri=REDIRECT_URI, clock=env.clock)
         async with connect(http(env.server.endpoint, auth=auth), max_attempts=1) as client:
             assert (await client.tools.call("read")).text == "done"
 

@@ -30,7 +30,8 @@ def with_login(target: HttpTarget, is_wanted: bool) -> tuple[HttpTarget, Callabl
         if is_wanted:
             raise UsageError("--login requires https: plain http would expose the token", path="--login")
         return target, None
-    oauth = OAuth(Identity(name="jackstay"), store=FileStore(), show=open_browser if is_wanted else None)
+    oauth = HintingOAuth(Identity(name="jackstay"), store=FileStore(), show=open_browser if is_wanted else None)
+    oauth.sign_in_timeout = 0.0  # the user signs in before the connection is opened
 
     async def sign_in() -> None:
         client = default_http_client(verify=target.verify)
@@ -43,23 +44,16 @@ def with_login(target: HttpTarget, is_wanted: bool) -> tuple[HttpTarget, Callabl
         finally:
             await client.close()
 
-    return target.with_authorizer(LoginHintAuthorizer(oauth)), sign_in if is_wanted else None
+    return target.with_authorizer(oauth), sign_in if is_wanted else None
 
 
-class LoginHintAuthorizer:
-    """An authorizer whose error explains how to sign in from the command line."""
-
-    def __init__(self, oauth: OAuth) -> None:
-        self._oauth = oauth
-        self.headers = oauth.headers
-        self.prove = oauth.prove
-        self.note_response = oauth.note_response
-        self.requires_nonce = oauth.requires_nonce
+class HintingOAuth(OAuth):
+    """OAuth whose error explains how to sign in from the command line."""
 
     async def challenged(self, client: HttpClient, challenge: Challenge) -> bool:
         """Get another token if possible. Returns True if the request can be sent again."""
         try:
-            return await self._oauth.challenged(client, challenge)
+            return await super().challenged(client, challenge)
         except AuthorizationError as error:
             if error.error == "login_required":
                 error.message = (

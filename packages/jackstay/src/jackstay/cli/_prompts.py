@@ -11,7 +11,7 @@ from jackstay.cli._user_input import is_interactive, read_argument
 from jackstay.cli._values import pairs
 from jackstay.client import Client
 from jackstay.errors import Json, JsonRpcError, UsageError, did_you_mean
-from jackstay.shell import BOLD, Screen, StatusLine, escape_controls, first_line
+from jackstay.shell import BOLD, Screen, StatusLine, first_line
 from jackstay.types import Prompt
 
 
@@ -43,10 +43,7 @@ def run(arguments: Namespace) -> int:
         elif not prompts:
             screen.print_line("no prompts")
         else:
-            rows = [
-                (escape_controls(prompt.name), _signature(prompt), first_line(prompt.description or prompt.title))
-                for prompt in prompts
-            ]
+            rows = [(each.name, _signature(each), first_line(each.description or each.title)) for each in prompts]
             screen.table(("NAME", "ARGUMENTS", "DESCRIPTION"), rows)
         return DONE
 
@@ -80,6 +77,4 @@ async def _get(arguments: Namespace, name: str, values: dict[str, str], client: 
 
 
 def _signature(prompt: Prompt) -> str:
-    return escape_controls(
-        " ".join(argument.name if argument.required else f"[{argument.name}]" for argument in prompt.arguments or ())
-    )
+    return " ".join(argument.name if argument.required else f"[{argument.name}]" for argument in prompt.arguments or ())

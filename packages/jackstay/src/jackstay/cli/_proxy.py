@@ -10,7 +10,7 @@ from typing import Any
 from jackstay.cli._commands import add_help
 from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._running import prepare_server
-from jackstay.cli._serve import add_http_arguments, http_options
+from jackstay.cli._serve import FLAGS, add_http_arguments, http_options
 from jackstay.cli._target import add_server_arguments, select_only_server
 from jackstay.errors import UsageError
 from jackstay.protocol.client import SETTINGS, Settings
@@ -20,18 +20,7 @@ from jackstay.proxy import KEEPALIVE, Proxy, ProxyOptions
 UNSUPPORTED = ("--workers", "--sessions")
 
 # Hidden to keep the help within 24 lines. See `docs/proxy.md` and `jackstay serve --help`.
-HIDDEN = (
-    "--path",
-    "--allow-host",
-    "--cors",
-    "--health",
-    "--tls-cert",
-    "--tls-key",
-    "--trusted-proxy",
-    "--access-log",
-    "--metrics",
-    "--status",
-)
+HIDDEN = tuple(row.flag for row in FLAGS if row.flag != "--auth-key-env")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -53,8 +42,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     ):
         parser.add_argument(flag, type=float, metavar="SECONDS", default=None, help=words)
     parser.add_argument("--backoff", metavar="MIN[:MAX]", help="seconds between restarts (default: 1:30)", default=None)
-    for flag, words in (("--metrics", "Prometheus metrics at /metrics"), ("--status", "a status page at /")):
-        parser.add_argument(flag, action="store_true", default=None, help=SUPPRESS if flag in HIDDEN else words)
+    for flag in ("--metrics", "--status"):
+        parser.add_argument(flag, action="store_true", default=None, help=SUPPRESS)
     add_server_arguments(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="print the command or URL of the server")
     add_log_arguments(parser)
@@ -66,7 +55,8 @@ def run(arguments: Namespace) -> int:
     Raises: UsageError for invalid arguments; TransportError if the server cannot be started or reached, or the port
     cannot be bound.
     """
-    options = _options(arguments)
+    values = {name: getattr(arguments, name) for name in ("wait", "timeout", "per_client", "metrics", "status")}
+    options = ProxyOptions(**{name: value for name, value in values.items() if value is not None})
     http = http_options(arguments)
     if options.per_client and http is None:
         raise UsageError("--per-client requires --http: over stdio there is only one client", path="--per-client")
@@ -78,11 +68,6 @@ def run(arguments: Namespace) -> int:
     with log_to_stderr(arguments.log_level, arguments.log_format, logger=""):
         proxy = Proxy(selected.target, options, settings=settings, prepare=lambda: prepare_server(arguments, selected))
         return proxy.run() if http is None else proxy.run(transport="http", **http)
-
-
-def _options(arguments: Namespace) -> ProxyOptions:
-    values = {name: getattr(arguments, name) for name in ("wait", "timeout", "per_client", "metrics", "status")}
-    return ProxyOptions(**{name: value for name, value in values.items() if value is not None})
 
 
 def _settings(arguments: Namespace) -> dict[str, Any]:

@@ -4,12 +4,13 @@ A request that was not recorded gets an error, which is also printed to standard
 """
 
 import sys
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._running import run_until_signal
+from jackstay.cli._target import parse_number
 from jackstay.shell import escape_controls
 from jackstay.testing import serve_recording
 from jackstay.transport import own_stdio
@@ -45,10 +46,4 @@ async def _serve(arguments: Namespace) -> int:
 
 
 def _speed(text: str) -> float:
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not 0.001 <= speed <= 1e6:  # also False for NaN
-        raise ArgumentTypeError(f"expected a number from 0.001 to 1000000, got {text!r}")
-    return speed
+    return parse_number(text, "a number from 0.001 to 1000000", 1e6)

@@ -9,7 +9,7 @@ from jackstay.cli._running import with_client
 from jackstay.client import Client
 from jackstay.errors import JsonRpcError
 from jackstay.protocol.wire import ErrorCode
-from jackstay.shell import Screen, StatusLine, escape_controls, first_line
+from jackstay.shell import Screen, StatusLine, first_line
 from jackstay.types import Resource, ResourceTemplate
 
 
@@ -33,12 +33,8 @@ def run(arguments: Namespace) -> int:
             resources = await client.resources.list()
             templates = await _templates(client)
         if arguments.json:
-            print_json(
-                {
-                    "resources": [resource.raw for resource in resources],
-                    "resourceTemplates": [template.raw for template in templates],
-                }
-            )
+            raw = {"resources": [each.raw for each in resources], "resourceTemplates": [each.raw for each in templates]}
+            print_json(raw)
         else:
             _show(resources, templates)
         return DONE
@@ -62,26 +58,15 @@ def _show(resources: list[Resource], templates: list[ResourceTemplate]) -> None:
         screen.print_line("no resources")
     if resources:
         rows = [
-            (
-                escape_controls(resource.uri),
-                escape_controls(resource.name),
-                escape_controls(resource.mime_type or ""),
-                "" if resource.size is None else str(resource.size),
-                first_line(resource.description or resource.title),
-            )
-            for resource in resources
+            (each.uri, each.name, each.mime_type, each.size, first_line(each.description or each.title))
+            for each in resources
         ]
         screen.table(("URI", "NAME", "TYPE", "BYTES", "DESCRIPTION"), rows)
     if resources and templates:
         screen.print_line()
     if templates:
-        rows_of_templates = [
-            (
-                escape_controls(template.uri_template),
-                escape_controls(template.name),
-                escape_controls(template.mime_type or ""),
-                first_line(template.description or template.title),
-            )
-            for template in templates
+        more = [
+            (each.uri_template, each.name, each.mime_type, first_line(each.description or each.title))
+            for each in templates
         ]
-        screen.table(("TEMPLATE", "NAME", "TYPE", "DESCRIPTION"), rows_of_templates)
+        screen.table(("TEMPLATE", "NAME", "TYPE", "DESCRIPTION"), more)

@@ -31,19 +31,17 @@ def run_until_signal(work: Coroutine[Any, Any, int]) -> int:
 
     The codes are those of `jackstay serve`: 0 after SIGTERM and SIGHUP, 130 after SIGINT.
     """
-    code = asyncio.run(_until_signal(work, DONE))
-    return INTERRUPTED if code is None else code
+    return asyncio.run(_until_signal(work, DONE))
 
 
-async def _until_signal(work: Coroutine[Any, Any, int], when_terminated: int) -> int | None:
-    """Return the exit code, or None after SIGINT."""
+async def _until_signal(work: Coroutine[Any, Any, int], when_terminated: int) -> int:
     with cancel_on_signal(kill_children) as received:
         try:
             return await work
         except asyncio.CancelledError:
             if not received:
                 raise  # not cancelled by a signal
-            return None if received[0] == signal.SIGINT else when_terminated
+            return INTERRUPTED if received[0] == signal.SIGINT else when_terminated
 
 
 def with_client(
@@ -57,28 +55,20 @@ def with_client(
     """Run `work(client)` with a connected client and return its exit code.
 
     `prepare(client)` is called before the client is opened. `when_terminated` is the exit code after SIGTERM or SIGHUP.
-    Raises: McpError, KeyboardInterrupt.
+    Raises: McpError.
     """
-    client = connect(selected.target, **_settings(arguments, selected))
-    _declare(client, arguments)
-    if prepare is not None:
-        prepare(client)
-    # The command itself reports why a call failed, so at the default level a lost server is not logged as well.
-    with log_to_stderr(arguments.log_level, arguments.log_format, hides_transitions=arguments.log_level == "warning"):
-        code = asyncio.run(_until_signal(_run(arguments, selected, client, work), when_terminated))
-    if code is None:  # raised here, because asyncio logs a KeyboardInterrupt that is raised in a task
-        raise KeyboardInterrupt
-    return code
-
-
-def _declare(client: "Client", arguments: Namespace) -> None:
-    """Declare what the user provides: answers at a terminal, and roots."""
     from jackstay.cli._user_input import answer_elicitation, is_interactive  # noqa: PLC0415  # not for --help
 
+    client = connect(selected.target, **_settings(arguments, selected))
     if is_interactive(arguments):
         client.elicitation.handle(answer_elicitation)
     if arguments.roots:
         client.roots.set([Path(root).absolute().as_uri() if "://" not in root else root for root in arguments.roots])
+    if prepare is not None:
+        prepare(client)
+    # The command itself reports why a call failed, so at the default level a lost server is not logged as well.
+    with log_to_stderr(arguments.log_level, arguments.log_format, hides_transitions=arguments.log_level == "warning"):
+        return asyncio.run(_until_signal(_run(arguments, selected, client, work), when_terminated))
 
 
 def _settings(arguments: Namespace, selected: SelectedServer) -> dict[str, Any]:

@@ -54,10 +54,10 @@ def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str 
     parser.add_argument("words", nargs="*", metavar=f"TARGET{after}", help=SUPPRESS)
     add_server_arguments(parser)
     parser.add_argument(
-        "--timeout", type=_seconds, metavar="SECONDS", help="limit to connect (default: 60) and to respond (30)"
+        "--timeout", type=parse_number, metavar="SECONDS", help="limit to connect (default: 60) and to respond (30)"
     )
     parser.add_argument("--protocol", choices=VERSIONS, metavar="REVISION", help="use this revision of the protocol")
-    parser.add_argument("--keepalive", type=_seconds, metavar="SECONDS", help="ping the server after this silence")
+    parser.add_argument("--keepalive", type=parse_number, metavar="SECONDS", help="ping the server after this silence")
     parser.add_argument("--roots", action="append", default=[], metavar="DIRECTORY", help="a root for the server")
     parser.add_argument("--json", action="store_true", help="print JSON, also for errors")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the server's command or URL, and its name")
@@ -95,9 +95,8 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
         if len(arguments.server) == 1 and _is_url(arguments.server[0]):
             return _from_url(arguments.server[0], arguments, has_login=has_login), words  # after -- by mistake
         _reject_url_options(arguments)
-        _reject_login(arguments)
         program = stdio(*arguments.server, env=parse_environment(arguments.env), inherit_env=arguments.pass_env)
-        return SelectedServer(program, shlex.join(arguments.server)), words
+        return _with_login(program, shlex.join(arguments.server), arguments, has_login=has_login), words
     if arguments.env or arguments.pass_env:
         flag = "--env" if arguments.env else "--pass-env"
         raise UsageError(f"{flag} requires a command after --; a configuration file has its own env", path=flag)
@@ -120,9 +119,11 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
         return _from_url(name, arguments, has_login=has_login), words
     _reject_url_options(arguments)
     if arguments.config is None:
-        file = next((word for word in (name, *words) if _is_program(word)), None)
-        if file is not None:
-            raise UsageError(f"unknown server {name!r}; {file!r} is a file, did you mean {_as_words(file)}?")
+        for file in (name, *words):
+            form = _FILE_FORMS.get(Path(file).suffix)
+            if form is not None and Path(file).is_file():
+                meant = form.format(shlex.quote(file))
+                raise UsageError(f"unknown server {name!r}; {file!r} is a file, did you mean {meant}?")
         raise UsageError(f"unknown server {name!r}; use --config FILE, a URL ({_as_url(name)}), or a command after --")
     config = read_config(arguments.config)
     target = config.target(name)
@@ -145,15 +146,7 @@ def _is_url(word: str) -> bool:
 
 
 # How a file is named on the command line.
-_AS_WORDS = {".py": "-- python {}", ".js": "-- node {}", ".json": "--config {} TARGET"}
-
-
-def _is_program(word: str) -> bool:
-    return Path(word).suffix in _AS_WORDS and Path(word).is_file()
-
-
-def _as_words(file: str) -> str:
-    return _AS_WORDS[Path(file).suffix].format(shlex.quote(file))
+_FILE_FORMS = {".py": "-- python {}", ".js": "-- node {}", ".json": "--config {} TARGET"}
 
 
 def _as_url(word: str) -> str:
@@ -177,14 +170,14 @@ def _with_login(
     target: "StdioTarget | HttpTarget", display: str, arguments: Namespace, *, has_login: bool
 ) -> SelectedServer:
     """Return the server with OAuth, if it is reached over HTTP."""
+    sign_in = None
     if isinstance(target, StdioTarget):
-        _reject_login(arguments)
-        return SelectedServer(target, display)
-    if not has_login:
-        return SelectedServer(target, display)
-    from jackstay.cli._login import with_login  # noqa: PLC0415  # only for HTTP
+        if arguments.login:
+            raise UsageError("--login requires a server over HTTP, but this one is a command", path="--login")
+    elif has_login:
+        from jackstay.cli._login import with_login  # noqa: PLC0415  # only for HTTP
 
-    target, sign_in = with_login(target, arguments.login)
+        target, sign_in = with_login(target, arguments.login)
     return SelectedServer(target, display, sign_in)
 
 
@@ -193,14 +186,8 @@ def parse_header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     if not colon or not name.strip():
         raise UsageError("--header expects 'NAME: VALUE'", path="--header")
-
-    def expand(reference: re.Match[str]) -> str:
-        value = os.environ.get(reference[1])
-        if value is None:
-            raise UsageError(f"--header: the environment variable {reference[1]!r} is not set", path="--header")
-        return value
-
-    return name.strip(), re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", expand, value.strip())
+    variable = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
+    return name.strip(), re.sub(variable, lambda found: _variable("--header", found[1]), value.strip())
 
 
 def parse_environment(words: list[str]) -> dict[str, str]:
@@ -210,13 +197,15 @@ def parse_environment(words: list[str]) -> dict[str, str]:
         name, equals, value = word.partition("=")
         if not name:
             raise UsageError("--env expects NAME or NAME=VALUE", path="--env")
-        if not equals:
-            found = os.environ.get(name)
-            if found is None:
-                raise UsageError(f"--env: the environment variable {name!r} is not set", path="--env")
-            value = found
-        variables[name] = value
+        variables[name] = value if equals else _variable("--env", name)
     return variables
+
+
+def _variable(flag: str, name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        raise UsageError(f"{flag}: the environment variable {name!r} is not set", path=flag)
+    return value
 
 
 def _reject_url_options(arguments: Namespace) -> None:
@@ -226,11 +215,6 @@ def _reject_url_options(arguments: Namespace) -> None:
         )
     if arguments.ca is not None:
         raise UsageError("--ca requires a URL; for a server in a configuration file set SSL_CERT_FILE", path="--ca")
-
-
-def _reject_login(arguments: Namespace) -> None:
-    if arguments.login:
-        raise UsageError("--login requires a server over HTTP, but this one is a command", path="--login")
 
 
 def pop_word(words: list[str], what: str, advice: str = "see --help") -> str:
@@ -246,11 +230,12 @@ def expect_no_more(words: list[str]) -> None:
         raise UsageError(f"unexpected argument {words[0]!r}; see --help")
 
 
-def _seconds(text: str) -> float:
+def parse_number(text: str, expected: str = "a number of seconds greater than 0", maximum: float = 1e9) -> float:
+    """Return a number from 0.001 to the maximum. Raises: ArgumentTypeError that names what is expected."""
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0.001 <= seconds <= 1e9:  # also False for NaN
-        raise ArgumentTypeError(f"expected a number of seconds greater than 0, got {text!r}")
-    return seconds
+        number = 0.0
+    if not 0.001 <= number <= maximum:  # also False for NaN
+        raise ArgumentTypeError(f"expected {expected}, got {text!r}")
+    return number

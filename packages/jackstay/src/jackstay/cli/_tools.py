@@ -93,7 +93,7 @@ def _show_all(tools: list[Tool]) -> None:
         arguments = signature(tool)
         if screen.is_terminal and len(arguments) > MAX_SIGNATURE:
             arguments = f"{arguments[: MAX_SIGNATURE - 1]}…"
-        rows.append((escape_controls(tool.name), arguments, first_line(tool.description or tool.title)))
+        rows.append((tool.name, arguments, first_line(tool.description or tool.title)))
     screen.table(("NAME", "ARGUMENTS", "DESCRIPTION"), rows)
 
 
@@ -129,7 +129,7 @@ def _show(tool: Tool, as_json: bool) -> None:
     if properties:
         screen.print_line()
         rows = [
-            (escape_controls(name), _kind(schema), "yes" if name in required else "no", _describe_schema(schema))
+            (name, _kind(schema), "yes" if name in required else "no", _describe_schema(schema))
             for name, schema in properties.items()
         ]
         screen.table(("ARGUMENT", "TYPE", "REQUIRED", "DESCRIPTION"), rows)
@@ -146,7 +146,7 @@ def _dedent(text: str) -> str:
 
 
 def _kind(schema: Any) -> str:
-    return escape_controls(" or ".join(sorted(schema_types(schema))) or "any")
+    return " or ".join(sorted(schema_types(schema))) or "any"
 
 
 def _describe_schema(schema: Any) -> str:
@@ -154,9 +154,9 @@ def _describe_schema(schema: Any) -> str:
         return ""
     parts = [first_line(str(schema.get("description", "")))]
     if isinstance(schema.get("enum"), list):
-        parts.append(escape_controls("one of " + ", ".join(str(value) for value in schema["enum"])))
+        parts.append("one of " + ", ".join(str(value) for value in schema["enum"]))
     if "default" in schema:
-        parts.append(escape_controls(f"default: {typed_text(schema['default'])}"))
+        parts.append(f"default: {typed_text(schema['default'])}")
     return "; ".join(part for part in parts if part)
 
 

@@ -8,12 +8,14 @@ import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._running import with_client
 from jackstay.client import Client
-from jackstay.errors import ClosedError, Json, McpError, TransportError
+from jackstay.errors import ClosedError, Json, TransportError
 from jackstay.shell import BOLD, DIM, GREEN, YELLOW, Screen, StatusLine, escape_controls
 
 COLOURS = {"ready": GREEN, "backoff": YELLOW, "closed": YELLOW}
@@ -22,11 +24,10 @@ COLOURS = {"ready": GREEN, "backoff": YELLOW, "closed": YELLOW}
 class WatchEvent:
     """One line of output: time, kind and fields."""
 
-    def __init__(self, kind: str, **fields: Json) -> None:
+    def __init__(self, kind: str, **fields: Any) -> None:
         self.at = datetime.now(UTC).astimezone()
         self.kind = kind
         self.fields = fields
-        self.error: McpError | None = None
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -48,7 +49,7 @@ def run(arguments: Namespace) -> int:
     screen = Screen()
 
     def prepare(client: Client) -> None:
-        client.on_event(lambda name, fields: _queue_event(events, name, fields))
+        client.on_event(partial(_queue_event, events))
         client.on_notification(
             lambda got: events.put_nowait(WatchEvent("notification", method=got.method, params=got.params))
         )
@@ -62,27 +63,22 @@ def run(arguments: Namespace) -> int:
             event = await events.get()
             _show(screen, event, as_json=arguments.json)
             if event.kind == "state" and event.fields["to"] == "closed":
-                raise ClosedError(event.error or TransportError("the client stopped reconnecting"))
+                raise ClosedError(event.fields["reason"] or TransportError("the client stopped reconnecting"))
 
     return with_client(arguments, selected, work, when_terminated=DONE, prepare=prepare)
 
 
 def _queue_event(events: "asyncio.Queue[WatchEvent]", name: str, fields: Mapping[str, object]) -> None:
     if name == "jackstay.connection.transition" and fields["from"] != fields["to"]:
-        reason = fields["reason"]
-        event = WatchEvent(
-            "state", **{"from": str(fields["from"]), "to": str(fields["to"]), "reason": str(reason or "")}
-        )
-        event.error = reason if isinstance(reason, McpError) else None
-        events.put_nowait(event)
+        events.put_nowait(WatchEvent("state", **{key: fields[key] or "" for key in ("from", "to", "reason")}))
     elif name == "jackstay.protocol.violation":
-        events.put_nowait(WatchEvent("violation", reason=str(fields["reason"])))
+        events.put_nowait(WatchEvent("violation", reason=fields["reason"]))
 
 
 def _show(screen: Screen, event: WatchEvent, *, as_json: bool) -> None:
     if as_json:
         line = {"time": event.at.isoformat(), "event": event.kind, **event.fields}
-        screen.print_line(json.dumps(line))
+        screen.print_line(json.dumps(line, default=str))
         return
     time = screen.paint(f"{event.at:%H:%M:%S}", DIM)
     screen.print_line(f"{time}  {_LINES[event.kind](screen, event.fields)}".rstrip())

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TextIO
 
@@ -113,12 +113,17 @@ class Screen:
             self.print_line("\n".join(f"{indent}{part}".rstrip() for part in lines))
 
     def table(
-        self, heads: Sequence[str], rows: Sequence[Sequence[str]], colours: Mapping[str, str] = MappingProxyType({})
+        self,
+        heads: Sequence[str],
+        table: Iterable[Sequence[object]],
+        colours: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Print columns with headings. On a terminal, all but the first are wrapped.
 
-        The first column is green; `colours` has those of other cells, by their text.
+        Control characters are escaped. A cell that is None is empty. The first column is green; `colours` has those of
+        other cells, by their text.
         """
+        rows = [["" if cell is None else escape_controls(str(cell)) for cell in row] for row in table]
         widths = [max(display_width(row[column]) for row in (heads, *rows)) for column in range(len(heads) - 1)]
         total = self.width
         rest = None
