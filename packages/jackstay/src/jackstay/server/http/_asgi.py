@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from jackstay.server.http._exchange import Exchange
 
 # ASGI messages are dicts with values of any type.
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -39,46 +42,12 @@ def encode_headers(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[bytes, bytes
     return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
 
 
-class HttpRequest(Protocol):
-    """A request as the app reads it: from an ASGI server (`AsgiRequest`), or directly from our own (`Exchange`)."""
-
-    method: str
-    path: str
-    # Header lines with names in lower case.
-    lines: HeaderLines
-    # The address of the client; empty if it is unknown.
-    peer: str
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop that serves it."""
-
-    @property
-    def root_path(self) -> str:
-        """The path under which the app is mounted."""
-
-    @property
-    def query(self) -> bytes:
-        """The query string."""
-
-    def receive(self) -> Awaitable[AsgiMessage]:
-        """Return the next message of the client, as in ASGI."""
-
-    def send(self, message: AsgiMessage, /) -> Awaitable[None]:
-        """Send a part of the response, as in ASGI."""
-
-    async def respond(self, status: int, headers: HeaderLines, body: bytes = b"") -> None:
-        """Send a complete response."""
-
-    def take_body(self) -> bytes | None:
-        """Return the body if it has arrived completely and was not read, else None: then `receive` it."""
-
-    def add_headers(self, lines: HeaderLines) -> None:
-        """Add these headers to the response."""
-
-
 class AsgiRequest:
-    """A request of an ASGI server."""
+    """A request of an ASGI server. `Exchange`, a request of our own server, has the same attributes and methods.
+
+    The names in `lines`, the headers, are in lower case. `peer` is the address of the client; empty if it is unknown.
+    `receive` and `send` are as in ASGI.
+    """
 
     __slots__ = ("lines", "loop", "method", "path", "peer", "query", "receive", "root_path", "send")
 
@@ -95,12 +64,15 @@ class AsgiRequest:
         self.send = send
 
     async def respond(self, status: int, headers: HeaderLines, body: bytes = b"") -> None:
+        """Send a complete response."""
         await respond(self.send, status, headers, body)
 
     def take_body(self) -> bytes | None:
+        """Return the body if it has arrived completely and was not read, else None: then `receive` it."""
         return None
 
     def add_headers(self, lines: HeaderLines) -> None:
+        """Add these headers to the response."""
         send = self.send
 
         async def send_with_headers(message: AsgiMessage) -> None:
@@ -109,6 +81,10 @@ class AsgiRequest:
             await send(message)
 
         self.send = send_with_headers
+
+
+# A request as the app reads it: from an ASGI server, or directly from our own.
+HttpRequest: TypeAlias = "AsgiRequest | Exchange"
 
 
 async def respond(send: Send, status: int, headers: HeaderLines, body: bytes = b"") -> None:
