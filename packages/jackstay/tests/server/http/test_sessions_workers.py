@@ -227,7 +227,6 @@ def test_the_stream_of_a_dead_worker_ends_with_an_error(make_bus: Callable[[], C
             gate = Gate(both.apps[0].server)
             await both.open_session()
             sessions = both.apps[0]._sessions
-            assert sessions is not None
             call = both.first.start("POST", tool("wait", 7))
             await gate.began.wait()
             last = (await call.event()).id
@@ -240,7 +239,7 @@ def test_the_stream_of_a_dead_worker_ends_with_an_error(make_bus: Callable[[], C
             assert sessions._sweep is not None
             sessions._sweep.cancel()  # nothing is received from this worker any more
             if isinstance(bus, SharedChanges):
-                bus._workers.discard(both.apps[0]._workers.name)
+                bus._workers.discard(both.apps[0]._sessions.workers.name)
             await both.second.post(tool("echo", text="a"))
             await asyncio.sleep(60)
             afterwards = await listening(both.second, last)
@@ -478,7 +477,7 @@ async def test_a_response_for_a_worker_that_died_is_refused() -> None:
         await both.open_session(ELICITATION)
         call = both.first.start("POST", tool("name", 1))
         id = (await call.message())["id"]
-        bus._workers.discard(both.apps[0]._workers.name)
+        bus._workers.discard(both.apps[0]._sessions.workers.name)
         refused = await both.second.post(answer(id, "ada"))
         assert refused.status == 400
         assert "no worker waits for this response" in refused.json["error"]["message"]

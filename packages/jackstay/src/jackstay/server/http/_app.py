@@ -61,12 +61,10 @@ from jackstay.server.http._disconnect_poller import DisconnectPoller
 from jackstay.server.http._legacy import LegacyConnection
 from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
-from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import Post, ResponseConfig
 from jackstay.server.http._principal import ANONYMOUS, Guard, caller_key
 from jackstay.server.http._refusals import BUSY, CLOSE_HEADERS, OVERLOADED, SHUTTING_DOWN, WORKER_GONE
 from jackstay.server.http._session import Session
-from jackstay.server.http._session_store import MemorySessionStore, SessionRecord
 from jackstay.server.http._sessions import Sessions, TooManySessionsError, WorkerGoneError, log_store_failure
 
 if TYPE_CHECKING:
@@ -121,7 +119,7 @@ class App:
             max_body_bytes=frame_bytes if options.max_body_bytes is None else options.max_body_bytes,
         )
         bus = _worker_bus(server) if options.shares_sessions else None
-        self._response_config = ResponseConfig(
+        self.response_config = ResponseConfig(
             keepalive=options.keepalive,
             is_always_stream=options.response_format == "sse",
             is_never_stream=options.response_format == "json",
@@ -132,9 +130,7 @@ class App:
         )
         self._config: ConnectionConfig | None = None
         self._quota = Quota(options.max_subscription_bytes, options.max_all_subscription_bytes)
-        self._session_ended = self._end_session  # one bound method for all sessions
-        self._workers = PeerWorkers()
-        self._sessions = self._make_sessions(bus) if options.sessions else None
+        self._sessions = Sessions(self, bus)
         # HTTP+SSE opens a stream on GET even without sessions.
         self._legacy_endpoint = msgspec.structs.replace(self._endpoint, has_sessions=True)
         self._legacy: dict[str, LegacyConnection] = {}
@@ -170,12 +166,12 @@ class App:
     @property
     def connections(self) -> int:
         """The number of POSTs, HTTP+SSE streams and sessions that are open."""
-        return len(self._posts) + len(self._legacy) + self.sessions
+        return len(self._posts) + len(self._legacy) + len(self._sessions)
 
     @property
     def sessions(self) -> int:
         """The number of open sessions."""
-        return 0 if self._sessions is None else len(self._sessions)
+        return len(self._sessions)
 
     @property
     def backend(self) -> str | None:
@@ -275,7 +271,7 @@ class App:
             return BUSY
         await self.server._before_handshake()
         connection = LegacyConnection(
-            self._connection_config(), response_config=self._response_config, ended=self._end_legacy
+            self.connection_config(), response_config=self.response_config, ended=self._end_legacy
         )
         connection.caller = caller
         self.server._add_connection(connection)
@@ -323,7 +319,7 @@ class App:
                 return await self._refuse_body(request, error)
         message = decode(frame)
         state, session, version = _NO_SESSIONS, None, None
-        if self._sessions is not None:
+        if self._endpoint.has_sessions:
             found = await self._find_session(caller)
             if isinstance(found, ErrorResponse):
                 return found
@@ -345,7 +341,6 @@ class App:
                     refused = await self._open_session(request, caller, route, message, frame)
                 elif route.action is Action.SERVE_IN_SESSION:
                     assert session is not None  # the routing table has this action for open sessions only
-                    assert self._sessions is not None
                     try:
                         channel = await self._sessions.receive(session, message, frame, route.accepts, caller)
                     except WorkerGoneError:
@@ -366,7 +361,6 @@ class App:
         header = session_header(self._endpoint, caller.headers)
         if isinstance(header, SessionState):
             return header, None
-        assert self._sessions is not None  # `session_header` returned an id
         try:
             session = await self._sessions.find(header, caller.principal)
         except TooManySessionsError:
@@ -378,7 +372,6 @@ class App:
     async def _open_session(
         self, request: HttpRequest, caller: Caller, route: Route, message: Message, frame: bytes
     ) -> ErrorResponse | None:
-        assert self._sessions is not None  # the routing table has this action only if sessions are enabled
         await self.server._before_handshake()
         session = self._sessions.create()
         if session is None:
@@ -398,7 +391,7 @@ class App:
 
     def _make_post(self, request: HttpRequest, caller: Caller, route: Route) -> Post:
         """Return a connection for this POST alone."""
-        post = Post(self._connection_config(), request, route, self._response_config, self._poller_of(request.loop))
+        post = Post(self.connection_config(), request, route, self.response_config, self._poller_of(request.loop))
         post.caller = caller
         return post
 
@@ -446,7 +439,6 @@ class App:
             await request.respond(204, [(b"allow", self._endpoint.allowed.encode())])
             return None
         assert session is not None  # the routing table has both actions for open sessions only
-        assert self._sessions is not None
         if route.action is Action.LISTEN:
             return await session.serve_get(route.last_event_id, request)
         try:
@@ -497,39 +489,9 @@ class App:
                 logger.warning("drain timeout: %d requests are still running", self._requests)
 
     def _all_sessions(self) -> list[Session]:
-        return [] if self._sessions is None else self._sessions.all
+        return self._sessions.all
 
-    def _make_sessions(self, bus: "BusLink | None") -> Sessions:
-        options = self.options
-        self._workers.mailboxes = None if bus is None else bus.mailboxes
-        sessions = Sessions(
-            self._make_session,
-            MemorySessionStore() if options.session_store is None else options.session_store,
-            options.event_store,
-            ttl=options.session_ttl,
-            limit=options.max_sessions,
-            publish=None if bus is None else bus.publish,
-            workers=self._workers,
-        )
-        if bus is not None:
-            bus.workers.add(sessions)
-        return sessions
-
-    def _make_session(self, record: SessionRecord | None) -> Session:
-        session = Session(
-            self._connection_config(),
-            response_config=self._response_config,
-            events=self.options.event_store,
-            ended=self._session_ended,
-            record=record,
-            workers=self._workers,
-        )
-        if record is not None:
-            session.caller_key = caller_key(record.principal, "")
-            self.server._add_connection(session)
-        return session
-
-    def _connection_config(self) -> ConnectionConfig:
+    def connection_config(self) -> ConnectionConfig:
         """Return the configuration of a new connection, the same until the capabilities of the server change."""
         server, config = self.server, self._config
         server_config, capabilities = server._current_config()
@@ -538,11 +500,6 @@ class App:
                 server_config, capabilities, server._handlers, server._telemetry, server._numbers, self._quota
             )
         return config
-
-    def _end_session(self, session: Session) -> None:
-        assert self._sessions is not None
-        self.server._remove_connection(session)
-        self._sessions.forget(session)
 
 
 # What the endpoints of HTTP+SSE serve: the verb, and the method that serves it.

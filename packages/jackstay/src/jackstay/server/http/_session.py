@@ -8,7 +8,8 @@ and a GET with `Last-Event-ID` resumes it. Handlers run in tasks of their own: c
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,15 +22,17 @@ from jackstay.protocol.wire import Batch, Message, Request, encode_event
 from jackstay.server._driver import LIST_CHANGES, Caller, ConnectionConfig, Driver, SubscriberIndex
 from jackstay.server.http._asgi import HeaderLines, HttpRequest, Receive, wait_for_disconnect
 from jackstay.server.http._channel import Channel
-from jackstay.server.http._event_store import ENDED, EventStore, append_all
+from jackstay.server.http._event_store import ENDED, append_all
 from jackstay.server.http._orphans import end_stream
-from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._post import ResponseConfig, cancelled_response, whole_response
-from jackstay.server.http._principal import ANONYMOUS
+from jackstay.server.http._principal import ANONYMOUS, caller_key
 from jackstay.server.http._session_store import SessionChange, SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES
 from jackstay.types import encode_json
+
+if TYPE_CHECKING:
+    from jackstay.server.http._sessions import Sessions
 
 logger = logging.getLogger("jackstay.server.http")
 
@@ -55,7 +58,7 @@ _ANONYMOUS = Caller(ANONYMOUS.id, ANONYMOUS.scopes, ANONYMOUS.claims)
 
 
 class Session(Driver):
-    """A session. `ended` is called once, when it has closed. `id` is empty until the handshake succeeded."""
+    """A session, one of `sessions`. `id` is empty until the handshake succeeded."""
 
     __slots__ = (
         "_by_id",
@@ -68,13 +71,12 @@ class Session(Driver):
         "_response_config",
         "_saving",
         "_seen_changes",
+        "_sessions",
         "_standalone",
         "_unsaved",
         "_unsaved_bytes",
-        "_workers",
         "caller_key",
         "checked_at",
-        "ended",
         "id",
         "is_used",
         "last_used",
@@ -85,19 +87,15 @@ class Session(Driver):
     def __init__(
         self,
         config: ConnectionConfig,
-        *,
         response_config: ResponseConfig,
-        events: EventStore | None,
-        ended: "Callable[[Session], None]",
-        workers: PeerWorkers,
+        sessions: "Sessions",
         record: SessionRecord | None = None,
     ) -> None:
         client = None if record is None else record.client
         version = None if client is None else client.version
-        core = ServerConnection(config.server_config, version=version, client=client, request_ids=workers)
+        core = ServerConnection(config.server_config, version=version, client=client, request_ids=sessions.workers)
         super().__init__(config, core)
         self.id = ""
-        self.ended = ended
         self.last_used = self._loop.time()
         # Both are for fair eviction: the caller it is counted for, and whether anything was sent after `initialize`.
         self.caller_key = ("", "")
@@ -107,8 +105,8 @@ class Session(Driver):
         # When the record was last compared with the store.
         self.checked_at = float("-inf")
         self._response_config = response_config
-        self._events = events
-        self._workers = workers
+        self._sessions = sessions
+        self._events = sessions.events
         self._open_responses = self._unsaved_bytes = 0
         # The channel of the POST that is being processed: refusals by the core are sent on it.
         self._receiving: Channel | None = None
@@ -123,6 +121,7 @@ class Session(Driver):
         self._saving: asyncio.Task[None] | None = None
         if record is not None:
             self.caller = Caller(record.principal)
+            self.caller_key = caller_key(record.principal, "")
             self.log_level = record.log_level
             if record.uris:
                 self.subscriptions.restore(record.uris)
@@ -284,7 +283,7 @@ class Session(Driver):
         parse it.
         """
         # The prefix keeps names unique when a worker restores the session, and counts from one again.
-        prefix, count = self._names or (f"{self._workers.name}_{secrets.token_hex(4)}", 0)
+        prefix, count = self._names or (f"{self._sessions.workers.name}_{secrets.token_hex(4)}", 0)
         self._names = prefix, count + 1
         channel.name = f"{prefix}{_STANDALONE if channel is self._standalone else f'.{count + 1}'}"
         if self._by_name is None:
@@ -440,7 +439,7 @@ class Session(Driver):
             # That of another worker, which may have died: from now on this worker has the GET stream.
             channel, first = await self._open_standalone()
             missed += first
-        elif await self._workers.is_gone(name.partition("_")[0], self._loop.time()):
+        elif await self._sessions.workers.is_gone(name.partition("_")[0], self._loop.time()):
             if not await end_stream(self._events, self.id, name):
                 return _NO_EVENT
             return channel, await self._missed_events(channel, int(digits)) or []
@@ -625,7 +624,7 @@ class Session(Driver):
     def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect has no data
         if self._standalone is not None and self._standalone.current_stream is not None:
             self._standalone.current_stream.end()
-        self.ended(self)
+        self._sessions.forget(self)
 
 
 def _without_headers(caller: Caller) -> Caller:

@@ -9,10 +9,10 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Iterable
 from heapq import heapify, heappop, heapreplace
 from operator import attrgetter
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -31,15 +31,18 @@ from jackstay.protocol.wire import (
     encode_notification,
     encode_result,
 )
-from jackstay.server._changes import WORKER_METHOD, ChangeListener
+from jackstay.server._changes import WORKER_METHOD
 from jackstay.server._driver import Caller
 from jackstay.server.http._channel import Channel
-from jackstay.server.http._event_store import EventStore
 from jackstay.server.http._peer_workers import PeerWorkers
 from jackstay.server.http._refusals import UNAVAILABLE
 from jackstay.server.http._session import Session
-from jackstay.server.http._session_store import NO_CHANGE, SessionChange, SessionRecord, SessionStore, id_hash
+from jackstay.server.http._session_store import NO_CHANGE, MemorySessionStore, SessionChange, SessionRecord, id_hash
 from jackstay.types import DECODE_ERRORS
+
+if TYPE_CHECKING:
+    from jackstay.server._changes import BusLink
+    from jackstay.server.http._app import App
 
 logger = logging.getLogger("jackstay.server.http")
 
@@ -74,9 +77,6 @@ _read_forwarded = msgspec.json.Decoder(tuple[str, str]).decode
 # The worker that has changed it, the session, what has changed.
 _read_changed = msgspec.json.Decoder(tuple[str, str, SessionChange]).decode
 
-# Creates a session, new or from a record.
-Make: TypeAlias = Callable[[SessionRecord | None], Session]
-
 
 class TooManySessionsError(Exception):
     """The limit is reached and no session is idle."""
@@ -87,33 +87,21 @@ class WorkerGoneError(Exception):
 
 
 class Sessions:
-    """The sessions of an endpoint. `make` creates a session, which must call `forget()` when it ends.
+    """The sessions of an endpoint. `bus` connects it with the workers that share the store; None if there are none."""
 
-    `publish` sends a message to all workers that share the store; None if there is no bus.
-    """
-
-    def __init__(
-        self,
-        make: Make,
-        store: SessionStore,
-        events: EventStore | None,
-        *,
-        ttl: float,
-        limit: int,
-        workers: PeerWorkers,
-        publish: ChangeListener | None = None,
-    ) -> None:
-        self._make = make
-        self._workers = workers
-        self._publish = publish
-        self._mailboxes = workers.mailboxes
-        self._store = store
-        self._events = events
-        self._ttl = ttl
+    def __init__(self, app: "App", bus: "BusLink | None") -> None:
+        options = app.options
+        self._app = app
+        self.workers = PeerWorkers()
+        self._publish = None if bus is None else bus.publish
+        self._mailboxes = self.workers.mailboxes = None if bus is None else bus.mailboxes
+        self._store = MemorySessionStore() if options.session_store is None else options.session_store
+        self.events = options.event_store
+        self._ttl = options.session_ttl
         # The store counts from the last request or sweep, so its TTL must be longer.
-        self._sweep_interval = min(SWEEP_INTERVAL, ttl / 4)
-        self._store_ttl = ttl + 2 * self._sweep_interval
-        self._limit = limit
+        self._sweep_interval = min(SWEEP_INTERVAL, self._ttl / 4)
+        self._store_ttl = self._ttl + 2 * self._sweep_interval
+        self._limit = options.max_sessions
         # By the hashes of their ids, which are what the bus has: whoever can read it cannot use a session.
         self._open: dict[str, Session] = {}
         # The next sessions to evict, in reverse order, and when they were last used.
@@ -124,6 +112,8 @@ class Sessions:
         self._ended: list[str] = []
         self._clearing: asyncio.Task[None] | None = None
         self._background_tasks: set[asyncio.Task[None]] = set()
+        if bus is not None:
+            bus.workers.add(self)
 
     def __repr__(self) -> str:
         return f"<Sessions {len(self._open)} of {self._limit}>"
@@ -140,7 +130,7 @@ class Sessions:
         """Create a session; `register()` it after its handshake. Returns None if there are too many."""
         if len(self._open) >= self._limit and not self._evict_idle():
             return None
-        return self._make(None)
+        return Session(self._app.connection_config(), self._app.response_config, self)
 
     async def register(self, session: Session) -> None:
         """Give a session its id and store it: its handshake has succeeded."""
@@ -177,7 +167,8 @@ class Sessions:
                 session.call(session.stop)
             elif len(self._open) >= self._limit and not self._evict_idle():
                 raise TooManySessionsError
-            session = self._make(record)
+            session = Session(self._app.connection_config(), self._app.response_config, self, record)
+            self._app.server._add_connection(session)
             session.id = id
             session.checked_at = loop.time()
             self._open[key] = session
@@ -210,7 +201,7 @@ class Sessions:
             change = SessionChange.between(before, session.record, is_confirmed=_confirms(members))
             if change != NO_CHANGE:
                 await _log_failure(self._store.change(session.id, change, self._store_ttl))
-                changed = msgspec.json.encode((self._workers.name, id_hash(session.id), change))
+                changed = msgspec.json.encode((self.workers.name, id_hash(session.id), change))
                 await self._notify_workers(CHANGED, changed.decode())
         finally:
             session.unsaved -= 1
@@ -279,12 +270,12 @@ class Sessions:
         worker: str | None = None
         if isinstance(event, e.ResponseReceived):
             is_local = session.core.outgoing.is_pending(event.response.id)
-            worker = self._workers.sender_of(event.response.id)
+            worker = self.workers.sender_of(event.response.id)
         elif isinstance(event, e.CancelReceived):
             is_local = event.id is None or event.id in session.core.in_flight
         else:
             return
-        if is_local or worker == self._workers.name:
+        if is_local or worker == self.workers.name:
             return
         text = msgspec.json.encode((id_hash(session.id), _encode(message).decode())).decode()
         if worker is None or self._mailboxes is None:
@@ -298,7 +289,7 @@ class Sessions:
         """Receive a message of the bus, also of this worker. Thread-safe."""
         if method == ALIVE:
             if self._loop is not None:
-                self._workers.received(text, self._loop.time())
+                self.workers.received(text, self._loop.time())
             return
         try:
             if method == FORWARDED:
@@ -309,7 +300,7 @@ class Sessions:
             elif method == CHANGED:
                 worker, key, change = _read_changed(text)
                 session = self._open.get(key)
-                if session is not None and worker != self._workers.name:
+                if session is not None and worker != self.workers.name:
                     session.call(session.adopt_change, change)
             elif method == DELETED:
                 session = self._open.get(text)
@@ -321,10 +312,11 @@ class Sessions:
     # --- ends ---------------------------------------------------------------------------------------------------------
 
     def forget(self, session: Session) -> None:
-        """Forget a session that has ended in this process.
+        """Forget a session that has ended in this process: the session calls it, once.
 
         It stays in a shared store: another worker may serve it, and the store expires it otherwise.
         """
+        self._app.server._remove_connection(session)
         key = id_hash(session.id)
         if self._open.get(key) is session:
             del self._open[key]
@@ -344,8 +336,8 @@ class Sessions:
 
     async def _clear(self, id: str) -> None:
         await self._store.delete(id)
-        if self._events is not None:
-            await self._events.forget(id)
+        if self.events is not None:
+            await self.events.forget(id)
 
     def _evict_idle(self) -> bool:
         """End an idle session of the caller with the most sessions. Returns False if none is idle.
@@ -374,10 +366,10 @@ class Sessions:
         if self._sweep is None or self._loop is not loop:
             self._loop = loop
             if self._mailboxes is not None:
-                self._mailboxes.join(self._workers.name)
+                self._mailboxes.join(self.workers.name)
             elif self._publish is not None:
-                self._workers.watch(loop.time())
-                self._publish(ALIVE, self._workers.name)
+                self.workers.watch(loop.time())
+                self._publish(ALIVE, self.workers.name)
             self._sweep = loop.call_later(self._sweep_interval, self._sweep_idle)
 
     def _sweep_idle(self) -> None:
