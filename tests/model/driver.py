@@ -415,7 +415,9 @@ class FakeWorld(World):
     """A world on a `FakeLoop`, whose iterations and clock are actions."""
 
     def __init__(self) -> None:
-        super().__init__(FakeLoop())
+        loop = FakeLoop()
+        with loop.running():
+            super().__init__(loop)
 
     def named_actions(self) -> dict[str, Callable[[], None]]:
         """Return what each action does."""

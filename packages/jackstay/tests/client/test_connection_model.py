@@ -82,20 +82,20 @@ def test_the_invariants_hold_on_real_event_loops(loop: str) -> None:
 def tick_without_queue(self: Any) -> None:
     """A step that raises loses the other due timers."""
     self._wake, self._wake_at = None, float("inf")
-    for event in self.core.due(self._running().time()):
+    for event in self.core.due(self._loop.time()):
         self.step(event)
 
 
 def tick_without_rearming(self: Any) -> None:
     """The handle of the expired timer counts as armed."""
-    self._pending_events += self.core.due(self._running().time())
+    self._pending_events += self.core.due(self._loop.time())
     self._process_pending()
 
 
 def process_without_rest(self: Any) -> None:
     """A step that raises leaves the queued events behind it without a wake-up."""
     while self._pending_events:
-        self._perform(self.core.step(self._pending_events.popleft(), self._running().time(), 0.5))
+        self._perform(self.core.step(self._pending_events.popleft(), self._loop.time(), 0.5))
     self._arm()
 
 
@@ -151,7 +151,7 @@ def arm_without_cancel(self: Any) -> None:
     """The timer stays armed after the last deadline."""
     at = self.core.wake_at
     if at is not None and at < self._wake_at:
-        self._wake, self._wake_at = self._running().call_at(at, self._tick), at
+        self._wake, self._wake_at = self._loop.call_at(at, self._tick), at
 
 
 # Defect -> the name of the replaced method or effect, and the beginnings from which the search finds it.

@@ -9,6 +9,7 @@ import pytest
 from jackstay.client import EVENTS, log_events
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import ResetError, SessionLostError, ShutdownError, TransportError
+from jackstay.protocol.client import events as e
 from scripted.places import ROOT
 
 
@@ -77,7 +78,7 @@ def test_a_loss_is_a_warning_with_its_cause(caplog: pytest.LogCaptureFixture) ->
     for source, target, reason, attempt, is_warning in cases:
         caplog.clear()
         with caplog.at_level("INFO", "jackstay.client"):
-            Telemetry("x").log_transition(source, target, reason, attempt)
+            Telemetry("x").report_transition(e.Transition(source, target, reason, 1, attempt))
         (record,) = caplog.records
         assert (record.levelname == "WARNING") is is_warning
         assert (str(reason) in record.getMessage()) is is_warning

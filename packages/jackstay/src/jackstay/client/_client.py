@@ -238,7 +238,7 @@ class Client:
     @property
     def is_server_stale(self) -> bool:
         """True while the server information is from a lost connection. Raises: StateError before `open()`."""
-        return self._requests.connection.is_stale()
+        return self._requests.connection.core.is_stale
 
     @property
     def protocol_version(self) -> str:

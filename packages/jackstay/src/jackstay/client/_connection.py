@@ -21,7 +21,7 @@ import msgspec
 from jackstay.client._call import Call
 from jackstay.client._epoch_handler import MAX_FRAMES_AT_ONCE, EpochHandler
 from jackstay.client._messages import REQUEST_SOURCE, source_of
-from jackstay.client._request_handlers import encode_error
+from jackstay.client._request_handlers import ClientRequestHandlers, encode_error
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import FrameTooLargeError, JsonRpcError, McpError, StateError, TransportError, UsageError
 from jackstay.protocol.client import ClientConnection, Inbox, QueuedNotification, ServerFacts, Settings
@@ -36,12 +36,11 @@ logger = logging.getLogger("jackstay.client")
 
 R = TypeVar("R")
 
-_NOT_OPEN = "the client is not open; use `async with` or `open()`"
 _OTHER_LOOP = "the client was opened on another event loop; create one client per event loop"
 
 
 class Connection:
-    """One client connection on one event loop. It may be opened in one task and stopped in another.
+    """One client connection on the event loop that creates it. It may be started in one task and stopped in another.
 
     Callbacks: `on_arrival` is called for each notification as it arrives and consumes it by returning True; `on_notice`
     receives the others one at a time, in order; `on_request` handles a request of the server and returns the encoded
@@ -56,14 +55,14 @@ class Connection:
         self.settings = settings
         self.telemetry = telemetry
         self.core = ClientConnection(settings, is_http=target.is_http)
-        self.on_arrival: Callable[[str, msgspec.Raw | None, Call[Any] | None], bool] | None = None
+        self.on_arrival: Callable[[str, msgspec.Raw | None, Call[Any] | None], bool] = lambda *_: False
         self.on_notice: Callable[[QueuedNotification], Awaitable[None]] | None = None
-        self.on_request: Callable[[str, msgspec.Raw | None], Awaitable[bytes]] | None = None
-        self.on_transition: Callable[[e.Transition], None] | None = None
-        self.on_subscription_end: Callable[[str, McpError | None], None] | None = None
+        self.on_request: Callable[[str, msgspec.Raw | None], Awaitable[bytes]] = ClientRequestHandlers().handle
+        self.on_transition: Callable[[e.Transition], None] = lambda _: None
+        self.on_subscription_end: Callable[[str, McpError | None], None] = lambda *_: None
         self._rng = rng or random.Random()  # noqa: S311  # jitter and correlation ids: not security
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0  # of the loop
+        self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()  # of the loop
         self._transport: Transport | None = None
         self._openings: dict[int, asyncio.Task[None]] = {}
         self._opened: dict[int, Transport] = {}
@@ -78,8 +77,7 @@ class Connection:
         # Calls with progress notifications in the inbox; the response of a call may be processed before them.
         self._reported: dict[int, Call[Any]] = {}
         self._consumer: asyncio.Task[None] | None = None
-        self._closed: asyncio.Event | None = None
-        self._violations = 0
+        self._closed = asyncio.Event()
         # Tasks inside `stop()`. If they are handlers, `stop()` neither waits for them nor cancels them.
         self._stoppers: set[asyncio.Task[Any] | None] = set()
         # By tool: the arguments that are also sent as HTTP headers, according to the most recent list.
@@ -91,12 +89,7 @@ class Connection:
     # --- operations of the client -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start to connect on the running loop. Raises: StateError if it was started before."""
-        if self._loop is not None:
-            raise StateError(self.core.state.value, message="this connection was already opened; create a new client")
-        self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
-        self._closed = asyncio.Event()
+        """Start to connect; call this once."""
         self._perform(self.core.start(self._loop.time()))
         self._process_pending()
 
@@ -110,12 +103,11 @@ class Connection:
     ) -> Call[R]:
         """Submit a request; `fields` are fields of `Called`. Await its future, or cancel it with `cancel_call()`.
 
-        Raises: StateError if the connection was never opened, UsageError on another event loop.
+        Raises: UsageError on another event loop.
         """
         loop = self._loop
         # As `get_running_loop() is not loop`, which is slow before Python 3.12.
-        if loop is None or get_ident() != self._thread or not loop.is_running():
-            self._running()
+        if get_ident() != self._thread or not loop.is_running():
             raise UsageError(_OTHER_LOOP)
         now = loop.time()
         call: Call[R] = Call(asyncio.Future(loop=loop), method, read, now, on_progress)
@@ -143,13 +135,8 @@ class Connection:
             return  # the call has ended
         call.may_have_run = self.core.calls.may_have_run(exchange)
         self.step(e.CallCancelled(call.id))  # first: a listener may raise KeyboardInterrupt
-        if self.telemetry.listeners and call.corr_id:
-            call.emit_end(
-                self.telemetry,
-                "jackstay.request.exception",
-                reason=asyncio.CancelledError("cancelled by the caller"),
-                may_have_run=call.may_have_run,
-            )
+        reason = asyncio.CancelledError("cancelled by the caller")
+        call.emit_end(self.telemetry, "jackstay.request.exception", reason=reason, may_have_run=call.may_have_run)
 
     def notify(self, method: str, params: bytes) -> None:
         """Send a notification now, or when the transport has room.
@@ -160,7 +147,7 @@ class Connection:
         if self._is_stepping:  # called by a listener: the frames of the current step go first
             self._pending_events.append(event)
             return
-        effects = self.core.step(event, self._running().time())
+        effects = self.core.step(event, self._loop.time())
         for effect in effects:
             if isinstance(effect, e.Send):
                 self._send(effect)
@@ -171,25 +158,19 @@ class Connection:
                 raise effect.error
 
     def time(self) -> float:
-        """Return the time of the event loop. Raises: StateError if the connection was never opened."""
-        return self._running().time()
+        """Return the time of the event loop."""
+        return self._loop.time()
 
     def server(self) -> ServerFacts:
         """Return what the server declared about itself. Raises: StateError before the first ready."""
-        self._running()
         if self.core.server is None:
             raise StateError(self.core.state.value)
         return self.core.server
 
-    def is_stale(self) -> bool:
-        """Return whether the server information is from a lost connection. Raises: StateError before `start()`."""
-        self._running()
-        return self.core.is_stale
-
     async def ready(self, timeout: float | None) -> None:
         """Wait until ready. Raises: the reason if the connection closes, the builtin TimeoutError after `timeout`."""
         self.check_loop()
-        waiter = self._running().create_future()
+        waiter = self._loop.create_future()
         self.step(e.ReadyRequested(waiter))
         try:
             async with asyncio.timeout(timeout):
@@ -199,8 +180,6 @@ class Connection:
 
     async def stop(self) -> None:
         """Close the connection and wait until all tasks have ended. May be called repeatedly and concurrently."""
-        if self._loop is None or self._closed is None:
-            return
         self.check_loop()
         current = asyncio.current_task()
         self._stoppers.add(current)
@@ -240,9 +219,8 @@ class Connection:
         if self._is_stepping:
             self._pending_events.append(event)
             return
-        loop = self._loop or self._running()
         try:
-            self._perform(self.core.step(event, loop.time(), self._rng.random()))
+            self._perform(self.core.step(event, self._loop.time(), self._rng.random()))
         finally:
             if self._pending_events:
                 self._process_pending()
@@ -251,7 +229,7 @@ class Connection:
 
     def pull(self, transport: Transport, epoch: int, max_frames: int = MAX_FRAMES_AT_ONCE) -> None:
         """Process frames, each parsed after the previous one was handled; the rest in the next iteration."""
-        loop = self._loop or self._running()
+        loop = self._loop
         if self._is_stepping:  # the transport called back from inside `send()`
             loop.call_soon(self.pull, transport, epoch)
             return
@@ -289,17 +267,11 @@ class Connection:
         return self._reported.pop(id, None) if isinstance(id, int) else None
 
     def check_loop(self) -> None:
-        """Raises: UsageError on another event loop, unless the connection is closed; StateError before `start()`."""
-        is_closed = self._closed is not None and self._closed.is_set()
-        if not is_closed and asyncio.get_running_loop() is not self._running():
+        """Raises: UsageError on another event loop, unless the connection is closed."""
+        if not self._closed.is_set() and asyncio.get_running_loop() is not self._loop:
             raise UsageError(_OTHER_LOOP)
 
     # --- stepping -----------------------------------------------------------------------------------------------------
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            raise StateError("new", message=_NOT_OPEN)
-        return self._loop
 
     def _perform(self, effects: Iterable[e.Effect]) -> None:
         """Perform the effects. If one raises, the others are still performed."""
@@ -319,11 +291,11 @@ class Connection:
         try:
             while self._pending_events:
                 event = self._pending_events.popleft()
-                self._perform(self.core.step(event, self._running().time(), self._rng.random()))
+                self._perform(self.core.step(event, self._loop.time(), self._rng.random()))
         finally:
             self._arm()
             if self._pending_events:
-                self._running().call_soon(self._process_pending)
+                self._loop.call_soon(self._process_pending)
 
     def _arm(self) -> None:
         at = self.core.wake_at
@@ -332,7 +304,7 @@ class Connection:
             return
         if self._wake is not None:
             self._wake.cancel()
-        self._wake = None if at is None else self._running().call_at(at, self._tick)
+        self._wake = None if at is None else self._loop.call_at(at, self._tick)
         self._wake_at = inf if at is None else at
 
     def _tick(self) -> None:
@@ -342,11 +314,11 @@ class Connection:
         finally:
             self._wake = None
             self._wake_at = inf
-            self._pending_events += self.core.due(self._running().time())
+            self._pending_events += self.core.due(self._loop.time())
             self._process_pending()
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._running().create_task(work)
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -435,9 +407,6 @@ class Connection:
         if isinstance(self._transport, ExchangeTransport):
             self._transport.abort(effect.id)
 
-    def _leak(self, effect: e.Leak) -> None:
-        logger.error("%s: the transport of epoch %d did not close in time", self.telemetry.client, effect.epoch)
-
     # --- effects: calls -----------------------------------------------------------------------------------------------
 
     def _complete(self, effect: e.Complete) -> None:
@@ -477,13 +446,13 @@ class Connection:
     def _report(self, effect: e.ReportProgress) -> None:
         call = effect.caller
         assert isinstance(call, Call)  # callers come from `submit()`
-        call.progress_at = self._running().time()
+        call.progress_at = self._loop.time()
         self._arrived("notifications/progress", effect.params, effect.id, call)
 
     def _arrived(self, method: str, params: msgspec.Raw | None, id: int = 0, call: Any = None) -> None:
         if self.telemetry.listeners:
             self.telemetry.emit("jackstay.notification.received", method=method)
-        if self.on_arrival is not None and self.on_arrival(method, params, call):
+        if self.on_arrival(method, params, call):
             return
         if call is not None:
             self._reported[id] = call
@@ -506,7 +475,7 @@ class Connection:
             logger.exception("%s: handling a notification failed", self.telemetry.client)
         finally:
             self._consumer = None
-            if len(self._inbox) and self._closed is not None and not self._closed.is_set():
+            if len(self._inbox) and not self._closed.is_set():
                 self._wake_consumer()
             else:
                 self._reported.clear()
@@ -520,10 +489,7 @@ class Connection:
     async def _handle(self, id: int | str, method: str, params: msgspec.Raw | None) -> None:
         result, error = b"{}", b""
         try:
-            if self.on_request is None:
-                error = encode_error(-32601, f"method not found: {method!r} has no handler in this client")
-            else:
-                result = await self.on_request(method, params)
+            result = await self.on_request(method, params)
         except McpError as failure:
             code = -32603 if failure.code is None else failure.code  # 0 is a valid code
             data = failure.data if isinstance(failure, JsonRpcError) else None
@@ -544,31 +510,12 @@ class Connection:
         if task is not None and task not in self._stoppers:
             task.cancel()
 
-    def _end_subscription(self, effect: e.EndSubscription) -> None:
-        if self.on_subscription_end is not None:
-            self.on_subscription_end(effect.key, effect.error)
-
     def _transition(self, effect: e.Transition) -> None:
-        self.telemetry.log_transition(effect.source, effect.target, effect.reason, effect.attempt)
-        if self.telemetry.listeners:
-            fields = {"from": effect.source, "to": effect.target, "reason": effect.reason}
-            self.telemetry.emit("jackstay.connection.transition", **fields, epoch=effect.epoch, attempt=effect.attempt)
-        if effect.target == "closed" and self._closed is not None:
+        self.telemetry.report_transition(effect)
+        if effect.target == "closed":
             self._closed.set()
             self._arm()  # cancels the timer: none is armed in this state
-        if self.on_transition is not None:
-            self.on_transition(effect)
-
-    def _violation(self, effect: e.Violation) -> None:
-        self._violations += 1
-        self.telemetry.log_violation(effect.reason, effect.size, self._violations)
-        if self.telemetry.listeners:
-            self.telemetry.emit("jackstay.protocol.violation", reason=effect.reason, frame_size=effect.size)
-
-    def _stray(self, effect: e.Stray) -> None:
-        self.telemetry.log_stray(effect.kind, effect.count, effect.id, effect.error)
-        if self.telemetry.listeners:
-            self.telemetry.emit(f"jackstay.response.{effect.kind}", count=effect.count)
+        self.on_transition(effect)
 
 
 _PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {
@@ -586,10 +533,12 @@ _PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {
     e.ReportProgress: Connection._report,
     e.Serve: Connection._serve,
     e.StopServing: Connection._stop_serving,
-    e.EndSubscription: Connection._end_subscription,
+    e.EndSubscription: lambda self, effect: self.on_subscription_end(effect.key, effect.error),
     e.Transition: Connection._transition,
-    e.Violation: Connection._violation,
+    e.Violation: lambda self, effect: self.telemetry.report_violation(effect),
     e.Warn: lambda self, effect: logger.warning("%s: %s", self.telemetry.client, effect.message),
-    e.Stray: Connection._stray,
-    e.Leak: Connection._leak,
+    e.Stray: lambda self, effect: self.telemetry.report_stray(effect),
+    e.Leak: lambda self, effect: logger.error(
+        "%s: the transport of epoch %d did not close in time", self.telemetry.client, effect.epoch
+    ),
 }

@@ -9,7 +9,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-from jackstay.errors import JsonRpcError, McpError, SessionLostError, ShutdownError
+from jackstay.errors import SessionLostError, ShutdownError
+from jackstay.protocol.client import events as e
 
 # The fields of an event by name.
 Fields: TypeAlias = Mapping[str, object]
@@ -57,12 +58,13 @@ Trace: TypeAlias = Callable[[str, str], Span]
 class Telemetry:
     """The listeners of one client. Test `listeners` before building an event."""
 
-    __slots__ = ("_lock", "_logged", "client", "listeners")
+    __slots__ = ("_lock", "_logged", "_violations", "client", "listeners")
 
     def __init__(self, client: str) -> None:
         self.client = client
         self.listeners: tuple[Listener, ...] = ()
         self._logged: list[Listener] = []
+        self._violations = 0
         self._lock = threading.Lock()  # listeners of the blocking client come from any thread
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -76,36 +78,46 @@ class Telemetry:
 
         return unsubscribe
 
-    def log_transition(self, source: str, target: str, reason: McpError | None, attempt: int) -> None:
-        """Log a state transition; a lost connection and a failed attempt are warnings with the cause.
+    def report_transition(self, effect: e.Transition) -> None:
+        """Log and emit a state transition; a lost connection and a failed attempt are warnings with the cause.
 
         A lost session is logged by the core, once. An attempt that is not counted is a step of the version negotiation:
         a server that exits on the probe is started again without it.
         """
-        has_failed = target == "backoff" and attempt > 0
+        source, target, reason = effect.source, effect.target, effect.reason
+        has_failed = target == "backoff" and effect.attempt > 0
         if target in ("closing", "closed") and source in ("starting", "initializing", "ready"):
             has_failed = not isinstance(reason, ShutdownError)
         if not has_failed or isinstance(reason, SessionLostError):
             logger.info("%s: %s -> %s", self.client, source, target)
-            return
-        extra = {"transition": f"{source} -> {target}"}
-        logger.warning("%s: %s -> %s: %s", self.client, source, target, reason, extra=extra)
+        else:
+            extra = {"transition": f"{source} -> {target}"}
+            logger.warning("%s: %s -> %s: %s", self.client, source, target, reason, extra=extra)
+        if self.listeners:
+            fields = {"from": source, "to": target, "reason": reason, "epoch": effect.epoch, "attempt": effect.attempt}
+            self.emit("jackstay.connection.transition", **fields)
 
-    def log_violation(self, reason: str, size: int, count: int) -> None:
-        """Log a violation of the protocol, the `count`th of this connection."""
+    def report_violation(self, effect: e.Violation) -> None:
+        """Log and emit a violation of the protocol."""
+        self._violations += 1
         message = "%s: protocol violation: %s (frame of %d bytes; %d so far)"
-        logger.log(_level(count), message, self.client, reason, size, count)
+        logger.log(_level(self._violations), message, self.client, effect.reason, effect.size, self._violations)
+        if self.listeners:
+            self.emit("jackstay.protocol.violation", reason=effect.reason, frame_size=effect.size)
 
-    def log_stray(self, kind: str, count: int, id: int | str | None, error: JsonRpcError | None) -> None:
-        """Log a response that belongs to no open request.
+    def report_stray(self, effect: e.Stray) -> None:
+        """Log and emit a response that belongs to no open request.
 
         One to a cancelled call may be late. An id that no request has is a defect of the server: a caller waits until
         its deadline, and this is the only hint at the cause.
         """
         message = "%s: ignored a response that belongs to no open request: id %s%s (%d so far)"
+        error, count = effect.error, effect.count
         what = "" if error is None else f", error {error.code}: {error.message[:MAX_QUOTE]!a}"
-        level = _level(count) if kind == "unknown" else logging.DEBUG
-        logger.log(level, message, self.client, repr(id)[:MAX_QUOTE], what, count)
+        level = _level(count) if effect.kind == "unknown" else logging.DEBUG
+        logger.log(level, message, self.client, repr(effect.id)[:MAX_QUOTE], what, count)
+        if self.listeners:
+            self.emit(f"jackstay.response.{effect.kind}", count=count)
 
     def emit_exit(self, code: int | None) -> None:
         """Emit the exit of a child process."""
