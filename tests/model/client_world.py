@@ -18,6 +18,7 @@ from jackstay.protocol.client._exchange import Exchange, ExchangeState, Role
 from jackstay.protocol.client._negotiation import supports_both_eras
 from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW, Settings
 from jackstay.protocol.client._states import ClientState
+from model.copies import copied
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class World:
 
     def copy(self) -> World:
         return World(
-            self.core.copy(), self.made, self.outcomes, self.known.copy(), self.unwritten, self.refusable_from,
+            copied(self.core), self.made, self.outcomes, self.known.copy(), self.unwritten, self.refusable_from,
             self.owes_resume, self.written_ids, self.cancelled, self.reached, self.refusals, self.queued, self.denied,
             self.alive, self.was_stopped, self.spins, self.clock,
         )  # fmt: skip
@@ -281,7 +282,7 @@ def key(world: World, scenario: Scenario) -> object:
         # What was missed counts only if nothing was received since.
         core.health.missed if has_keepalive and not calls.received_after else None,
         (calls.check > 0, calls.is_checking) if core.settings.hang_timeout is not None else None,
-        world.has_just_lost_session(), tuple(core.subscriptions.by_key),
+        world.has_just_lost_session(), tuple(core.subscriptions),
         tuple(response_to for response_to, _ in core.peer_requests.unsent), tuple(core.peer_requests.serving),
         tuple(core.waiters), type(core.recovery.reason),
         world.made, world.alive, world.was_stopped, world.spins, world.owes_resume,

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from jackstay.errors import McpError, TransportError
 from jackstay.protocol._versions import VERSIONS, Era
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._calls import Calls
 from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._settings import Settings
 from jackstay.protocol.client._states import ClientState
+from model.copies import copied
 
 S = ClientState
 
@@ -241,7 +241,7 @@ def compare_plain_call(core: ClientConnection, event: e.Called, now: float) -> b
     """Check that `call()` does the same as a `Called` event without options, or nothing. Returns whether it did it."""
     if event != e.Called(caller=event.caller, method=event.method, params=event.params):
         return False
-    short, long = core.copy(), core.copy()
+    short, long = copied(core), copied(core)
     send = short.call(event.caller, event.method, event.params, now)
     if send is None:
         assert _content(short) == _content(core), "call() returned None, but changed something"
@@ -255,6 +255,6 @@ def compare_plain_call(core: ClientConnection, event: e.Called, now: float) -> b
 def _content(core: ClientConnection) -> dict[str, object]:
     """Return everything in a connection that a step can change, in a form that can be compared."""
     calls = core.calls
-    content = {name: getattr(calls, name) for name in Calls.__slots__ if name not in ("jitter", "out", "tombstones")}
+    content = {name: value for name, value in vars(calls).items() if name not in ("jitter", "out", "tombstones")}
     content["timers"] = (calls.timers.armed, calls.timers.earliest)
     return {**content, "state": core.state, "counts": core.counts, "epoch": core.epoch}

@@ -42,16 +42,6 @@ class Timers(Generic[Name]):
     def __contains__(self, name: Name) -> bool:
         return name in self._new or name in self._sorted
 
-    def copy(self) -> "Timers[Name]":
-        """Return an independent copy, used by the model checker."""
-        clone: Timers[Name] = Timers()
-        clone._new = self._new.copy()
-        clone._sorted = self._sorted.copy()
-        clone._heap = self._heap.copy()
-        clone._count = self._count
-        clone.earliest = self.earliest
-        return clone
-
     def arm(self, name: Name, at: float) -> None:
         """Set `name` to expire at `at`, replacing an earlier time."""
         if name in self._sorted:

@@ -368,6 +368,21 @@ def test_an_ended_subscription_is_cancelled_and_removed():
     assert harness.methods() == []
 
 
+def test_each_subscription_has_its_own_request():
+    harness = harness_in(S.READY)
+    other = e.Subscribed("other", ("resources/subscribe", b'{"uri":"x:z"}'), None)
+    harness.step(SUBSCRIPTION)
+    harness.step(other)
+    harness.wrote()
+    harness.step(e.Unsubscribed("absent"))
+    harness.step(e.Unsubscribed("k"))
+    (frame,) = harness.frames()
+    assert frame["method"] == "notifications/cancelled"
+    pending = harness.core.calls.pending.values()
+    assert [exchange.caller for exchange in pending if exchange.role is Role.SUBSCRIPTION] == ["other"]
+    assert harness.core.subscriptions == {"other": other}
+
+
 def test_unsubscribing_does_not_affect_waiters():
     harness = harness_in(S.STARTING)
     harness.step(e.ReadyRequested("waiter"))

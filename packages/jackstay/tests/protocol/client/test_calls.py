@@ -15,6 +15,7 @@ from jackstay.errors import (
 )
 from jackstay.protocol.client._exchange import CELLS, Exchange, ExchangeEvent, ExchangeState, Role
 from jackstay.protocol.client.events import Accept, Called, CloseResponse, Complete, Fail, RetryDue, Send, Withdraw
+from model.copies import copied_calls
 from model.harness import HANDSHAKE, STATELESS, Harness, compare_plain_call
 from scripted.calls import RAW, CallsHarness, E, X, harness_with
 
@@ -561,7 +562,7 @@ def test_late_and_unknown_responses_are_counted(subtests):
 def test_a_copy_is_independent():
     harness = CallsHarness()
     exchange = harness.sent()
-    clone = harness.calls.copy()
+    clone = copied_calls(harness.calls)
     clone.begin(1.0, 0.5)
     clone.complete(clone.pending[1], RAW)
     assert clone.pending == {}

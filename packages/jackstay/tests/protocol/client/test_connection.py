@@ -26,6 +26,7 @@ from jackstay.protocol.client._settings import Settings
 from jackstay.protocol.client._states import ClientState
 from jackstay.protocol.client._table import CELLS
 from jackstay.protocol.client._transport import TransportStatus
+from model.copies import copied
 from model.harness import Harness, S, harness_in
 
 LOST = TransportError("lost")
@@ -320,7 +321,7 @@ def test_a_result_in_ready_takes_the_fast_path_with_the_same_effects():
     harness = populated(S.READY)
     harness.core.recovery.failures = harness.core.transport.invalid_frames = 3
     id = an_id(harness, Role.CALL)
-    clone = harness.core.copy()
+    clone = copied(harness.core)
     harness.receive(b'{"jsonrpc":"2.0","id":%d,"result":{"a":1}}' % id)
     (effect,) = harness.out
     assert (effect.caller, effect.id, bytes(effect.result)) == ("open", id, b'{"a":1}')
@@ -358,7 +359,7 @@ def test_a_stale_event_changes_nothing_in_any_state():
     events = (e.WentDown, e.Reaped, e.BecameWritable, e.SpawnFailed)
     for event, state in product(events, ClientState):
         harness = populated(state)
-        before = harness.core.copy()
+        before = copied(harness.core)
         harness.step(msgspec.structs.replace(MAKE[event](harness), epoch=harness.epoch - 1))
         assert harness.out == [], (event, state)
         assert harness.core.counts["stale"] == 1
@@ -426,7 +427,7 @@ def test_repr_shows_the_state():
 
 def test_a_copy_is_independent():
     harness = populated(S.READY)
-    clone = harness.core.copy()
+    clone = copied(harness.core)
     clone.step(e.StopRequested(), 1.0)
     assert clone.state is S.CLOSING
     assert harness.state is S.READY

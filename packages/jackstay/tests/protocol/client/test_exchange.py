@@ -218,16 +218,6 @@ def test_a_sweep_removes_only_expired_ids():
     assert len(tombstones) == 0
 
 
-def test_a_copy_is_independent():
-    tombstones = Tombstones(5)
-    tombstones.add(1, 10.0)
-    clone = tombstones.copy()
-    clone.add(2, 10.0)
-    clone.discard(1)
-    assert list(tombstones) == [1]
-    assert (list(clone), clone.limit) == ([2], 5)
-
-
 @given(st.lists(st.tuples(st.integers(1, 30), st.floats(0, 100)), max_size=60), st.integers(1, 10))
 def test_the_limit_is_never_exceeded(additions, limit):
     tombstones = Tombstones(limit)

@@ -105,8 +105,7 @@ def test_a_lost_connection_stops_every_handler():
     requests.serve(request("a"))
     requests.serve(request("b"))
     requests.unsent.append((None, b"{}"))
-    copy = requests.copy(harness.turn())
+    harness.turn()
     requests.stop()
     assert harness.out == [e.StopServing("a"), e.StopServing("b")]
     assert (requests.serving, requests.unsent) == ({}, [])
-    assert (list(copy.serving), copy.unsent) == (["a", "b"], [(None, b"{}")])

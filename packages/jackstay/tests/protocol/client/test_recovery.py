@@ -388,7 +388,7 @@ def test_a_closed_connection_has_no_calls_timers_or_subscriptions():
     harness.reaped()
     calls = harness.core.calls
     assert (calls.pending, calls.queue, len(calls.timers), len(calls.tombstones)) == ({}, {}, 0, 0)
-    assert harness.core.subscriptions.by_key == {}
+    assert harness.core.subscriptions == {}
 
 
 # --- keepalive --------------------------------------------------------------------------------------------------------

@@ -140,24 +140,35 @@ def mark_sent(c: "Client", event: e.PostStarted) -> None:
 
 def remember_subscription(c: "Client", event: e.Subscribed) -> None:
     """store it"""
-    c.subscriptions.add(event)
+    c.subscriptions[event.key] = event
 
 
 def subscribe(c: "Client", event: e.Subscribed) -> None:
     """store and open it"""
-    c.subscriptions.add(event)
+    c.subscriptions[event.key] = event
     if not event.is_open:
-        c.subscriptions.open(event, c.agreed.era)
+        _open_subscription(c, event)
+
+
+def _open_subscription(c: "Client", event: e.Subscribed) -> None:
+    """Send its request, if the era has one."""
+    form = event.stateless if c.agreed.era is Era.STATELESS else event.handshake
+    if form is not None:
+        c.calls.make_internal(*form, Role.SUBSCRIPTION, caller=event.key)
 
 
 def forget_subscription(c: "Client", event: e.Unsubscribed) -> None:
     """remove and end it"""
-    c.subscriptions.remove(event.key)
+    c.subscriptions.pop(event.key, None)
+    for exchange in list(c.calls.pending.values()):
+        if exchange.role is Role.SUBSCRIPTION and exchange.caller == event.key:
+            c.calls.advance(exchange, ExchangeEvent.CANCELLED)
 
 
 def reopen(c: "Client", _: e.Event) -> None:
     """open subscriptions again"""
-    c.subscriptions.reopen(c.agreed.era)
+    for event in c.subscriptions.values():
+        _open_subscription(c, event)
 
 
 # --- the transport ----------------------------------------------------------------------------------------------------
@@ -321,7 +332,7 @@ def fail_exchange(c: "Client", event: e.ExchangeLost) -> None:
 def clear(c: "Client", _: e.Event) -> None:
     """clear tables and timers"""
     c.calls.clear()
-    c.subscriptions.by_key.clear()
+    c.subscriptions.clear()
 
 
 def sweep(c: "Client", _: e.Event) -> None:

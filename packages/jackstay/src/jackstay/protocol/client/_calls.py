@@ -28,6 +28,7 @@ from jackstay.errors import (
     UsageError,
 )
 from jackstay.protocol._timers import Timers
+from jackstay.protocol.client import events as e
 from jackstay.protocol.client._exchange import (
     CELLS,
     Exchange,
@@ -38,20 +39,6 @@ from jackstay.protocol.client._exchange import (
     Tombstones,
 )
 from jackstay.protocol.client._settings import MAX_TOMBSTONES, Settings
-from jackstay.protocol.client.events import (
-    Accept,
-    Called,
-    CloseResponse,
-    Complete,
-    Effects,
-    EndSubscription,
-    Event,
-    Fail,
-    Resume,
-    RetryDue,
-    Send,
-    Stray,
-)
 from jackstay.protocol.wire._jsonrpc import encode_request
 
 _UNSET = msgspec.UNSET
@@ -66,42 +53,11 @@ FLUSH_BATCH_SIZE = 16
 
 
 # A timer is named by the event that it becomes; the deadline of a call by the call's id, for speed.
-TimerName: TypeAlias = int | RetryDue | type[Event]
+TimerName: TypeAlias = int | e.RetryDue | type[e.Event]
 
 
 class Calls:
     """The open requests. `begin()` starts a turn, and the effects of the turn are collected in `out`."""
-
-    __slots__ = (
-        "can_send",
-        "check",
-        "closes_response_to_cancel",
-        "defaults",
-        "drain_at",
-        "internal",
-        "is_full",
-        "is_http",
-        "is_strict",
-        "jitter",
-        "last_id",
-        "late",
-        "now",
-        "number",
-        "offered",
-        "out",
-        "pending",
-        "queue",
-        "received_after",
-        "refusal",
-        "request_meta",
-        "returned",
-        "settings",
-        "timers",
-        "tombstones",
-        "unknown",
-        "version_meta",
-        "written",
-    )
 
     def __init__(self, settings: Settings, *, is_http: bool, is_strict: bool) -> None:
         self.settings = settings
@@ -145,25 +101,12 @@ class Calls:
         self.can_send = False
         self.begin(0.0, 0.5)
 
-    def begin(self, now: float, jitter: float) -> Effects:
+    def begin(self, now: float, jitter: float) -> e.Effects:
         """Start a turn at `now`; `jitter` is a random number in [0, 1). The returned list collects its effects."""
         self.now = now
         self.jitter = jitter
-        self.out: Effects = []
+        self.out: e.Effects = []
         return self.out
-
-    def copy(self) -> "Calls":
-        """Return an independent copy, used by the model checker."""
-        clone = Calls.__new__(Calls)
-        for name in Calls.__slots__:
-            setattr(clone, name, getattr(self, name))
-        clone.pending = {id: msgspec.structs.replace(exchange) for id, exchange in self.pending.items()}
-        clone.queue = self.queue.copy()
-        clone.returned = self.returned.copy()
-        clone.tombstones = self.tombstones.copy()
-        clone.timers = self.timers.copy()
-        clone.out = []
-        return clone
 
     def reset_transport(self) -> None:
         """Reset what is known of the transport: a new one counts its frames from one."""
@@ -177,7 +120,7 @@ class Calls:
 
     # --- making calls -------------------------------------------------------------------------------------------------
 
-    def make(self, event: Called, *, may_send: bool) -> None:
+    def make(self, event: e.Called, *, may_send: bool) -> None:
         """Make a call: send it if `may_send` and the limits allow it, queue it if it may wait, else refuse it."""
         settings = self.settings
         waits_if_busy = (settings.busy if event.busy is None else event.busy) == "wait"
@@ -186,13 +129,13 @@ class Calls:
             for name, seconds in (("timeout", event.timeout), ("max_timeout", event.max_timeout)):
                 if seconds is not None and seconds is not _UNSET and not seconds > 0:  # this form refuses NaN too
                     error = UsageError(f"{name} must be a positive number or None, not {seconds!r}", path=name)
-                    self.out.append(Fail(event.caller, 0, error.about(event.method, None)))
+                    self.out.append(e.Fail(event.caller, 0, error.about(event.method, None)))
                     return
         if self.check and self.is_checking and waits_for_ready:
             may_send = False  # queued: if the server hangs, it would be lost
         if self.drain_at is not None and (event.began_at is None or event.began_at >= self.drain_at):
             refusal = ShutdownError("the client is shutting down and accepts no new calls")
-            self.out.append(Fail(event.caller, 0, refusal.about(event.method, None)))
+            self.out.append(e.Fail(event.caller, 0, refusal.about(event.method, None)))
             return
         over = ""
         if len(self.pending) - self.internal >= settings.max_pending:
@@ -200,10 +143,10 @@ class Calls:
         elif not may_send and len(self.queue) >= settings.max_queued:
             over = f"too many queued calls: the limit max_queued is {settings.max_queued}"
         if over and not waits_if_busy:
-            self.out.append(Fail(event.caller, 0, BackpressureError(over).about(event.method, None)))
+            self.out.append(e.Fail(event.caller, 0, BackpressureError(over).about(event.method, None)))
             return
         exchange = self._open(event, waits_for_ready, waits_if_busy)
-        self.out.append(Accept(event.caller, exchange.id))
+        self.out.append(e.Accept(event.caller, exchange.id))
         deadline = None if event.began_at is None else self.timers.at(exchange.id)
         if deadline is not None and deadline <= self.now:  # the call has no time left for this request
             self.expire(exchange)
@@ -212,7 +155,7 @@ class Calls:
         else:
             self.queue[exchange.id] = None
 
-    def make_plain(self, caller: object, method: str, params: bytes, now: float) -> Send | None:
+    def make_plain(self, caller: object, method: str, params: bytes, now: float) -> e.Send | None:
         """Make and send a call with the default options, as `make()` does; None if it could not be sent at once."""
         settings = self.settings
         if (
@@ -252,9 +195,9 @@ class Calls:
             waits_for_ready,
             waits_if_busy,
         )
-        return Send(frame, number, id)
+        return e.Send(frame, number, id)
 
-    def _open(self, event: Called, waits_for_ready: bool, waits_if_busy: bool) -> Exchange:
+    def _open(self, event: e.Called, waits_for_ready: bool, waits_if_busy: bool) -> Exchange:
         now = self.now
         timeout, limit = self.settings.deadlines(event.timeout, event.max_timeout)
         began_at = now if event.began_at is None else event.began_at
@@ -309,13 +252,13 @@ class Calls:
         exchange.attempts += 1
         self.number += 1
         exchange.number = self.number
-        self.out.append(Send(frame, self.number, exchange.id))
+        self.out.append(e.Send(frame, self.number, exchange.id))
         self.advance(exchange, _SENT_EVENT)
 
     def send_message(self, frame: bytes, response_to: int | str | None) -> None:
         """Send a response or notification, which must be kept if the transport is busy."""
         self.number += 1
-        self.out.append(Send(frame, self.number, None, True, response_to))
+        self.out.append(e.Send(frame, self.number, None, True, response_to))
 
     def _meta(self, exchange: Exchange) -> bytes:
         """Return the `_meta` of a request that has one."""
@@ -345,7 +288,7 @@ class Calls:
             if len(self.pending) - self.internal - len(self.queue) >= self.settings.max_pending:
                 return
             if sent == FLUSH_BATCH_SIZE:
-                self.out.append(Resume())
+                self.out.append(e.Resume())
                 return
             sent += 1
             id, _ = self.queue.popitem(last=False)
@@ -373,7 +316,7 @@ class Calls:
         """Return True if it was sent and nothing at all was received since."""
         return exchange.state is ExchangeState.SENT and not exchange.is_unsent and exchange.number > self.received_after
 
-    def complete(self, exchange: Exchange, result: msgspec.Raw) -> Complete:
+    def complete(self, exchange: Exchange, result: msgspec.Raw) -> e.Complete:
         """Remove a call that has its result, and return the effect. This is the hot path: it bypasses the table.
 
         There is room in the transport now: call `flush()` if calls are queued.
@@ -381,7 +324,7 @@ class Calls:
         id = exchange.id
         del self.pending[id]
         self.timers.disarm(id)
-        return Complete(exchange.caller, id, result)
+        return e.Complete(exchange.caller, id, result)
 
     def advance(self, exchange: Exchange, what: ExchangeEvent, outcome: Outcome = None) -> None:
         """Run the table for `what`. `outcome` is for the caller, in cells that complete or fail the call."""
@@ -399,8 +342,7 @@ class Calls:
         if state is None:
             return
         if state is _ABANDONED:
-            self.tombstones.add(exchange.id, self.now + self.settings.tombstone_ttl)
-            self.remove(exchange)
+            self.abandon(exchange)
         elif state is _DONE:
             self.remove(exchange)
         assert isinstance(state, ExchangeState)  # the table has no other states; calling the enum is slow
@@ -412,7 +354,7 @@ class Calls:
             self.internal -= 1
         self.queue.pop(exchange.id, None)
         self.timers.disarm(exchange.id)
-        self.timers.disarm(RetryDue(exchange.id))
+        self.timers.disarm(e.RetryDue(exchange.id))
 
     def clear(self) -> None:
         """Disarm every timer and remove every tombstone: the connection is closed."""
@@ -425,10 +367,10 @@ class Calls:
         if isinstance(id, int) and self.tombstones.contains(id, self.now):
             self.tombstones.discard(id)
             self.late += 1
-            self.out.append(Stray("late", self.late, id, error))
+            self.out.append(e.Stray("late", self.late, id, error))
         else:
             self.unknown += 1
-            self.out.append(Stray("unknown", self.unknown, id, error))
+            self.out.append(e.Stray("unknown", self.unknown, id, error))
 
     def abandon(self, exchange: Exchange) -> None:
         """Forget it, and remember its id so that a late response is recognized."""
@@ -438,11 +380,11 @@ class Calls:
     def fail(self, exchange: Exchange, error: McpError) -> None:
         """Report the error to its caller, or end its subscription."""
         if exchange.role is Role.SUBSCRIPTION:
-            self.out.append(EndSubscription(str(exchange.caller), error))
+            self.out.append(e.EndSubscription(str(exchange.caller), error))
         elif exchange.role is Role.CALL:
             if exchange.was_sent and error.may_have_run is False:
                 error = _as_outcome_unknown(error)
-            self.out.append(Fail(exchange.caller, exchange.id, error.about(exchange.method, exchange.id)))
+            self.out.append(e.Fail(exchange.caller, exchange.id, error.about(exchange.method, exchange.id)))
 
     def connection_lost(self, cause: McpError) -> None:
         """Handle a lost connection: calls that were sent fail, calls that may wait for the next connection stay."""
@@ -461,7 +403,7 @@ class Calls:
                 continue
             self.abandon(exchange)
             if exchange.role in (Role.PROBE, Role.HANDSHAKE):
-                self.out.append(CloseResponse(exchange.id))  # its response would begin an unused session
+                self.out.append(e.CloseResponse(exchange.id))  # its response would begin an unused session
         self._sort_queue()
 
     def _sort_queue(self) -> None:

@@ -4,10 +4,6 @@ The driver steps every event of `due()` at `wake_at`, performs the effects and r
 is no clock, random source, socket or task, so the model checker can explore the connection without waiting.
 """
 
-from typing import Self
-
-from msgspec.structs import replace
-
 from jackstay.errors import InvalidEventError, McpError, ProtocolError
 from jackstay.protocol._versions import REVISIONS, Era
 from jackstay.protocol.client import events as e
@@ -20,7 +16,6 @@ from jackstay.protocol.client._peer_requests import PeerRequests
 from jackstay.protocol.client._recovery import Recovery
 from jackstay.protocol.client._settings import Settings
 from jackstay.protocol.client._states import TIMERS, ClientState
-from jackstay.protocol.client._subscriptions import Subscriptions
 from jackstay.protocol.client._table import CELLS, ENTRIES, STALE
 from jackstay.protocol.client._transport import TransportLink
 from jackstay.protocol.wire._json_text import MAX_SHALLOW_TEXT
@@ -44,24 +39,6 @@ class ClientConnection:
     also while the connection is lost; None before the first ready.
     """
 
-    __slots__ = (
-        "calls",
-        "counts",
-        "epoch",
-        "health",
-        "is_http",
-        "is_strict",
-        "negotiation",
-        "peer_requests",
-        "recovery",
-        "server",
-        "settings",
-        "state",
-        "subscriptions",
-        "transport",
-        "waiters",
-    )
-
     def __init__(
         self, settings: Settings, *, is_http: bool = False, known_era: Era | None = None, is_strict: bool = False
     ) -> None:
@@ -75,13 +52,14 @@ class ClientConnection:
         self.counts: dict[str, int] = {}
         # The callers that wait for ready.
         self.waiters: dict[e.Caller, None] = {}
+        # The subscriptions by key, each kept open across reconnects by a request of the connection itself.
+        self.subscriptions: dict[str, e.Subscribed] = {}
         self.calls = calls = Calls(settings, is_http=is_http, is_strict=is_strict)
         self.negotiation = Negotiation(calls, is_http, known_era)
         self.transport = TransportLink(calls, is_http)
         self.recovery = Recovery(calls)
         self.health = Health(calls)
         self.peer_requests = PeerRequests(calls)
-        self.subscriptions = Subscriptions(calls)
 
     def __repr__(self) -> str:
         name = self.settings.name or "client"
@@ -90,22 +68,6 @@ class ClientConnection:
             f"<ClientConnection {name} {self.state.value} epoch={self.epoch} transport={self.transport.status.value}"
             f" pending={len(calls.pending)} queued={len(calls.queue)} failures={self.recovery.failures}>"
         )
-
-    def copy(self) -> Self:
-        """Return an independent copy, used by the model checker."""
-        clone = self.__class__.__new__(self.__class__)
-        for name in ClientConnection.__slots__:
-            setattr(clone, name, getattr(self, name))
-        clone.counts = self.counts.copy()
-        clone.waiters = self.waiters.copy()
-        clone.calls = calls = self.calls.copy()
-        clone.negotiation = replace(self.negotiation, calls=calls)
-        clone.transport = replace(self.transport, calls=calls)
-        clone.recovery = replace(self.recovery, calls=calls)
-        clone.health = replace(self.health, calls=calls)
-        clone.peer_requests = self.peer_requests.copy(calls)
-        clone.subscriptions = self.subscriptions.copy(calls)
-        return clone
 
     @property
     def is_stale(self) -> bool:

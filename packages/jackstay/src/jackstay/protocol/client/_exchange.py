@@ -354,12 +354,6 @@ class Tombstones:
     def __iter__(self) -> Iterator[int]:
         return iter(self._expiry)
 
-    def copy(self) -> "Tombstones":
-        """Return an independent copy, used by the model checker."""
-        clone = Tombstones(self.limit)
-        clone._expiry = self._expiry.copy()
-        return clone
-
     def add(self, id: int, until: float) -> None:
         """Keep `id` until the time `until`."""
         self._expiry.pop(id, None)  # re-inserted at the end: the dict is ordered by age

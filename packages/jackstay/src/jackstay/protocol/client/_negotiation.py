@@ -11,22 +11,10 @@ import msgspec
 
 from jackstay.errors import Json, JsonRpcError, McpError, ProtocolError, TransportError
 from jackstay.protocol._versions import REVISIONS, Era, newest
+from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Calls
 from jackstay.protocol.client._exchange import Role
 from jackstay.protocol.client._settings import MAX_NEGOTIATION_STEPS, Settings
-from jackstay.protocol.client.events import (
-    ConnectExpired,
-    Event,
-    ExchangeLost,
-    Negotiated,
-    NegotiationFailed,
-    NegotiationRefused,
-    ProbeExpired,
-    ResponseReceived,
-    ServerFacts,
-    VersionProposed,
-    WentDown,
-)
 from jackstay.protocol.wire._jsonrpc import ErrorCode
 from jackstay.types import (
     META_CLIENT_CAPABILITIES,
@@ -70,7 +58,7 @@ class Negotiation(msgspec.Struct):
     requested: str = ""
     proposed: str = ""
     # The stateless era was agreed on, while `initialize` has no response yet.
-    deferred: Negotiated | None = None
+    deferred: e.Negotiated | None = None
 
     def begin(self) -> None:
         """Begin with a new transport."""
@@ -80,28 +68,28 @@ class Negotiation(msgspec.Struct):
         self.deferred = None
         self.calls.request_meta = b""
 
-    def open(self) -> Event | None:
+    def open(self) -> e.Event | None:
         """Send the first request."""
         settings = self.calls.settings
         first = first_proposal(settings, Era.HANDSHAKE if self.probe_history is ProbeHistory.FATAL else self.known_era)
         is_new = self.known_era is None and not self.is_http and supports_both_eras(settings)
         if first.era is Era.STATELESS and is_new:
-            self.calls.timers.arm(ProbeExpired, self.calls.now + settings.probe_wait)
+            self.calls.timers.arm(e.ProbeExpired, self.calls.now + settings.probe_wait)
         return self._propose(first)
 
-    def send_initialize(self) -> Event | None:
+    def send_initialize(self) -> e.Event | None:
         """Send `initialize`, unless it is open already."""
         return self._propose(first_proposal(self.calls.settings, Era.HANDSHAKE))
 
-    def try_version(self, proposal: VersionProposed) -> Event | None:
+    def try_version(self, proposal: e.VersionProposed) -> e.Event | None:
         """Try another era or version, if there are steps left."""
         self.steps += 1
         if self.steps > MAX_NEGOTIATION_STEPS:
             message = f"no agreement on a protocol version after {MAX_NEGOTIATION_STEPS} steps"
-            return NegotiationFailed(ProtocolError(message))
+            return e.NegotiationFailed(ProtocolError(message))
         return self._propose(proposal)
 
-    def _propose(self, proposal: VersionProposed) -> Event | None:
+    def _propose(self, proposal: e.VersionProposed) -> e.Event | None:
         """Send `server/discover` or `initialize` for that era, unless it is open already."""
         calls = self.calls
         if proposal.era is Era.STATELESS:
@@ -116,7 +104,7 @@ class Negotiation(msgspec.Struct):
             self.proposed = proposal.version
             params = initialize_params(calls.settings, proposal.version)
             id = self.handshake_id = calls.make_internal("initialize", params, Role.HANDSHAKE)
-        return None if id in calls.pending or calls.refusal is None else NegotiationRefused(calls.refusal)
+        return None if id in calls.pending or calls.refusal is None else e.NegotiationRefused(calls.refusal)
 
     @property
     def is_probing(self) -> bool:
@@ -132,41 +120,41 @@ class Negotiation(msgspec.Struct):
         """Return True for the id of an open request of the negotiation."""
         return id in (self.probe_id, self.handshake_id)
 
-    def handle_response(self, event: ResponseReceived | ExchangeLost) -> Event | None:
+    def handle_response(self, event: e.ResponseReceived | e.ExchangeLost) -> e.Event | None:
         """Continue with the response to a request of the negotiation."""
         calls = self.calls
         calls.remove(calls.pending[event.id])
-        response = event.error if isinstance(event, ExchangeLost) or event.result is None else event.result
+        response = event.error if isinstance(event, e.ExchangeLost) or event.result is None else event.result
         assert response is not None  # a response has a result or an error
-        if isinstance(event, ExchangeLost) and (is_permanent(event.error) or not event.was_declined):
+        if isinstance(event, e.ExchangeLost) and (is_permanent(event.error) or not event.was_declined):
             self.probe_id = self.handshake_id = None
             is_final = is_permanent(event.error)
-            outcome: Event = NegotiationRefused(event.error) if is_final else NegotiationFailed(event.error)
+            outcome: e.Event = e.NegotiationRefused(event.error) if is_final else e.NegotiationFailed(event.error)
         elif event.id == self.probe_id:
             self.probe_id = None
             outcome = interpret_probe(calls.settings, self.requested, response, may_repeat=self.steps == 0)
         else:
             self.handshake_id = None
             outcome = interpret_handshake(calls.settings, self.proposed, response)
-        if self.handshake_id is not None and isinstance(outcome, Negotiated):
+        if self.handshake_id is not None and isinstance(outcome, e.Negotiated):
             # Both were sent, and a server of both eras treats `initialize` as the client's choice. So its response
             # decides; without one the connect deadline does, and next time `initialize` is not sent.
             self.deferred = outcome
             return None
-        is_usable = isinstance(outcome, Negotiated | VersionProposed) or is_stateless_error(response)
-        if self.deferred is not None and not isinstance(outcome, Negotiated):
+        is_usable = isinstance(outcome, e.Negotiated | e.VersionProposed) or is_stateless_error(response)
+        if self.deferred is not None and not isinstance(outcome, e.Negotiated):
             return self.deferred
         if not is_usable and (self.probe_id is not None or self.handshake_id is not None):
             return None  # the response to the other request may be usable; the connect deadline limits the wait
         return outcome
 
-    def restart(self, id: int) -> Event | None:
+    def restart(self, id: int) -> e.Event | None:
         """Begin again with `initialize`: the server refused request `id` because it does not know the session."""
         self.calls.remove(self.calls.pending[id])
         self.probe_id = self.handshake_id = None
         return self.try_version(first_proposal(self.calls.settings, Era.HANDSHAKE))
 
-    def finish(self, server: ServerFacts) -> None:
+    def finish(self, server: e.ServerFacts) -> None:
         """Store the agreement, and abandon the request that has no response."""
         calls = self.calls
         self.known_era = server.era
@@ -182,13 +170,13 @@ class Negotiation(msgspec.Struct):
         if is_stateless:
             self.probe_history = ProbeHistory.HARMLESS
 
-    def record_failure(self, event: Event) -> None:
+    def record_failure(self, event: e.Event) -> None:
         """Record why it failed, for the next start."""
-        if isinstance(event, WentDown) and self.is_probing:
+        if isinstance(event, e.WentDown) and self.is_probing:
             self.probe_history = ProbeHistory.FATAL
         elif self.probe_history is ProbeHistory.FATAL:
             self.probe_history = ProbeHistory.SUSPECTED
-        if isinstance(event, NegotiationFailed | NegotiationRefused | ConnectExpired):
+        if isinstance(event, e.NegotiationFailed | e.NegotiationRefused | e.ConnectExpired):
             # Forget the era: the server may have changed it. A deferred stateless agreement is kept.
             self.known_era = None if self.deferred is None else Era.STATELESS
 
@@ -233,14 +221,14 @@ def is_permanent(error: McpError) -> bool:
     return isinstance(error, TransportError) and error.permanent
 
 
-def first_proposal(settings: Settings, verdict: Era | None) -> VersionProposed:
+def first_proposal(settings: Settings, verdict: Era | None) -> e.VersionProposed:
     """Return the first era and version to try: the known era, else the stateless era if it is enabled."""
     stateless = newest(settings.versions, Era.STATELESS)
     handshake = newest(settings.versions, Era.HANDSHAKE)
     if stateless is None or (verdict is Era.HANDSHAKE and handshake is not None):
         assert handshake is not None  # `versions` is never empty
-        return VersionProposed(Era.HANDSHAKE, handshake)
-    return VersionProposed(Era.STATELESS, stateless)
+        return e.VersionProposed(Era.HANDSHAKE, handshake)
+    return e.VersionProposed(Era.STATELESS, stateless)
 
 
 def supports_both_eras(settings: Settings) -> bool:
@@ -248,7 +236,7 @@ def supports_both_eras(settings: Settings) -> bool:
     return len({REVISIONS[name].era for name in settings.versions}) > 1
 
 
-def _accepted(offered: dict[str, Json], server: ServerFacts) -> dict[str, Json]:
+def _accepted(offered: dict[str, Json], server: e.ServerFacts) -> dict[str, Json]:
     """Return the offered extensions that the server declared."""
     if not offered or b'"extensions"' not in server.capabilities:
         return {}
@@ -291,7 +279,7 @@ def initialize_params(settings: Settings, version: str) -> bytes:
 
 def interpret_probe(
     settings: Settings, requested: str, response: msgspec.Raw | McpError, *, may_repeat: bool = False
-) -> Event:
+) -> e.Event:
     """Return the event for a response to `server/discover`. `may_repeat`: `requested` may be tried once more."""
     if isinstance(response, McpError):
         return _interpret_probe_error(settings, requested, response, may_repeat)
@@ -304,21 +292,21 @@ def interpret_probe(
     if version is None:
         legacy = newest(_common(settings, result.supported_versions), Era.HANDSHAKE)
         if legacy is not None:
-            return VersionProposed(Era.HANDSHAKE, legacy)
+            return e.VersionProposed(Era.HANDSHAKE, legacy)
         return _mismatch(settings, result.supported_versions)
     if version != requested:
-        return VersionProposed(Era.STATELESS, version)
-    facts = ServerFacts(
+        return e.VersionProposed(Era.STATELESS, version)
+    facts = e.ServerFacts(
         version,
         Era.STATELESS,
         bytes(result.meta.get(META_SERVER_INFO, msgspec.Raw(b"{}"))),
         bytes(result.capabilities),
         result.instructions or "",
     )
-    return Negotiated(facts)
+    return e.Negotiated(facts)
 
 
-def _interpret_probe_error(settings: Settings, requested: str, error: McpError, may_repeat: bool) -> Event:
+def _interpret_probe_error(settings: Settings, requested: str, error: McpError, may_repeat: bool) -> e.Event:
     if not isinstance(error, JsonRpcError):
         return _fall_back_to_handshake(settings, str(error), error)
     if error.code == ErrorCode.UNSUPPORTED_PROTOCOL_VERSION:
@@ -327,61 +315,61 @@ def _interpret_probe_error(settings: Settings, requested: str, error: McpError, 
         # A server may refuse a version that it lists while it is being replaced by a newer one: choose from the list
         # and try again (2026-07-28 basic/versioning). Only once, to avoid a loop.
         if version is not None and (version != requested or may_repeat):
-            return VersionProposed(Era.STATELESS, version)
+            return e.VersionProposed(Era.STATELESS, version)
         return _mismatch(settings, supported, error)
     if error.code in STATELESS_ERROR_CODES:
-        return NegotiationRefused(error)
+        return e.NegotiationRefused(error)
     if error.code == ErrorCode.INTERNAL_ERROR and not supports_both_eras(settings):
-        return NegotiationFailed(error)
+        return e.NegotiationFailed(error)
     return _fall_back_to_handshake(settings, str(error), error)
 
 
-def interpret_handshake(settings: Settings, requested: str, response: msgspec.Raw | McpError) -> Event:
+def interpret_handshake(settings: Settings, requested: str, response: msgspec.Raw | McpError) -> e.Event:
     """Return the event for a response to `initialize`."""
     if isinstance(response, McpError):
         return _interpret_handshake_error(settings, requested, response)
     try:
         result = _read_initialized(response)
     except msgspec.DecodeError as invalid:
-        return NegotiationFailed(ProtocolError(f"the response to initialize is not an InitializeResult: {invalid}"))
+        return e.NegotiationFailed(ProtocolError(f"the response to initialize is not an InitializeResult: {invalid}"))
     version = result.protocol_version
     if version not in settings.versions or REVISIONS[version].era is not Era.HANDSHAKE:
         return _mismatch(settings, [version])
-    facts = ServerFacts(
+    facts = e.ServerFacts(
         version,
         Era.HANDSHAKE,
         bytes(result.server_info),
         bytes(result.capabilities),
         result.instructions or "",
     )
-    return Negotiated(facts)
+    return e.Negotiated(facts)
 
 
-def _interpret_handshake_error(settings: Settings, requested: str, error: McpError) -> Event:
+def _interpret_handshake_error(settings: Settings, requested: str, error: McpError) -> e.Event:
     supported = _supported(error)
     if error.code == ErrorCode.UNSUPPORTED_PROTOCOL_VERSION:
         version = newest(_common(settings, supported), Era.STATELESS)
-        return _mismatch(settings, supported, error) if version is None else VersionProposed(Era.STATELESS, version)
+        return _mismatch(settings, supported, error) if version is None else e.VersionProposed(Era.STATELESS, version)
     if error.code == ErrorCode.INVALID_PARAMS and supported:
         # In 2025-11-25 basic/lifecycle this ends the connection; but if the server lists versions, try one of them.
         version = newest(_common(settings, supported), Era.HANDSHAKE)
         if version is None or version == requested:
             return _mismatch(settings, supported, error)
-        return VersionProposed(Era.HANDSHAKE, version)
-    return NegotiationFailed(error)
+        return e.VersionProposed(Era.HANDSHAKE, version)
+    return e.NegotiationFailed(error)
 
 
-def _fall_back_to_handshake(settings: Settings, why: str, error: McpError | None) -> Event:
+def _fall_back_to_handshake(settings: Settings, why: str, error: McpError | None) -> e.Event:
     version = newest(settings.versions, Era.HANDSHAKE)
     if version is not None:
-        return VersionProposed(Era.HANDSHAKE, version)
+        return e.VersionProposed(Era.HANDSHAKE, version)
     versions = ", ".join(settings.versions)
     refusal = ProtocolError(f"the server does not support {versions}: {why}")
     refusal.__cause__ = error
-    return NegotiationRefused(refusal)
+    return e.NegotiationRefused(refusal)
 
 
-def _mismatch(settings: Settings, server_versions: list[str], error: McpError | None = None) -> NegotiationRefused:
+def _mismatch(settings: Settings, server_versions: list[str], error: McpError | None = None) -> e.NegotiationRefused:
     client_versions = ", ".join(settings.versions)
     # The server's list is untrusted: shorten it.
     listed = ", ".join(str(name)[:40] for name in server_versions[:10]) or "none that it lists"
@@ -389,7 +377,7 @@ def _mismatch(settings: Settings, server_versions: list[str], error: McpError | 
         f"no common protocol version: the client supports {client_versions}; the server supports {listed}"
     )
     refusal.__cause__ = error
-    return NegotiationRefused(refusal)
+    return e.NegotiationRefused(refusal)
 
 
 def _common(settings: Settings, server_versions: list[str]) -> tuple[str, ...]:

@@ -18,10 +18,6 @@ class PeerRequests(msgspec.Struct):
     # Frames that a busy transport refused, in order, each with the request it responds to (None: a notification).
     unsent: list[tuple[int | str | None, bytes]] = msgspec.field(default_factory=list)
 
-    def copy(self, calls: Calls) -> "PeerRequests":
-        """Return an independent copy, used by the model checker."""
-        return PeerRequests(calls, self.serving.copy(), self.unsent.copy())
-
     def serve(self, event: e.RequestReceived) -> None:
         """Run the handler, respond to a ping, or refuse the request."""
         if event.method == "ping":
