@@ -13,8 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from jackstay.transport import _process, kill_children
-from jackstay.transport._process import Process, exit_code_of
-from jackstay.transport._spawn import Child, close_pipes
+from jackstay.transport._process import Child, Process, close_pipes, exit_code_of
 
 
 def child(code: str) -> Child:

@@ -85,17 +85,17 @@ BUSY = [
 ]
 
 
-def test_busy_depends_on_count_and_size() -> None:
+async def test_busy_depends_on_count_and_size() -> None:
     for count, size, following, is_busy in BUSY:
-        queue = FrameQueue()
+        queue = FrameQueue(asyncio.get_running_loop(), RecordingHandler())
         for number in range(count):
             queue.add(number, bytes(size))
         assert queue.is_busy(following) is is_busy
         assert ("refused" in repr(queue)) is is_busy
 
 
-def test_room_is_reported_once_when_half_is_free() -> None:
-    queue = FrameQueue()
+async def test_room_is_reported_once_when_half_is_free() -> None:
+    queue = FrameQueue(asyncio.get_running_loop(), RecordingHandler())
     for number in range(MAX_QUEUED_FRAMES):
         queue.add(number, b"x")
     assert not queue.has_room_again(), "nothing was rejected"
@@ -108,8 +108,8 @@ def test_room_is_reported_once_when_half_is_free() -> None:
     assert sizes == [MAX_QUEUED_FRAMES // 2]
 
 
-def test_room_waits_for_half_of_the_bytes_too() -> None:
-    queue = FrameQueue()
+async def test_room_waits_for_half_of_the_bytes_too() -> None:
+    queue = FrameQueue(asyncio.get_running_loop(), RecordingHandler())
     queue.add(1, bytes(MAX_QUEUED_BYTES))
     queue.add(2, bytes(1))
     assert queue.is_busy(1)
@@ -348,7 +348,7 @@ async def test_a_flush_waits_for_room_made_after_a_withdrawal() -> None:
 
 
 async def test_a_flush_is_cancelled_with_its_loop() -> None:
-    queue = FrameQueue()
+    queue = FrameQueue(asyncio.get_running_loop(), RecordingHandler())
     queue.add(1, b"x")
     waiting = asyncio.ensure_future(queue.flush())
     await turn()

@@ -12,8 +12,8 @@ import pytest
 
 from jackstay.errors import TransportError
 from jackstay.testing.transport_suite import run
-from jackstay.transport import _spawn
-from jackstay.transport._spawn import Child, Command, discard, kill_group, spawn
+from jackstay.transport import _process
+from jackstay.transport._process import Child, Command, discard, kill_group, spawn
 
 WAITS = Command(sys.executable, ("-I", "-S", "-c", "import signal; signal.pause()"), {}, None, False)
 
@@ -26,13 +26,13 @@ async def test_a_child_is_started_in_another_thread_with_its_own_process_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads = []
-    start = _spawn._start
+    start = _process._start
 
     def watched(command: Command) -> Child:
         threads.append(threading.current_thread())
         return start(command)
 
-    monkeypatch.setattr(_spawn, "_start", watched)
+    monkeypatch.setattr(_process, "_start", watched)
     child = await spawn(WAITS)
     assert threads[0] is not threading.main_thread()
     assert None not in (child.stdin, child.stdout, child.stderr)
@@ -83,7 +83,7 @@ async def test_only_transient_errors_are_retryable(
     def fail(command: Command) -> Child:
         raise failure
 
-    monkeypatch.setattr(_spawn, "_start", fail)
+    monkeypatch.setattr(_process, "_start", fail)
     with pytest.raises(TransportError) as caught:
         await spawn(WAITS)
     assert caught.value.permanent is is_permanent
@@ -97,10 +97,10 @@ class BlockedStart:
         self.has_begun = threading.Event()
         self.may_continue = threading.Event()
         self.children: list[Child] = []
-        self._start = _spawn._start
+        self._start = _process._start
         self._before = before
         self._fails = fails
-        monkeypatch.setattr(_spawn, "_start", self)
+        monkeypatch.setattr(_process, "_start", self)
 
     def __call__(self, command: Command) -> Child:
         if self._before:
@@ -134,14 +134,14 @@ async def test_a_start_cancelled_when_it_has_just_succeeded_is_undone(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     blocked = BlockedStart(monkeypatch, before=False, fails=fails)
-    settle = _spawn._Start._settle
+    settle = _process._Start._settle
     starting: asyncio.Future[Child]
 
-    def cancel_then_settle(start: _spawn._Start, child: Child | None, error: BaseException | None) -> None:
+    def cancel_then_settle(start: _process._Start, child: Child | None, error: BaseException | None) -> None:
         settle(start, child, error)
         starting.cancel()
 
-    monkeypatch.setattr(_spawn._Start, "_settle", cancel_then_settle)
+    monkeypatch.setattr(_process._Start, "_settle", cancel_then_settle)
     starting = asyncio.ensure_future(spawn(WAITS))
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -153,15 +153,15 @@ async def test_a_start_cancelled_between_the_thread_and_the_loop_is_undone(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     blocked = BlockedStart(monkeypatch, before=False, fails=fails)
-    settle = _spawn._Start._settle
+    settle = _process._Start._settle
     starting: asyncio.Future[Child]
     loop = asyncio.get_running_loop()
 
-    def cancel_and_settle_later(start: _spawn._Start, child: Child | None, error: BaseException | None) -> None:
+    def cancel_and_settle_later(start: _process._Start, child: Child | None, error: BaseException | None) -> None:
         starting.cancel()
         loop.call_soon(loop.call_soon, loop.call_soon, settle, start, child, error)
 
-    monkeypatch.setattr(_spawn._Start, "_settle", cancel_and_settle_later)
+    monkeypatch.setattr(_process._Start, "_settle", cancel_and_settle_later)
     starting = asyncio.ensure_future(spawn(WAITS))
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -190,7 +190,7 @@ def test_a_start_whose_loop_is_closed_is_undone(monkeypatch: pytest.MonkeyPatch)
     loop = asyncio.new_event_loop()
 
     async def begin() -> None:
-        _spawn._Start(WAITS)
+        _process._Start(WAITS)
 
     loop.run_until_complete(begin())
     loop.close()

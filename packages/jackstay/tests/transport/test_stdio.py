@@ -118,7 +118,7 @@ def test_invalid_arguments_are_rejected() -> None:
 
 def test_inherit_env_may_be_an_iterator() -> None:
     target = stdio("a", inherit_env=(name for name in ("TOKEN", "KEY")))
-    assert target._inherit_env == ("TOKEN", "KEY")
+    assert target.inherit_env == ("TOKEN", "KEY")
 
 
 def test_the_error_on_windows_suggests_wsl(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def test_with_stderr_returns_a_copy() -> None:
     target = stdio("server", "-x", env={"A": "1"})
     other = target.with_stderr(lines.append)
     assert (other.name, other.command, other.arguments) == (target.name, target.command, target.arguments)
-    assert (target._stderr, other._stderr) == ("log", lines.append)
+    assert (target.stderr, other.stderr) == ("log", lines.append)
     with pytest.raises(UsageError):
         target.with_stderr(5)  # type: ignore[arg-type]
 

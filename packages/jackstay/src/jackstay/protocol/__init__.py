@@ -10,7 +10,7 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._machine": "Cell Machine",
+        "._machine": "IMPOSSIBLE Cell Machine",
         "._methods": "LISTS METHODS Method Sender is_known",
         "._settings": "MIN_SECONDS Setting SettingsBase keywords refuse_unknown settings_of versions_setting"
         " with_tuples",

@@ -12,11 +12,10 @@ from enum import Enum
 from typing import Any, Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError
-from jackstay.protocol import Cell, Machine
+from jackstay.protocol import IMPOSSIBLE, Cell, Machine
 from jackstay.transport._contract import TransportHandler
 from jackstay.transport._pipe import PipeTransport, ReadPipe
-from jackstay.transport._process import Process
-from jackstay.transport._spawn import Child, close_pipes
+from jackstay.transport._process import Child, Process, close_pipes
 from jackstay.transport._stderr_tail import StderrTail
 
 # The longest time between the first event of `ENDS` and the call of `went_down` (docs/guarantees.md G1).
@@ -84,9 +83,9 @@ class ChildTransport(PipeTransport):
         child: Child,
         handler: TransportHandler,
         stderr_tail: StderrTail,
-        *,
         name: str,
         framing: str,
+        *,
         max_frame_bytes: int,
         close_step: float,
     ) -> None:
@@ -297,10 +296,7 @@ def _cells() -> dict[ChildEvent, dict[ChildState, Cell]]:
         event.CLOSED: dict.fromkeys((state.OPEN, state.ENDING, state.DOWN), close),
         event.RELEASED: {state.CLOSING: Cell((), state.CLOSED)},
     }
-    return {
-        event: {state: cells.get(state, Cell(is_impossible=True)) for state in ChildState}
-        for event, cells in rows.items()
-    }
+    return {event: {state: cells.get(state, IMPOSSIBLE) for state in ChildState} for event, cells in rows.items()}
 
 
 _ENDED = (ChildState.DOWN, ChildState.CLOSING, ChildState.CLOSED)

@@ -83,10 +83,6 @@ def _are_strings(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _refusal(command: str, why: str, *, path: str = "", cwd: str = "") -> TransportError:
-    details = {"command": command, "path": path, "cwd": cwd}
-    return TransportError(
-        f"cannot start {command!r}: {why}",
-        permanent=True,
-        details={name: value for name, value in details.items() if value},
-    )
+def _refusal(command: str, why: str, **details: str) -> TransportError:
+    known = {name: value for name, value in {"command": command, **details}.items() if value}
+    return TransportError(f"cannot start {command!r}: {why}", permanent=True, details={**known})

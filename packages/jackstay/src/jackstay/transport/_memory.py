@@ -25,8 +25,6 @@ class MemoryPair:
     Each `open()` of one is paired with one `open()` of the other, in order.
     """
 
-    __slots__ = ("client", "server")
-
     def __init__(self, name: str) -> None:
         self.client = MemoryTarget(name)
         self.server = MemoryTarget(name)
@@ -46,8 +44,6 @@ class MemoryPair:
 
 class MemoryTarget:
     """One end of a pair. `open()` does not wait for the other end: frames sent until then stay queued."""
-
-    __slots__ = ("_unpaired", "init_timeout", "is_stalled", "name", "other", "transports")
 
     is_http = False
 
@@ -144,7 +140,8 @@ class MemoryTransport:
         self._target = target
         self._handler = handler
         self._limit = limit
-        self._queue = FrameQueue()
+        self._queue = FrameQueue(self._loop, handler)
+        self.withdraw = self._queue.withdraw  # see `Transport.withdraw`
         self._inbox: deque[bytes] = deque()
         self._inbox_size = 0
         self._other: MemoryTransport | None = None
@@ -166,18 +163,11 @@ class MemoryTransport:
         """See `Transport.send`. Raises: FrameTooLargeError; the frame was not accepted."""
         if len(frame) > self._limit:
             raise FrameTooLargeError(len(frame), self._limit)
-        if not self.is_open or self._is_shut or self._queue.is_busy(len(frame)):
+        if self._is_shut or self._queue.is_busy(len(frame)):
             return False
         self._queue.add(number, frame)
         self.schedule()
         return True
-
-    def withdraw(self, number: int) -> bool:
-        """See `Transport.withdraw`."""
-        is_withdrawn = self._queue.withdraw(number)
-        if is_withdrawn and self._queue.was_refused:
-            self._loop.call_soon(self._notify_room)  # not inside the handler's call
-        return is_withdrawn
 
     def next_frame(self) -> bytes | McpError | None:
         """See `Transport.next_frame`. Received frames can be pulled until `close()`."""
@@ -192,12 +182,15 @@ class MemoryTransport:
 
     async def flush(self) -> bool:
         """See `Transport.flush`. Waits until everything is at the other end, pulled or not."""
-        return self.is_open and not self._is_shut and await self._queue.flush()
+        return not self._is_shut and await self._queue.flush()
 
     def stop_writing(self) -> None:
         """See `Transport.stop_writing`."""
         self._is_shut = True
-        self._drop_queue()
+        self._queue.clear()
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
 
     async def close(self) -> None:
         """End the connection; the other end goes down."""
@@ -236,7 +229,7 @@ class MemoryTransport:
 
     def schedule(self) -> None:
         """Deliver the queue in the next iteration of the loop."""
-        if self._handle is None and self.is_open and len(self._queue):
+        if self._handle is None and len(self._queue):
             self._handle = self._loop.call_soon(self._move)
 
     def go_down(self, error: McpError) -> None:
@@ -258,27 +251,16 @@ class MemoryTransport:
         if through is None:
             return
         self._handler.wrote(through)
-        self._notify_room()
+        self._queue.notify_room()
         other._was_silent = False
         if not other._is_notified and not other._was_closed:  # the callbacks above may have closed it
             other._is_notified = True
             other._handler.frames_arrived()
 
-    def _notify_room(self) -> None:
-        if self._queue.has_room_again():
-            self._handler.room_made()
-        self._queue.resolve_flush()
-
     def _end(self) -> None:
         self.is_open = False
-        self._drop_queue()
+        self.stop_writing()
         self._target.forget(self)
-
-    def _drop_queue(self) -> None:
-        self._queue.clear()
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
 
     def _report(self, error: McpError) -> None:
         if not self._was_closed:

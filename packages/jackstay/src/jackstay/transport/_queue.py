@@ -12,25 +12,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from jackstay.errors import FrameTooLargeError
-from jackstay.protocol import Cell, Machine
+from jackstay.protocol import IMPOSSIBLE, Cell, Machine
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from jackstay.transport._contract import TransportHandler
-
-    class Sink(Protocol):
-        """A destination of bytes."""
-
-        def write(self, data: bytes | memoryview) -> int:
-            """Write as much as possible without waiting, and return the number of bytes. Raises: OSError."""
-
-        def watch(self, is_writable: Callable[[], None]) -> None:
-            """Call `is_writable` once when more may be written."""
-
-        def unwatch(self) -> None:
-            """Cancel `watch()`."""
-
+    from jackstay.transport._pipe import WritePipe
 
 # The limits of the queue of a transport; beyond them it is busy.
 MAX_QUEUED_FRAMES: Final = 1024
@@ -46,9 +32,11 @@ ITERATION_BYTES: Final = 1_048_576
 class FrameQueue:
     """Frames by number, in order, and the rule when a frame is rejected."""
 
-    __slots__ = ("_flushed", "_numbers", "_waiting", "size", "was_refused")
+    __slots__ = ("_flushed", "_handler", "_loop", "_numbers", "_waiting", "size", "was_refused")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, handler: "TransportHandler") -> None:
+        self._loop = loop
+        self._handler = handler
         # Two lists, because a dict would grow from nothing after each write.
         self._waiting: list[bytes] = []  # without framing
         self._numbers: list[int] = []  # of the frames in `_waiting`, increasing
@@ -78,14 +66,16 @@ class FrameQueue:
         self.size += len(frame)
 
     def withdraw(self, number: int) -> bool:
-        """Remove a frame of which nothing is written; False if there is none of this number."""
+        """See `Transport.withdraw`. `room_made` is called in the next iteration of the event loop."""
         index = bisect_left(self._numbers, number)
         if index == len(self._numbers) or self._numbers[index] != number:
             return False
         del self._numbers[index]
         self.size -= len(self._waiting.pop(index))
-        if not self.was_refused:
-            self.resolve_flush()  # otherwise after the handler was notified of the room
+        if self.was_refused:
+            self._loop.call_soon(self.notify_room)  # which resolves flushes after it
+        else:
+            self.resolve_flush()
         return True
 
     def pop(self) -> tuple[int, bytes]:
@@ -104,6 +94,12 @@ class FrameQueue:
             return False
         self.was_refused = False
         return True
+
+    def notify_room(self) -> None:
+        """Notify the handler if there is room again, and resolve pending flushes."""
+        if self.has_room_again():
+            self._handler.room_made()
+        self.resolve_flush()
 
     async def flush(self) -> bool:
         """Wait until the queue is empty and any due `room_made` was called; False: it was cleared."""
@@ -178,22 +174,20 @@ class WriteQueue(FrameQueue):
     `failed` is called once, with the error of the write that failed; from then on frames are kept and not written.
     """
 
-    __slots__ = ("_failed", "_handle", "_handler", "_join", "_limit", "_loop", "_rest", "_sink", "_state")
+    __slots__ = ("_failed", "_handle", "_join", "_limit", "_rest", "_sink", "_state")
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        sink: "Sink",
+        sink: "WritePipe",
         handler: "TransportHandler",
         join: Callable[[Sequence[bytes]], bytes],
         failed: Callable[[OSError], None],
         *,
         limit: int,
     ) -> None:
-        super().__init__()
-        self._loop = loop
+        super().__init__(loop, handler)
         self._sink = sink
-        self._handler = handler
         self._join = join  # frames payloads
         self._limit = limit
         self._failed = failed
@@ -252,14 +246,6 @@ class WriteQueue(FrameQueue):
         """See `Transport.flush`."""
         return self._state not in (QueueState.PAUSED, _CLOSED) and await super().flush()
 
-    def withdraw(self, number: int) -> bool:
-        """See `Transport.withdraw`. `room_made` is called in the next iteration of the event loop."""
-        if not super().withdraw(number):
-            return False
-        if self.was_refused:
-            self._loop.call_soon(self._notify_room)
-        return True
-
     def hold(self) -> None:
         """Let `release()` write what is sent until then, instead of the next iteration of the event loop."""
         if self._state is _IDLE:
@@ -314,16 +300,11 @@ class WriteQueue(FrameQueue):
         if through is not None:
             self._handler.wrote(through)
         if self.was_refused:
-            self._notify_room()
+            self.notify_room()
         elif self._flushed is not None:
             self.resolve_flush()
         if error is not None:
             self._failed(error)
-
-    def _notify_room(self) -> None:
-        if self.has_room_again():
-            self._handler.room_made()
-        self.resolve_flush()
 
     def _write_some(self) -> tuple[int, int, int | None]:
         """Write once. Returns the bytes accepted, the bytes offered, and the number of the last frame begun, if any."""
@@ -415,31 +396,28 @@ class WriteQueue(FrameQueue):
 def _cells() -> dict[QueueEvent, dict[QueueState, Cell]]:
     """Return the table. A pair that is not listed is impossible."""
     queue, state, event = WriteQueue, QueueState, QueueEvent
-    rows: dict[QueueEvent, dict[QueueState, tuple[tuple[Any, ...], QueueState | None]]] = {
-        event.SENT: {state.IDLE: ((queue._schedule,), state.DUE)},
-        event.HELD: {state.IDLE: ((), state.HELD)},
-        event.EMPTIED: dict.fromkeys((state.HELD, state.DUE), ((), state.IDLE)),
-        event.INTERRUPTED: dict.fromkeys((state.HELD, state.DUE), ((queue._schedule,), state.DUE)),
-        event.FILLED: dict.fromkeys((state.HELD, state.DUE), ((queue._watch,), state.BLOCKED)),
-        event.DRAINED: {state.BLOCKED: ((), state.DUE)},
-        event.FAILED: dict.fromkeys((state.HELD, state.DUE), ((queue._fail_flush,), state.PAUSED)),
+    rows: dict[QueueEvent, dict[QueueState, Cell]] = {
+        event.SENT: {state.IDLE: Cell((queue._schedule,), state.DUE)},
+        event.HELD: {state.IDLE: Cell((), state.HELD)},
+        event.EMPTIED: dict.fromkeys((state.HELD, state.DUE), Cell((), state.IDLE)),
+        event.INTERRUPTED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._schedule,), state.DUE)),
+        event.FILLED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._watch,), state.BLOCKED)),
+        event.DRAINED: {state.BLOCKED: Cell((), state.DUE)},
+        event.FAILED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._fail_flush,), state.PAUSED)),
         event.PAUSED: {
-            **dict.fromkeys((state.IDLE, state.HELD), ((queue._fail_flush,), state.PAUSED)),
-            state.DUE: ((queue._cancel, queue._fail_flush), state.PAUSED),
-            state.BLOCKED: ((queue._unwatch, queue._fail_flush), state.PAUSED),
-            **dict.fromkeys((state.PAUSED, state.CLOSED), ((), None)),
+            **dict.fromkeys((state.IDLE, state.HELD), Cell((queue._fail_flush,), state.PAUSED)),
+            state.DUE: Cell((queue._cancel, queue._fail_flush), state.PAUSED),
+            state.BLOCKED: Cell((queue._unwatch, queue._fail_flush), state.PAUSED),
+            **dict.fromkeys((state.PAUSED, state.CLOSED), Cell()),
         },
         event.CLOSED: {
-            **dict.fromkeys((state.IDLE, state.HELD, state.PAUSED), ((queue._drop,), state.CLOSED)),
-            state.DUE: ((queue._cancel, queue._drop), state.CLOSED),
-            state.BLOCKED: ((queue._unwatch, queue._drop), state.CLOSED),
-            state.CLOSED: ((), None),
+            **dict.fromkeys((state.IDLE, state.HELD, state.PAUSED), Cell((queue._drop,), state.CLOSED)),
+            state.DUE: Cell((queue._cancel, queue._drop), state.CLOSED),
+            state.BLOCKED: Cell((queue._unwatch, queue._drop), state.CLOSED),
+            state.CLOSED: Cell(),
         },
     }
-    return {
-        event: {state: Cell(*cells[state]) if state in cells else Cell(is_impossible=True) for state in QueueState}
-        for event, cells in rows.items()
-    }
+    return {event: {state: cells.get(state, IMPOSSIBLE) for state in QueueState} for event, cells in rows.items()}
 
 
 _CELLS = _cells()

@@ -41,8 +41,6 @@ def check_stderr(where: StderrTo) -> None:
 class StderrTail:
     """Receives the bytes of one child's stderr. Call `close()` at the end."""
 
-    __slots__ = ("_close", "_has_failed", "_is_raw", "_line", "_name", "_tail", "_tail_size", "_to")
-
     def __init__(self, where: StderrTo, name: str) -> None:
         """Raises: OSError, if it is a path that cannot be opened."""
         self._name = name
@@ -106,15 +104,12 @@ class StderrTail:
         if where == "inherit":  # the child writes to this process's stderr: nothing is received here
             return len
         if isinstance(where, str | os.PathLike):
-            file = open(where, "ab", buffering=0)  # noqa: SIM115  closed by close()
+            file: IO[str] | IO[bytes] = open(where, "ab", buffering=0)  # noqa: SIM115  closed by close()
             self._close = file.close
-            self._is_raw = True
-            return file.write
-        if callable(where):
+        elif callable(where):
             return lambda line: where(line.decode("utf-8", "replace"))
-        return self._writing(where)
-
-    def _writing(self, file: IO[str] | IO[bytes]) -> Callable[[bytes | bytearray], object]:
+        else:
+            file = where
         # A binary file gets the bytes unchanged; a file opened in text mode gets decoded lines.
         self._is_raw = not hasattr(file, "encoding")
 

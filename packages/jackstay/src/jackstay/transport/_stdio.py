@@ -7,13 +7,14 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import Final
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 from jackstay.errors import TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS
 from jackstay.transport._contract import Transport, TransportHandler
 from jackstay.transport._environment import check_environment, child_environment, find_executable
-from jackstay.transport._spawn import Command, spawn
+from jackstay.transport._process import Command, spawn
 from jackstay.transport._stderr_tail import StderrTail, StderrTo, check_stderr
 
 # Commands whose first run downloads a package: the usual ten seconds are not enough for them.
@@ -21,33 +22,21 @@ SLOW_STARTERS: Final = frozenset({"npx", "uvx", "bunx", "pipx"})
 SLOW_INIT_TIMEOUT: Final = 30.0
 
 
+@dataclass(repr=False, eq=False, kw_only=True)
 class StdioTarget:
     """A command that serves MCP on its stdin and stdout. Returned by `stdio()`; each `open()` starts a process."""
 
-    is_http = False
-
-    def __init__(
-        self,
-        command: str,
-        arguments: tuple[str, ...],
-        *,
-        name: str,
-        env: Mapping[str, str] | None,
-        inherit_env: bool | Iterable[str],
-        cwd: str | None,
-        stderr: StderrTo,
-        framing: str,
-    ) -> None:
-        self.command = command
-        self.arguments = arguments
-        self.name = name or _name_of(command, arguments)
-        self.init_timeout = SLOW_INIT_TIMEOUT if os.path.basename(command) in SLOW_STARTERS else None
-        self._env = dict(env or {})
-        self._inherit_env = inherit_env if isinstance(inherit_env, bool) else tuple(inherit_env)
-        self._cwd = cwd
-        self._stderr = stderr
-        self._framing = framing
-        self._executable: str | None = None  # looked up at the first start
+    command: str
+    arguments: tuple[str, ...]
+    name: str
+    init_timeout: float | None
+    env: dict[str, str]
+    inherit_env: bool | Iterable[str]
+    cwd: str | None
+    stderr: StderrTo
+    framing: str
+    _executable: str | None = field(default=None, init=False)  # looked up at the first start
+    is_http: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         # Neither values of `env` nor arguments are shown: both may contain secrets.
@@ -57,7 +46,7 @@ class StdioTarget:
         """Return a copy with another `stderr`, as in `stdio()`. Raises: UsageError."""
         check_stderr(stderr)
         clone = copy(self)
-        clone._stderr = stderr
+        clone.stderr = stderr
         return clone
 
     async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
@@ -65,19 +54,14 @@ class StdioTarget:
 
         Raises: TransportError, `permanent` if a retry cannot help.
         """
-        environment = child_environment(os.environ, self._env, self._inherit_env)
+        environment = child_environment(os.environ, self.env, self.inherit_env)
         # With `cwd`, check again: the directory may have been removed since the last start.
-        if self._executable is None or self._cwd is not None:
-            self._executable = find_executable(self.command, environment, self._cwd)
-        command = Command(
-            self._executable,
-            self.arguments,
-            environment,
-            self._cwd,
-            inherits_stderr=self._stderr == "inherit",
-        )
+        if self._executable is None or self.cwd is not None:
+            self._executable = find_executable(self.command, environment, self.cwd)
+        inherits_stderr = self.stderr == "inherit"
+        command = Command(self._executable, self.arguments, environment, self.cwd, inherits_stderr)
         try:
-            stderr_tail = StderrTail(self._stderr, self.name)
+            stderr_tail = StderrTail(self.stderr, self.name)
         except OSError as error:
             raise TransportError(f"cannot write the stderr of {self.name!r}: {error}", permanent=True) from error
         try:
@@ -88,13 +72,7 @@ class StdioTarget:
         from jackstay.transport._child import ChildTransport  # noqa: PLC0415  # loaded on first use
 
         return ChildTransport(
-            child,
-            handler,
-            stderr_tail,
-            name=self.name,
-            framing=self._framing,
-            max_frame_bytes=max_frame_bytes,
-            close_step=close_step,
+            child, handler, stderr_tail, self.name, self.framing, max_frame_bytes=max_frame_bytes, close_step=close_step
         )
 
 
@@ -135,10 +113,11 @@ def stdio(
     check_environment(env, inherit_env)
     check_stderr(stderr)
     return StdioTarget(
-        argv[0],
-        tuple(argv[1:]),
-        name=name,
-        env=env,
+        command=argv[0],
+        arguments=tuple(argv[1:]),
+        name=name or _name_of(argv[0], tuple(argv[1:])),
+        init_timeout=SLOW_INIT_TIMEOUT if os.path.basename(argv[0]) in SLOW_STARTERS else None,
+        env=dict(env or {}),
         inherit_env=inherit_env,
         cwd=None if cwd is None else _checked_str(cwd, "cwd", "cwd"),
         stderr=stderr,
