@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from jackstay.testing._cassette import Cassette, Match, NoMatch
+from jackstay.errors import JsonRpcError
+from jackstay.testing._cassette import Cassette, Match
 from scripted.cassettes import HEADER, cassette, client, error, request, result, server
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -26,14 +27,14 @@ def recording(tmp_path: Path, *params: Any, method: str = "tools/call", **more: 
     return cassette(tmp_path / "x.jsonl", *lines, **more)
 
 
-def answer(match: Match | NoMatch | None) -> Any:
+def answer(match: Match | JsonRpcError | None) -> Any:
     assert isinstance(match, Match), match
     step = match.interaction.steps[-1]
     return int(getattr(step, "result", b"-1"))
 
 
-def no_match(match: Match | NoMatch) -> NoMatch:
-    assert isinstance(match, NoMatch)
+def no_match(match: Match | JsonRpcError) -> JsonRpcError:
+    assert isinstance(match, JsonRpcError)
     return match
 
 

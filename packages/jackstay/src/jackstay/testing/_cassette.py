@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-from jackstay.errors import Json
-from jackstay.protocol import Era
+from jackstay.errors import Json, JsonRpcError
 from jackstay.protocol.wire import ABSENT, Absent, ErrorCode
 from jackstay.testing._interactions import Interaction, Respond, meta_of, read_interactions, read_members
 from jackstay.testing._recording import Recording
@@ -46,14 +45,6 @@ class Match(msgspec.Struct, frozen=True):
     is_again: bool = False
 
 
-class NoMatch(msgspec.Struct, frozen=True):
-    """The error for a request that matches no interaction."""
-
-    code: int
-    message: str
-    data: Json = None
-
-
 class Cassette:
     """The interactions of a recording, and how often each request was played."""
 
@@ -64,7 +55,9 @@ class Cassette:
         self._interactions: dict[tuple[str, bytes], list[Interaction]] = {}
         self._played: dict[tuple[str, bytes], int] = {}
         self.opening: list[Interaction] = []
-        self._versions: dict[Era, list[str]] = {Era.HANDSHAKE: [], Era.STATELESS: []}
+        # The revisions that were negotiated in the recording.
+        self._handshake: list[str] = []
+        self._stateless: list[str] = []
         for interaction in read_interactions(recording.entries):
             if interaction.method:
                 self._interactions.setdefault(self._key(interaction.method, interaction.params), []).append(interaction)
@@ -76,7 +69,7 @@ class Cassette:
         count = sum(map(len, self._interactions.values()))
         return f"<Cassette {self.path}: {count} interactions, {sum(self._played.values())} played>"
 
-    def find(self, method: str, params: Json) -> Match | NoMatch:
+    def find(self, method: str, params: Json) -> Match | JsonRpcError:
         """Return the interaction to play for a request, or the error."""
         no_match = self._check_era(method, params)
         return no_match or self.find_notification(method, params) or self._unknown(method, params)
@@ -111,42 +104,40 @@ class Cassette:
     # --- eras ---------------------------------------------------------------------------------------------------------
 
     def _note_version(self, interaction: Interaction) -> None:
-        """Collect the revisions that were negotiated in the recording."""
-        answer = None if interaction.answered is None else interaction.steps[interaction.answered]
-        if not isinstance(answer, Respond) or answer.result is None:
+        result = next((step.result for step in interaction.steps if isinstance(step, Respond)), None)
+        if result is None:
             return
         if interaction.method == "initialize":
-            version = read_members(answer.result).get("protocolVersion")
-            versions = self._versions[Era.HANDSHAKE]
+            version, versions = read_members(result).get("protocolVersion"), self._handshake
         else:
-            version = meta_of(interaction.params).get(META_PROTOCOL_VERSION)
-            versions = self._versions[Era.STATELESS]
+            version, versions = meta_of(interaction.params).get(META_PROTOCOL_VERSION), self._stateless
         if isinstance(version, str) and version not in versions:
             versions.append(version)
 
-    def _check_era(self, method: str, params: Json) -> NoMatch | None:
+    def _check_era(self, method: str, params: Json) -> JsonRpcError | None:
         """Return the error for a request of an era that was not recorded."""
-        handshake, stateless = self._versions[Era.HANDSHAKE], self._versions[Era.STATELESS]
+        handshake, stateless = self._handshake, self._stateless
         if method in OPENINGS and (method, b"") in self._interactions:
             return None
         is_stateless = META_PROTOCOL_VERSION in meta_of(params) or method == "server/discover"
         if is_stateless and handshake and not stateless:
-            message = f"this recording is of {_and(handshake)}; start with initialize"
+            message = f"this recording is of {' and '.join(handshake)}; start with initialize"
             # With any code but the stateless era's own, a client of both eras falls back to `initialize`.
             code = ErrorCode.METHOD_NOT_FOUND if method in OPENINGS else ErrorCode.INVALID_REQUEST
-            return NoMatch(code, message, _supported(handshake))
+            return JsonRpcError(code, message, {"supported": [*handshake]})
         if is_stateless or handshake or not stateless:
             return None
-        message = f"this recording is of {_and(stateless)}, without a handshake; send the revision with every request"
-        requested = params.get("protocolVersion") if isinstance(params, dict) else None
-        if method == "initialize":
-            data: dict[str, Json] = {**_supported(stateless), "requested": requested}
-            return NoMatch(ErrorCode.UNSUPPORTED_PROTOCOL_VERSION, message, data)
-        return NoMatch(ErrorCode.INVALID_PARAMS, f"{message} in _meta", _supported(stateless))
+        versions = " and ".join(stateless)
+        message = f"this recording is of {versions}, without a handshake; send the revision with every request"
+        data: dict[str, Json] = {"supported": [*stateless]}
+        if method != "initialize":
+            return JsonRpcError(ErrorCode.INVALID_PARAMS, f"{message} in _meta", data)
+        data["requested"] = params.get("protocolVersion") if isinstance(params, dict) else None
+        return JsonRpcError(ErrorCode.UNSUPPORTED_PROTOCOL_VERSION, message, data)
 
     # --- the nearest --------------------------------------------------------------------------------------------------
 
-    def _unknown(self, method: str, params: Json) -> NoMatch:
+    def _unknown(self, method: str, params: Json) -> JsonRpcError:
         same = [interactions[0] for (name, _), interactions in self._interactions.items() if name == method]
         if not same:
             requests = {
@@ -155,7 +146,7 @@ class Cassette:
             known = ", ".join(sorted(requests)) or "no requests"
             message = f"{method[:MAX_VALUE_CHARS]!r} was not recorded; {self.path} has {known}"
             data: dict[str, Json] = {"method": method, "recorded": [*sorted(requests)]}
-            return NoMatch(ErrorCode.METHOD_NOT_FOUND, message, data)
+            return JsonRpcError(ErrorCode.METHOD_NOT_FOUND, message, data)
         actual = self._compared(params)
         compared = [
             (list(_differences(self._compared(interaction.params), actual)), interaction)
@@ -163,21 +154,13 @@ class Cassette:
         ]
         # A call of another tool is farther away than a call of the same tool with other arguments.
         differs, nearest = min(compared, key=lambda row: (any(path in _SUBJECTS for path, _, _ in row[0]), len(row[0])))
-        places = "; ".join(f"{path} was {was}, got {now}" for path, was, now in differs[:MAX_DIFFERENCES])
+        first = differs[:MAX_DIFFERENCES]
+        places = "; ".join(f"{path} was {was}, got {now}" for path, was, now in first)
         more = f"; and {len(differs) - MAX_DIFFERENCES} more" if len(differs) > MAX_DIFFERENCES else ""
         message = f"{method} was not recorded with these params; the nearest is in line {nearest.line}: {places}{more}"
-        rows: list[Json] = [
-            {"path": path, "recorded": was, "actual": now} for path, was, now in differs[:MAX_DIFFERENCES]
-        ]
-        return NoMatch(ErrorCode.INVALID_PARAMS, message, {"method": method, "line": nearest.line, "differences": rows})
-
-
-def _supported(versions: list[str]) -> dict[str, Json]:
-    return {"supported": [*versions]}
-
-
-def _and(versions: list[str]) -> str:
-    return " and ".join(versions)
+        rows: list[Json] = [{"path": path, "recorded": was, "actual": now} for path, was, now in first]
+        data = {"method": method, "line": nearest.line, "differences": rows}
+        return JsonRpcError(ErrorCode.INVALID_PARAMS, message, data)
 
 
 def _plain(value: Json) -> Json:

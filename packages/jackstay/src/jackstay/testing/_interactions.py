@@ -5,6 +5,7 @@ last, or else to the client's last message. A request that got no response ends 
 cancelled it, with the connection if the server crashed, and with an error if the recording ends before the response.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
@@ -107,9 +108,7 @@ class Disconnect(Step, frozen=True):
 class Interaction(msgspec.Struct, eq=False):
     """The client's message in line `line`, at the time `at`, and the steps of the server.
 
-    `id` is None for a notification.
-
-    `answered` is the index of the response in `steps`; the steps after it are unsolicited messages.
+    `id` is None for a notification. The steps after the response are unsolicited messages.
     """
 
     line: int
@@ -119,19 +118,15 @@ class Interaction(msgspec.Struct, eq=False):
     id: RequestId | None = None
     token: Json = None
     is_abandoned: bool = False
-    answered: int | None = None
     steps: list[Step] = []
 
 
 def read_interactions(entries: Iterable[Entry]) -> list[Interaction]:
     """Return every interaction of a recording, in order. Those without a method are played at the start."""
-    readers: dict[int, _Reader] = {}
     interactions: list[Interaction] = []
+    readers = defaultdict[int, _Reader](lambda: _Reader(interactions))
     for entry in entries:
-        reader = readers.get(entry.line.connection)
-        if reader is None:
-            reader = readers[entry.line.connection] = _Reader(interactions)
-        reader.read(entry)
+        readers[entry.line.connection].read(entry)
     for reader in readers.values():
         reader.stop()
     return interactions
@@ -276,7 +271,6 @@ class _Reader:
         """Add a response. One to a request that is not open is dropped."""
         interaction = self._open.pop(id, None)
         if interaction is not None:
-            interaction.answered = len(interaction.steps)
             interaction.steps.append(answer)
 
     def _waiting(self) -> list[Interaction]:

@@ -54,13 +54,7 @@ class RecordingFile:
     """The file of a recording: created by the first connection, shared by all open ones, closed with the last."""
 
     def __init__(
-        self,
-        path: str,
-        target: str,
-        redaction: Redaction,
-        *,
-        overwrite: bool,
-        before: Recording | None = None,
+        self, path: str, target: str, redaction: Redaction, *, overwrite: bool, before: Recording | None
     ) -> None:
         self.path = path
         self.redaction = redaction
@@ -101,19 +95,15 @@ class RecordingFile:
 
     def frame(self, sender: Side, connection: int, frame: bytes) -> None:
         """Write a frame."""
-        if self._file is not None:
-            self._write(frame_line(sender, self._now(), connection, frame, self.redaction))
+        self._write(frame_line(sender, time.monotonic() - self._began, connection, frame, self.redaction))
 
     def event(self, sender: Side, connection: int, what: str, value: RequestId, **more: str | int) -> None:
         """Write an event."""
-        if self._file is not None:
-            self._write(event_line(sender, self._now(), connection, what, value, **more))
-
-    def _now(self) -> float:
-        return time.monotonic() - self._began
+        self._write(event_line(sender, time.monotonic() - self._began, connection, what, value, **more))
 
     def _write(self, line: bytes) -> None:
-        assert self._file is not None  # checked by the callers
+        if self._file is None:
+            return  # the recording has stopped
         try:
             written = os.write(self._file, line)
             while written < len(line):  # a nearly full disk accepts a part and rejects the rest

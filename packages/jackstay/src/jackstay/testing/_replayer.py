@@ -9,8 +9,10 @@ import logging
 import math
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
+
+import msgspec
 
 from jackstay.errors import FrameTooLargeError, Json, McpError, RequestId, TransportError, UsageError
 from jackstay.protocol.wire import (
@@ -33,6 +35,7 @@ from jackstay.testing._interactions import (
     CancelRequest,
     Disconnect,
     Expect,
+    Interaction,
     Respond,
     Send,
     SendProgress,
@@ -61,31 +64,24 @@ MAX_FRAME: Final = 2 * MAX_LINE
 _SUBSCRIPTION = META_SUBSCRIPTION_ID.encode()
 
 
-class Playback:
-    """The state of one interaction that is played for a request or a notification."""
+class Playback(msgspec.Struct, eq=False):
+    """An interaction that is played for a request or a notification: the next steps, and the recorded time so far."""
 
-    def __init__(self, match: Match, id: RequestId | None, token: Json) -> None:
-        self.match = match
-        self.id = id
-        self.token = token
-        self.place = 0
-        self.at = match.interaction.at
-        self.request_ids: dict[RequestId, int] = {}  # recorded id of a request to the client -> current id
-        self.waits_for: int | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.is_over = False
+    interaction: Interaction
+    steps: deque[Step]
+    at: float
+    id: RequestId | None
+    token: Json
+    request_ids: dict[RequestId, int] = {}  # recorded id of a request to the client -> current id
 
-    def next_step(self) -> Step | None:
-        """Return the next step, or None at the end."""
-        interaction = self.match.interaction
-        while self.place < len(interaction.steps):
-            step = interaction.steps[self.place]
-            is_unsolicited = interaction.answered is not None and self.place > interaction.answered
-            is_once = isinstance(step, Send | SendToSubscription) and step.is_once
-            if not (self.match.is_again and (is_unsolicited or is_once)):
-                return step
-            self.place += 1
-        return None
+
+def _steps(match: Match) -> Iterator[Step]:
+    """Yield the steps to play. When they are repeated, messages that the request did not cause are left out."""
+    for step in match.interaction.steps:
+        if not (match.is_again and isinstance(step, Send | SendToSubscription) and step.is_once):
+            yield step
+        if match.is_again and isinstance(step, Respond):
+            return
 
 
 class Replayer:
@@ -112,7 +108,7 @@ class Replayer:
         self._stalled: deque[Playback] = deque()  # waiting until the queue has room
         self._playbacks: dict[RequestId, Playback] = {}
         self._requests: dict[int, Playback] = {}
-        self._timed: set[Playback] = set()
+        self._timed: dict[Playback, asyncio.TimerHandle] = {}
         self._last_request_id = 0
         self._ending: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
@@ -121,7 +117,7 @@ class Replayer:
         """Start with an open transport: send what the server sent first, and begin to receive."""
         self._transport = transport
         for interaction in self._cassette.opening:
-            self._advance(Playback(Match(interaction), None, None))
+            self._play(Match(interaction))
         self.frames_arrived()
 
     async def settle(self) -> None:
@@ -195,9 +191,7 @@ class Replayer:
         params = read_params(request.params)
         match = self._cassette.find(request.method, params)
         if isinstance(match, Match):
-            token = meta_of(params).get(META_PROGRESS_TOKEN)
-            playback = self._playbacks[request.id] = Playback(match, request.id, token)
-            self._advance(playback)
+            self._play(match, request.id, meta_of(params).get(META_PROGRESS_TOKEN))
         elif request.method == "ping" and match.code == ErrorCode.METHOD_NOT_FOUND:
             self._send(encode_result(request.id, b"{}"))  # clients may ping at any time
         else:
@@ -213,44 +207,45 @@ class Replayer:
             return
         match = self._cassette.find_notification(method, params)
         if match is not None:
-            self._advance(Playback(match, None, None))
+            self._play(match)
 
     def _receive_response(self, id: RequestId | None) -> None:
         playback = self._requests.pop(id, None) if isinstance(id, int) else None
-        if playback is not None and not playback.is_over and playback.waits_for == id:
-            playback.waits_for = None
+        if playback is not None and playback.steps and isinstance(playback.steps[0], Expect):
             self._advance(playback)
 
     # --- playing ------------------------------------------------------------------------------------------------------
+
+    def _play(self, match: Match, id: RequestId | None = None, token: Json = None) -> None:
+        playback = Playback(match.interaction, deque(_steps(match)), match.interaction.at, id, token)
+        if id is not None:
+            self._playbacks[id] = playback
+        self._advance(playback)
 
     def _advance(self, playback: Playback) -> None:
         """Perform steps until the end, or until one has to wait.
 
         A request without a recorded response stays open until the client cancels it.
         """
-        while not playback.is_over and self._ending is None:
-            step = playback.next_step()
-            if step is None:
-                return
-            if self._unsent:
+        while playback.steps and self._ending is None:
+            step = playback.steps[0]
+            if isinstance(step, Expect):
+                if playback.request_ids.get(step.id) in self._requests:
+                    return  # until the client has responded
+            elif self._unsent:
                 self._stalled.append(playback)
                 return
-            delay = 0.0 if self._speed is None else max(0.0, step.at - playback.at) / self._speed
-            playback.at = step.at
-            if delay > 0 and not isinstance(step, Expect):
-                self._timed.add(playback)
-                playback.timer = asyncio.get_running_loop().call_later(delay, self._wake, playback)
+            elif self._speed is not None and step.at > playback.at:
+                delay = (step.at - playback.at) / self._speed
+                playback.at = step.at
+                self._timed[playback] = asyncio.get_running_loop().call_later(delay, self._wake, playback)
                 return
-            playback.place += 1
-            if isinstance(step, Expect):
-                request_id = playback.request_ids.get(step.id, 0)
-                if request_id in self._requests:  # the client has not responded yet
-                    playback.waits_for = request_id
-                    return
+            playback.at = step.at
+            playback.steps.popleft()
             self._perform(playback, step)
 
     def _wake(self, playback: Playback) -> None:
-        self._timed.discard(playback)
+        del self._timed[playback]
         self._advance(playback)
         self._settled.set()
 
@@ -285,8 +280,8 @@ class Replayer:
     def _notify_subscription(self, step: SendToSubscription) -> None:
         """Send the notification to the same subscription, or to one of the same method, if one is open."""
         method = step.subscription.method
-        candidates = [each for each in self._playbacks.values() if each.match.interaction.method == method]
-        for playback in sorted(candidates, key=lambda each: each.match.interaction is not step.subscription)[:1]:
+        candidates = [each for each in self._playbacks.values() if each.interaction.method == method]
+        for playback in sorted(candidates, key=lambda each: each.interaction is not step.subscription)[:1]:
             meta = {**meta_of(step.params), META_SUBSCRIPTION_ID: playback.id}
             self._send(encode_notification(step.method, encode_json({**step.params, "_meta": meta})))
 
@@ -306,10 +301,9 @@ class Replayer:
 
     def _abandon(self, playback: Playback) -> None:
         """Stop a playback whose request was cancelled."""
-        playback.is_over = True
-        if playback.timer is not None:
-            playback.timer.cancel()
-        self._timed.discard(playback)
+        playback.steps.clear()
+        if playback in self._timed:
+            self._timed.pop(playback).cancel()
         if playback.id is not None:
             self._playbacks.pop(playback.id, None)
         self._settled.set()
@@ -367,8 +361,7 @@ def replayed(path: str | os.PathLike[str], *, speed: float | None = None) -> Rep
 
     Raises: UsageError, with the invalid line and what to do.
     """
-    _check_speed(speed)
-    return ReplayedTarget(Cassette(read_recording(path)), speed)
+    return ReplayedTarget(_load(path, speed), speed)
 
 
 async def serve_recording(
@@ -384,8 +377,7 @@ async def serve_recording(
 
     Raises: UsageError, as `replayed()`; TransportError, if the target cannot be opened.
     """
-    _check_speed(speed)
-    cassette = Cassette(read_recording(path))
+    cassette = _load(path, speed)
     ended: asyncio.Future[TransportError | None] = asyncio.get_running_loop().create_future()
 
     def end(error: TransportError | None = None) -> None:
@@ -405,7 +397,8 @@ async def serve_recording(
         await transport.close()
 
 
-def _check_speed(speed: object) -> None:
+def _load(path: str | os.PathLike[str], speed: object) -> Cassette:
     is_number = isinstance(speed, int | float) and not isinstance(speed, bool)
     if speed is not None and not (is_number and 0 < speed < math.inf):  # type: ignore[operator]  # checked before
         raise UsageError(f"speed must be a number above 0 or None, not {speed!r}", path="speed")
+    return Cassette(read_recording(path))
