@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from jackstay.errors import JsonRpcError
+from jackstay.protocol.wire import Error
 from jackstay.testing._cassette import Cassette, Match
 from scripted.cassettes import HEADER, cassette, client, error, request, result, server
 
@@ -27,14 +27,14 @@ def recording(tmp_path: Path, *params: Any, method: str = "tools/call", **more: 
     return cassette(tmp_path / "x.jsonl", *lines, **more)
 
 
-def answer(match: Match | JsonRpcError | None) -> Any:
+def answer(match: Match | Error | None) -> Any:
     assert isinstance(match, Match), match
     step = match.interaction.steps[-1]
     return int(getattr(step, "result", b"-1"))
 
 
-def no_match(match: Match | JsonRpcError) -> JsonRpcError:
-    assert isinstance(match, JsonRpcError)
+def no_match(match: Match | Error) -> Error:
+    assert isinstance(match, Error)
     return match
 
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from jackstay.errors import Json, JsonRpcError
-from jackstay.protocol.wire import ABSENT, Absent, ErrorCode
+from jackstay.errors import Json
+from jackstay.protocol.wire import ABSENT, Absent, Error, ErrorCode
 from jackstay.testing._interactions import Interaction, Respond, meta_of, read_interactions, read_members
 from jackstay.testing._recording import Recording
 from jackstay.types import META_PROGRESS_TOKEN, META_PROTOCOL_VERSION, encode_json
@@ -69,7 +69,7 @@ class Cassette:
         count = sum(map(len, self._interactions.values()))
         return f"<Cassette {self.path}: {count} interactions, {sum(self._played.values())} played>"
 
-    def find(self, method: str, params: Json) -> Match | JsonRpcError:
+    def find(self, method: str, params: Json) -> Match | Error:
         """Return the interaction to play for a request, or the error."""
         no_match = self._check_era(method, params)
         return no_match or self.find_notification(method, params) or self._unknown(method, params)
@@ -114,7 +114,7 @@ class Cassette:
         if isinstance(version, str) and version not in versions:
             versions.append(version)
 
-    def _check_era(self, method: str, params: Json) -> JsonRpcError | None:
+    def _check_era(self, method: str, params: Json) -> Error | None:
         """Return the error for a request of an era that was not recorded."""
         handshake, stateless = self._handshake, self._stateless
         if method in OPENINGS and (method, b"") in self._interactions:
@@ -124,20 +124,20 @@ class Cassette:
             message = f"this recording is of {' and '.join(handshake)}; start with initialize"
             # With any code but the stateless era's own, a client of both eras falls back to `initialize`.
             code = ErrorCode.METHOD_NOT_FOUND if method in OPENINGS else ErrorCode.INVALID_REQUEST
-            return JsonRpcError(code, message, {"supported": [*handshake]})
+            return Error(None, code, message, {"supported": [*handshake]})
         if is_stateless or handshake or not stateless:
             return None
         versions = " and ".join(stateless)
         message = f"this recording is of {versions}, without a handshake; send the revision with every request"
         data: dict[str, Json] = {"supported": [*stateless]}
         if method != "initialize":
-            return JsonRpcError(ErrorCode.INVALID_PARAMS, f"{message} in _meta", data)
+            return Error(None, ErrorCode.INVALID_PARAMS, f"{message} in _meta", data)
         data["requested"] = params.get("protocolVersion") if isinstance(params, dict) else None
-        return JsonRpcError(ErrorCode.UNSUPPORTED_PROTOCOL_VERSION, message, data)
+        return Error(None, ErrorCode.UNSUPPORTED_PROTOCOL_VERSION, message, data)
 
     # --- the nearest --------------------------------------------------------------------------------------------------
 
-    def _unknown(self, method: str, params: Json) -> JsonRpcError:
+    def _unknown(self, method: str, params: Json) -> Error:
         same = [interactions[0] for (name, _), interactions in self._interactions.items() if name == method]
         if not same:
             requests = {
@@ -146,7 +146,7 @@ class Cassette:
             known = ", ".join(sorted(requests)) or "no requests"
             message = f"{method[:MAX_VALUE_CHARS]!r} was not recorded; {self.path} has {known}"
             data: dict[str, Json] = {"method": method, "recorded": [*sorted(requests)]}
-            return JsonRpcError(ErrorCode.METHOD_NOT_FOUND, message, data)
+            return Error(None, ErrorCode.METHOD_NOT_FOUND, message, data)
         actual = self._compared(params)
         compared = [
             (list(_differences(self._compared(interaction.params), actual)), interaction)
@@ -160,7 +160,7 @@ class Cassette:
         message = f"{method} was not recorded with these params; the nearest is in line {nearest.line}: {places}{more}"
         rows: list[Json] = [{"path": path, "recorded": was, "actual": now} for path, was, now in first]
         data = {"method": method, "line": nearest.line, "differences": rows}
-        return JsonRpcError(ErrorCode.INVALID_PARAMS, message, data)
+        return Error(None, ErrorCode.INVALID_PARAMS, message, data)
 
 
 def _plain(value: Json) -> Json:

@@ -16,7 +16,6 @@ import msgspec
 
 from jackstay.errors import FrameTooLargeError, Json, McpError, RequestId, TransportError, UsageError
 from jackstay.protocol.wire import (
-    ABSENT,
     Batch,
     Error,
     ErrorCode,
@@ -196,8 +195,7 @@ class Replayer:
             self._send(encode_result(request.id, b"{}"))  # clients may ping at any time
         else:
             logger.warning("%s", match.message)
-            data = ABSENT if match.data is None else match.data
-            self._send(encode_error(request.id, match.code, match.message, data))
+            self._send(encode_error(request.id, match.code, match.message, match.data))
 
     def _receive_notification(self, method: str, params: Json) -> None:
         if method == "notifications/cancelled":
