@@ -199,7 +199,7 @@ def test_everything_registered_is_declared() -> None:
     server.completion("p", "a")(lambda value: [])
     server.tool(name="t")(lambda: "")
     assert server._current_config()[1] == {"tools", "resources", "prompts", "completions"}
-    assert server._key_ring() is server._key_ring()
+    assert server._key_ring is server._key_ring
 
 
 async def test_a_connection_that_cannot_be_opened_is_removed() -> None:

@@ -123,9 +123,6 @@ class BusLink:
         lifetime.startup_hooks.append(self._start)
         lifetime.final_hooks.append(self._stop)
 
-    def __repr__(self) -> str:
-        return f"<BusLink to {self._bus!r}>"
-
     @property
     def is_shared(self) -> bool:
         """True if the bus reaches other processes."""

@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from jackstay.server._driver import Caller, Driver
     from jackstay.server._forms import Form, FormLike
     from jackstay.server._input_required import InputRounds
-    from jackstay.types import (
-        ClientCapabilities,
-        CreateMessageResult,
-        Implementation,
-        LoggingLevel,
-        Root,
-        SamplingMessage,
-    )
 
 R = TypeVar("R")
 B = TypeVar("B", bound=Body)
@@ -79,8 +71,8 @@ class HttpRequest(msgspec.Struct, frozen=True):
 class ClientDescription(msgspec.Struct, frozen=True):
     """What a client declared about itself. It is not authenticated. `info` is None if it sent none."""
 
-    info: Implementation | None
-    capabilities: ClientCapabilities
+    info: types.Implementation | None
+    capabilities: types.ClientCapabilities
 
 
 class _Done:
@@ -107,9 +99,9 @@ class Context:
         request: e.Serve,
         params: bytes,
         caller: Caller,
-        make_rounds: Callable[[], InputRounds] | None = None,
+        make_rounds: Callable[[], InputRounds] | None,
         *,
-        dispatch: Dispatch | None = None,
+        dispatch: Dispatch,
     ) -> None:
         self.method = request.method.name
         self.request_id: RequestId = request.id
@@ -117,7 +109,7 @@ class Context:
         self.store = connection.store
         self._caller = caller
         self._connection = connection
-        self._dispatch = cast("Dispatch", connection.handlers) if dispatch is None else dispatch
+        self._dispatch = dispatch
         self._serial = request.serial
         self._params = params
         # Copied: the frame is released before a handler reads this.
@@ -187,7 +179,7 @@ class Context:
         return ClientDescription(self.client_info, self.client_capabilities)
 
     @property
-    def client_info(self) -> Implementation | None:
+    def client_info(self) -> types.Implementation | None:
         """The client's name and version, as it declared them. For display only."""
         client = self._connection.core.client
         info = self._info or (b"" if client is None else client.info)
@@ -197,7 +189,7 @@ class Context:
             return None  # optional in 2026-07-28, so an invalid one is ignored
 
     @property
-    def client_capabilities(self) -> ClientCapabilities:
+    def client_capabilities(self) -> types.ClientCapabilities:
         """The capabilities that the client declared."""
         try:
             return types.decode(types.ClientCapabilities, self._declared())
@@ -284,7 +276,7 @@ class Context:
             self._connection.call(self._connection.progressed, event)
         return _SENT
 
-    def log(self, level: LoggingLevel, data: object, logger: str | None = None) -> None:
+    def log(self, level: types.LoggingLevel, data: object, logger: str | None = None) -> None:
         """Send a log message, if the client requested messages of this level.
 
         Raises: UsageError for an unknown level, and for data without a JSON form.
@@ -360,7 +352,7 @@ class Context:
 
     async def sample(
         self,
-        messages: str | Sequence[str | SamplingMessage],
+        messages: str | Sequence[str | types.SamplingMessage],
         *,
         max_tokens: int = MAX_TOKENS,
         system_prompt: str | None = None,
@@ -368,7 +360,7 @@ class Context:
         stop_sequences: Sequence[str] | None = None,
         extra: Mapping[str, Any] | None = None,
         key: str | None = None,
-    ) -> CreateMessageResult:
+    ) -> types.CreateMessageResult:
         """Request a completion from the client's model. Strings are messages with the role "user".
 
         `extra` are further fields of `CreateMessageRequestParams`.
@@ -388,7 +380,7 @@ class Context:
             types.CreateMessageResult, await self._request_input("sampling/createMessage", encode_json(params), key)
         )
 
-    async def list_roots(self, *, key: str | None = None) -> Sequence[Root]:
+    async def list_roots(self, *, key: str | None = None) -> Sequence[types.Root]:
         """Request the roots: the directories that the client makes accessible.
 
         Raises: CapabilityError, if the client did not declare roots.
@@ -408,14 +400,14 @@ class Context:
         if key in self._once:
             return self._once[key]  # type: ignore[return-value]  # documented: the JSON form of it
         rounds = self.rounds()
-        encoded = None if rounds is None else rounds.load_once(key)
+        encoded = None if rounds is None else rounds.once.get(key)
         if encoded is None:
             value = function()
             if inspect.isawaitable(value):
                 value = await value
-            encoded = encode_json(value)
+            encoded = encode_json(value).decode()
             if rounds is not None:
-                rounds.store_once(key, encoded)
+                rounds.once[key] = encoded
         self._once[key] = msgspec.json.decode(encoded)
         return self._once[key]  # type: ignore[return-value]  # documented: the JSON form of it
 
@@ -486,7 +478,7 @@ class Context:
             raise CapabilityError(capability, f"{method} needs {capability!r}, which the client did not declare")
 
 
-def _to_message(part: str | SamplingMessage) -> SamplingMessage:
+def _to_message(part: str | types.SamplingMessage) -> types.SamplingMessage:
     if not isinstance(part, str):
         return part
     return types.SamplingMessage(role="user", content=types.TextContent(text=part))

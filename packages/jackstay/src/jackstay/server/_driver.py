@@ -10,6 +10,7 @@ import logging
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
@@ -34,7 +35,8 @@ Outcome: TypeAlias = "bytes | Coroutine[Any, Any, bytes] | None"
 # Protocol violations of a client that are all logged as warnings. Further ones are logged only at powers of two.
 MAX_VIOLATION_WARNINGS = 8
 
-_IS_EAGER = sys.version_info >= (3, 12)
+# Options of tasks that run handlers: their first step runs at once, where Python supports that.
+_TASK_OPTIONS: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
 
 
 class Handlers(Protocol):
@@ -100,20 +102,16 @@ class SubscriberIndex:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # A client may subscribe to a resource by several requests, so the subscriptions are counted.
-        self._by_topic: dict[str, dict[Driver, int]] = {}
+        self._by_topic: dict[str, Counter[Driver]] = {}
         # The number of changes of lists, and which one was the last of each.
         self.number = 0
         self._changes: dict[str, int] = {}
-
-    def __repr__(self) -> str:
-        return f"<SubscriberIndex of {len(self._by_topic)} topics>"
 
     def add(self, connection: "Driver", topics: Iterable[str]) -> None:
         """Add one subscription to each topic."""
         with self._lock:
             for topic in topics:
-                counts = self._by_topic.setdefault(topic, {})
-                counts[connection] = counts.get(connection, 0) + 1
+                self._by_topic.setdefault(topic, Counter())[connection] += 1
 
     def remove(self, connection: "Driver", topics: Iterable[str]) -> None:
         """Remove one subscription to each topic."""
@@ -158,31 +156,9 @@ class Driver:
     """
 
     __slots__ = (
-        *(
-            "__weakref__",
-            "_client_requests",
-            "_is_stepping",
-            "_queued_events",
-            "_subscriptions",
-            "_loop",
-            "_started",
-            "_stop_hooks",
-            "_store",
-        ),
-        *(
-            "_tasks",
-            "_thread",
-            "_wake",
-            "_wake_at",
-            "core",
-            "dropped",
-            "handlers",
-            "log_level",
-            "number",
-            "server_config",
-            "capabilities",
-        ),
-        *("caller", "quota", "subscriber_index", "telemetry"),
+        *("__weakref__", "_client_requests", "_is_stepping", "_loop", "_queued_events", "_started", "_stop_hooks"),
+        *("_store", "_subscriptions", "_tasks", "_thread", "_wake", "_wake_at", "caller", "capabilities", "core"),
+        *("dropped", "handlers", "log_level", "number", "quota", "server_config", "subscriber_index", "telemetry"),
     )
 
     # Whether subscriptions outlive the request. False for a POST without a session.
@@ -424,7 +400,13 @@ class Driver:
             self._stop_hooks.pop(request.serial, None)
         if self._started:
             self._emit_end(request, error)
-        self.step(_failure(request, error))
+        data: Json = None
+        if isinstance(error, MachineError):
+            data = error.data()
+        elif isinstance(error, JsonRpcError):
+            data = error.data
+        code = -32603 if error.code is None else error.code  # 0 is a code, too
+        self.step(e.Failed(request.id, request.serial, code, error.message, ABSENT if data is None else data))
 
     def _serve(self, request: e.Serve) -> None:
         if self.telemetry.listeners:
@@ -440,17 +422,9 @@ class Driver:
                 self._start(request, work)
 
     def _start(self, request: e.Serve, work: Coroutine[Any, Any, bytes]) -> None:
-        if _IS_EAGER:
-            task: asyncio.Task[None] = asyncio.Task(
-                self._run(request, work),
-                loop=self._loop,
-                eager_start=True,  # type: ignore[call-arg,unused-ignore]  # 3.12
-            )
-            if task.done():
-                return
-        else:
-            task = asyncio.Task(self._run(request, work), loop=self._loop)
-        self._tasks[request.serial] = task, work
+        task = asyncio.Task(self._run(request, work), loop=self._loop, **_TASK_OPTIONS)
+        if not task.done():
+            self._tasks[request.serial] = task, work
 
     async def _run(self, request: e.Serve, work: Coroutine[Any, Any, bytes]) -> None:
         try:
@@ -525,8 +499,7 @@ class Driver:
     def _transition(self, effect: e.Transition) -> None:
         logger.debug("connection %d: %s -> %s: %s", self.number, effect.source, effect.target, effect.reason)
         if self.telemetry.listeners:
-            fields = {"from": effect.source, "to": effect.target, "reason": effect.reason}
-            self._emit("connection.transition", **fields)
+            self._emit("connection.transition", **{"from": effect.source, "to": effect.target, "reason": effect.reason})
         if effect.target == "draining":
             self._draining()
         elif effect.target == "closed" and self._subscriptions is not None:
@@ -566,13 +539,3 @@ class Driver:
             self._emit("request.stop", **about, duration_ns=duration)
         else:
             self._emit("request.exception", **about, duration_ns=duration, code=error.code, reason=error.message)
-
-
-def _failure(request: e.Serve, error: McpError) -> e.Failed:
-    data: Json = None
-    if isinstance(error, MachineError):
-        data = error.data()
-    elif isinstance(error, JsonRpcError):
-        data = error.data
-    code = -32603 if error.code is None else error.code  # 0 is a code, too
-    return e.Failed(request.id, request.serial, code, error.message, ABSENT if data is None else data)

@@ -122,10 +122,6 @@ class Function:
         self._decode = msgspec.json.Decoder[Any](self._struct, dec_hook=decode_foreign).decode
         self.bind: Callable[[RawArguments, object], Call | InvalidArguments] = self._choose_bind()
 
-    def __repr__(self) -> str:
-        names = ", ".join(parameter.name for parameter in self.parameters)
-        return f"<Function {self.name}({names}){' async' if self.is_async else ''}>"
-
     def _inject(self, dependencies: dict[str, Dependency]) -> "Injected":
         """Replace `call` by one that takes the context and resolves the dependencies first."""
         from jackstay.server._depends import Injected  # noqa: PLC0415  # few servers need it
@@ -149,11 +145,7 @@ class Function:
         return self._context is not None
 
     def _add_parameter(
-        self,
-        parameter: inspect.Parameter,
-        hints: dict[str, Any],
-        descriptions: dict[str, str],
-        bound: frozenset[str],
+        self, parameter: inspect.Parameter, hints: dict[str, Any], descriptions: dict[str, str], bound: frozenset[str]
     ) -> None:
         name, where = parameter.name, f"{self.name}({parameter.name})"
         if parameter.kind in _KINDS_REFUSED:

@@ -17,15 +17,7 @@ import msgspec
 from jackstay.errors import Json, JsonRpcError, ProtocolError
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._pages import decode_base64url, encode_base64url
-from jackstay.types import (
-    DECODE_ERRORS,
-    Body,
-    CreateMessageResult,
-    ElicitResult,
-    ListRootsResult,
-    decode,
-    encode_json,
-)
+from jackstay.types import DECODE_ERRORS, Body, CreateMessageResult, ElicitResult, ListRootsResult, decode, encode_json
 
 B = TypeVar("B", bound=Body)
 
@@ -77,9 +69,6 @@ class KeyRing:
     def __init__(self, keys: tuple[bytes, ...] = ()) -> None:
         self._keys = keys
 
-    def __repr__(self) -> str:
-        return f"<KeyRing of {len(self._keys)} keys>"
-
     def sign(self, data: bytes) -> str:
         """Return the data with a signature, as base64url."""
         if not self._keys:
@@ -130,12 +119,14 @@ class InputRounds:
         self._unsolicited = dict(responses) if state is None else {}
         if state is not None:
             self._state = self._open(state, bound)
-            self._record_responses(responses)
+        for row in self._state.requests:
+            if row.response is None and row.key in responses:  # unknown keys are ignored
+                row.response = _read_response(row.method, responses[row.key])
 
-    def __repr__(self) -> str:
-        requests = self._state.requests
-        done = sum(row.response is not None for row in requests)
-        return f"<InputRounds {self._state.round}: {done} of {len(requests)} done, {len(self._pending)} pending>"
+    @property
+    def once(self) -> dict[str, str]:
+        """The results of `ctx.once` by key, as JSON text."""
+        return self._state.once
 
     def is_ended_by(self, error: BaseException) -> bool:
         """Return whether this exception of the handler ends the round with an `input_required` result."""
@@ -159,12 +150,6 @@ class InputRounds:
         if opened.bound != bound:
             raise _invalid_state("it belongs to another request")
         return opened
-
-    def _record_responses(self, responses: Mapping[str, Json]) -> None:
-        """Record the responses of the client. Unknown keys and invalid responses are ignored."""
-        for row in self._state.requests:
-            if row.response is None and row.key in responses:
-                row.response = _read_response(row.method, responses[row.key])
 
     # --- requests of the handler --------------------------------------------------------------------------------------
 
@@ -192,15 +177,6 @@ class InputRounds:
                 return row.response.encode()
         self._pending[name] = method, params
         return None
-
-    def load_once(self, key: str) -> bytes | None:
-        """Return the encoded result of `ctx.once` of an earlier round, or None."""
-        value = self._state.once.get(key)
-        return None if value is None else value.encode()
-
-    def store_once(self, key: str, value: bytes) -> None:
-        """Store the encoded result of `ctx.once` in the state."""
-        self._state.once[key] = value.decode()
 
     # --- the end of a round -------------------------------------------------------------------------------------------
 

@@ -43,9 +43,6 @@ class Lifetime:
         self._running_hooks: HookRun | None = None  # other users wait for it
         self._starting: asyncio.Task[None] | None = None
 
-    def __repr__(self) -> str:
-        return f"<Lifetime of {len(self._users)} users>"
-
     @property
     def is_starting(self) -> bool:
         """True while startup hooks run."""

@@ -94,7 +94,7 @@ class Server:
         self._lifetime = Lifetime()
         self._lifetime.final_hooks.append(self._close_dependencies)
         self._telemetry = Telemetry(name)
-        self._state_keys: KeyRing | None = None
+        self._state_secrets = self.options.request_state_secrets
         self._middleware: tuple[Middleware, ...] = ()
         self._views: Views | None = None
         self._on_invalid_arguments = on_invalid_arguments
@@ -198,7 +198,7 @@ class Server:
         return Dispatch(
             catalogue,
             self._pool,
-            key_ring=self._key_ring,
+            key_ring=lambda: self._key_ring,
             round_timeout=self.options.round_timeout,
             on_invalid_arguments=self._on_invalid_arguments,
             name=self.options.name,
@@ -314,10 +314,7 @@ class Server:
         self._add_resources([(uri, read, {**made, **options}) for uri, read, made in rows])
 
     def _add_resources(self, rows: Iterable[tuple[str, Callable[..., object], ResourceKeywords]]) -> None:
-        from jackstay.server._resources import (  # noqa: PLC0415  # loaded on first use
-            ResourceOptions,
-            resource_from_function,
-        )
+        from jackstay.server._resources import ResourceOptions, resource_from_function  # noqa: PLC0415  # on first use
 
         self.catalogue.add_resources(
             *(
@@ -347,11 +344,7 @@ class Server:
         return register if function is None else register(function)
 
     def completion(
-        self,
-        of: str | PromptReference | ResourceTemplateReference,
-        argument: str,
-        *,
-        blocking: bool | None = None,
+        self, of: str | PromptReference | ResourceTemplateReference, argument: str, *, blocking: bool | None = None
     ) -> Callable[[F], F]:
         """Register a function that completes an argument of a prompt or a variable of a resource template.
 
@@ -621,10 +614,7 @@ class Server:
 
     def _share_request_state_secrets(self, secrets: tuple[bytes, ...]) -> None:
         """Use these secrets for `requestState`, unless the server has its own: several workers share one set."""
-        from jackstay.server._input_required import KeyRing  # noqa: PLC0415  # imports hmac, which few servers need
-
-        if not self.options.request_state_secrets:
-            self._state_keys = KeyRing(secrets)
+        self._state_secrets = self._state_secrets or secrets
 
     @property
     def _blocking_calls(self) -> int:
@@ -799,12 +789,11 @@ class Server:
         entry = self.catalogue.tools.get(tool)
         return () if entry is None else entry.param_headers
 
+    @cached_property
     def _key_ring(self) -> KeyRing:
-        if self._state_keys is None:
-            from jackstay.server._input_required import KeyRing  # noqa: PLC0415  # imports hmac, which few servers need
+        from jackstay.server._input_required import KeyRing  # noqa: PLC0415  # imports hmac, which few servers need
 
-            self._state_keys = KeyRing(self.options.request_state_secrets)
-        return self._state_keys
+        return KeyRing(self._state_secrets)
 
 
 def find_server(module: object, name: str | None = None) -> Server:
@@ -814,15 +803,14 @@ def find_server(module: object, name: str | None = None) -> Server:
     """
     module_name = getattr(module, "__name__", module)
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
+    if name in servers:
+        return servers[name]
     if name is not None:
-        found = getattr(module, name, None)
-        if not isinstance(found, Server):
-            known = f"; it has {', '.join(servers)}" if servers else ""
-            raise UsageError(f"no Server named {name!r} in {module_name!r}{known}", path=name)
-        return found
-    distinct = {id(server): server for server in servers.values()}
+        known = f"; it has {', '.join(servers)}" if servers else ""
+        raise UsageError(f"no Server named {name!r} in {module_name!r}{known}", path=name)
+    distinct = set(servers.values())
     if len(distinct) == 1:
-        return next(iter(distinct.values()))
+        return distinct.pop()
     if not servers:
         raise UsageError(f"no Server found in {module_name!r}: create one at the top level of the module")
     raise UsageError(f"several Servers found in {module_name!r}: {', '.join(servers)}; choose one with FILE:NAME")

@@ -154,18 +154,13 @@ class Subscriptions:
         self._open: dict[int, Subscription] = {}
         self._changed: dict[tuple[str, str, bytes], None] = {}
 
-    def __repr__(self) -> str:
-        return f"<Subscriptions to {len(self.uris)} resources, {len(self._open)} open requests>"
-
     # --- requests of the client ---------------------------------------------------------------------------------------
 
     def subscribe(self, uri: str) -> None:
         """Subscribe to a resource. Raises: JsonRpcError, if a limit is exceeded."""
         if len(uri) > MAX_URI_LENGTH:
-            raise JsonRpcError(
-                ErrorCode.INVALID_PARAMS,
-                f"cannot subscribe: the URI is longer than {MAX_URI_LENGTH} characters",
-            )
+            message = f"cannot subscribe: the URI is longer than {MAX_URI_LENGTH} characters"
+            raise JsonRpcError(ErrorCode.INVALID_PARAMS, message)
         if uri in self.uris or not self._connection.KEEPS_SUBSCRIPTIONS:
             return
         if len(self.uris) >= MAX_URIS:

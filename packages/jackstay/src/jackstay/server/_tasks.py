@@ -299,7 +299,7 @@ class Tasks(ServerExtension):
         if members.get("resultType") != "task":
             return result
         assert self._server is not None
-        state = resign(members["requestState"], self._server._key_ring(), KeyRing(STATE_KEYS), _FINAL_STATE_EXPIRY)
+        state = resign(members["requestState"], self._server._key_ring, KeyRing(STATE_KEYS), _FINAL_STATE_EXPIRY)
         deferred: TaskRecord = msgspec.structs.replace(record, request_state=state)
         return await self._create(connection, deferred, has_begun=True)
 

@@ -547,7 +547,7 @@ def test_a_worker_uses_its_sockets_and_secrets_and_ends_with_its_supervisor(
     assert run_http(server, {"port": 1, "workers": 4}, exit_process=exits.append) == 0
     thread.join()
     assert received == [b"r", "x", "y"]
-    assert server._key_ring().verify(KeyRing((b"k" * 32,)).sign(b"x")) == b"x"
+    assert server._key_ring.verify(KeyRing((b"k" * 32,)).sign(b"x")) == b"x"
     assert "the supervisor process has exited" in caplog.text
     assert "serves" not in capsys.readouterr().err
     assert control.fileno() == -1
@@ -556,7 +556,7 @@ def test_a_worker_uses_its_sockets_and_secrets_and_ends_with_its_supervisor(
 def test_configured_secrets_take_precedence_over_those_of_the_supervisor() -> None:
     server = Server("x", request_state_secrets=(b"o" * 32,))
     server._share_request_state_secrets((b"k" * 32,))
-    assert server._key_ring().verify(KeyRing((b"k" * 32,)).sign(b"x")) is None
+    assert server._key_ring.verify(KeyRing((b"k" * 32,)).sign(b"x")) is None
 
 
 @pytest.mark.parametrize("secrets", [(), (b"o" * 32,)])
