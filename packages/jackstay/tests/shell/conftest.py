@@ -22,7 +22,7 @@ def commands() -> tuple[Command, ...]:
     load.add_argument("--into", metavar="DIR")
     load.add_argument("--version", action="version", version="1")
     return (
-        command_from_parser("query", "query a server", query, positionals={"words": Value("server")}, has_server=True),
+        command_from_parser("query", "query a server", query, has_server=True),
         command_from_parser("load", "load what's there", load),
     )
 

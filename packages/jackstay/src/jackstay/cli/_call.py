@@ -72,17 +72,17 @@ def _show(name: str, result: CallToolResult, *, as_json: bool) -> int:
         failed = errors.paint(f"{escape_controls(name)} failed:", RED)
         errors.print_line(f"jackstay: {failed} {escape_controls(text) or 'the tool gave no reason'}")
     elif text:
-        screen = Screen()
-        print_text(screen, text) if (indented := _indented(screen, text)) is None else screen.print_line(indented)
+        _print(Screen(), text)
     return code
 
 
-def _indented(screen: Screen, text: str) -> str | None:
-    """Return JSON with indentation and colour on a terminal; None for other text, and on a pipe."""
-    if not screen.is_terminal or text.lstrip()[:1] not in ("{", "["):
-        return None
+def _print(screen: Screen, text: str) -> None:
+    """Print text; on a terminal, JSON gets indentation and colour."""
     try:
-        value = json.loads(text)
+        value = json.loads(text) if screen.is_terminal and text.lstrip()[:1] in ("{", "[") else None
     except ValueError:
-        return None
-    return paint_json(screen, escape_controls(json.dumps(value, indent=2, ensure_ascii=False)))
+        value = None
+    if value is None:
+        print_text(screen, text)
+    else:
+        screen.print_line(paint_json(screen, escape_controls(json.dumps(value, indent=2, ensure_ascii=False))))

@@ -11,7 +11,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from jackstay.cli._commands import COMMANDS, command_parser, load, main_parser
 from jackstay.cli._exits import DONE
 from jackstay.errors import UsageError
-from jackstay.shell import SHELLS, Program, StatusLine, Value, command_from_parser, completion_script
+from jackstay.shell import SHELLS, Program, StatusLine, command_from_parser, completion_script
 
 _EXAMPLES = """\
 examples:
@@ -48,14 +48,10 @@ def run(arguments: Namespace) -> int:
 
 def program() -> Program:
     """Return all commands and options, read from their parsers."""
-    commands = []
-    for row in COMMANDS:
-        # The first word of a command with a server is a name from a configuration file, or a URL.
-        positionals = {"words": Value("server")} if row.has_server else None
-        parser = command_parser(row, load(row))
-        commands.append(
-            command_from_parser(row.name, row.summary, parser, positionals=positionals, has_server=row.has_server)
-        )
+    commands = [
+        command_from_parser(row.name, row.summary, command_parser(row, load(row)), has_server=row.has_server)
+        for row in COMMANDS
+    ]
     options = command_from_parser("", "", main_parser()).options
     return Program("jackstay", tuple(commands), options, "completion", "completion --names")
 

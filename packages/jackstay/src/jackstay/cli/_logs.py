@@ -10,12 +10,8 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Final
 
 from jackstay.shell import erase_status, escape_controls
-
-LEVELS: Final = ("debug", "info", "warning", "error")
-FORMATS: Final = ("text", "json")
 
 
 class TextLines(logging.Formatter):
@@ -36,14 +32,11 @@ class JsonLines(logging.Formatter):
     # Read by `jackstay.server.http`: the line with the address of the server is then logged instead of printed.
     is_structured = True
 
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802  # logging's
-        """Return the time in UTC in the format of RFC 3339."""
-        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-
     def format(self, record: logging.LogRecord) -> str:
         """Format one record."""
         entry = {
-            "time": self.formatTime(record),
+            # The format of RFC 3339.
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -77,8 +70,8 @@ def log_to_stderr(
 def add_log_arguments(parser: ArgumentParser) -> None:
     """Declare `--log-level` and `--log-format`."""
     for flag, metavar, choices, default in (
-        ("--log-level", "LEVEL", LEVELS, "warning"),
-        ("--log-format", "FORMAT", FORMATS, "text"),
+        ("--log-level", "LEVEL", ("debug", "info", "warning", "error"), "warning"),
+        ("--log-format", "FORMAT", ("text", "json"), "text"),
     ):
         text = f"{', '.join(choices)} (default: {default})"
         parser.add_argument(flag, metavar=metavar, choices=choices, default=default, help=text)

@@ -4,7 +4,6 @@ import time
 from argparse import ArgumentParser, Namespace
 
 from jackstay.cli import _target
-from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import describe_server, with_client
 from jackstay.client import Client
@@ -20,7 +19,7 @@ def run(arguments: Namespace) -> int:
     """Send the request and print the response time."""
     selected = _target.select_only_server(arguments)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         started_at = time.perf_counter()
         with StatusLine("waiting for the response"):
             method = await client.ping()
@@ -37,6 +36,5 @@ def run(arguments: Namespace) -> int:
             )
         else:
             Screen().print_line(f"{method}: response in {milliseconds:.1f} ms ({describe_server(client)})")
-        return DONE
 
     return with_client(arguments, selected, work)

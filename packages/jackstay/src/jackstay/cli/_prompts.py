@@ -4,7 +4,6 @@ from argparse import ArgumentParser, Namespace
 from functools import partial
 
 from jackstay.cli import _target
-from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json, print_text, text_of
 from jackstay.cli._running import with_client
 from jackstay.cli._user_input import is_interactive, read_argument
@@ -34,7 +33,7 @@ def run(arguments: Namespace) -> int:
         return with_client(arguments, selected, partial(_get, arguments, name, pairs(words[2:])))
     _target.expect_no_more(words)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         with StatusLine("listing prompts"):
             prompts = await client.prompts.list()
         screen = Screen()
@@ -45,12 +44,11 @@ def run(arguments: Namespace) -> int:
         else:
             rows = [(each.name, _signature(each), first_line(each.description or each.title)) for each in prompts]
             screen.table(("NAME", "ARGUMENTS", "DESCRIPTION"), rows)
-        return DONE
 
     return with_client(arguments, selected, work)
 
 
-async def _get(arguments: Namespace, name: str, values: dict[str, str], client: Client) -> int:
+async def _get(arguments: Namespace, name: str, values: dict[str, str], client: Client) -> None:
     if is_interactive(arguments):
         with StatusLine("listing prompts"):
             prompts = await client.prompts.list()
@@ -68,12 +66,11 @@ async def _get(arguments: Namespace, name: str, values: dict[str, str], client: 
             raise UsageError(f"unknown prompt {name!r}{did_you_mean(name, names)}") from None
     if arguments.json:
         print_json(result.raw)
-        return DONE
+        return
     screen = Screen()
     for message in result.messages:
         screen.print_line(screen.paint(f"{message.role}:", BOLD))
         print_text(screen, text_of(message.content))
-    return DONE
 
 
 def _signature(prompt: Prompt) -> str:

@@ -6,7 +6,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from jackstay.cli import _target
-from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json, print_text, text_of_contents
 from jackstay.cli._running import with_client
 from jackstay.client import Client
@@ -33,7 +32,7 @@ def run(arguments: Namespace) -> int:
     uri = _target.pop_word(words, "URI", "list the resources of a server with jackstay resources")
     _target.expect_no_more(words)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         with StatusLine(f"reading {uri}"):
             result = await client.resources.read(uri)
         if arguments.json:
@@ -42,7 +41,6 @@ def run(arguments: Namespace) -> int:
             screen = Screen()
             for contents in result.contents:
                 _show(screen, contents)
-        return DONE
 
     return with_client(arguments, selected, work)
 

@@ -4,7 +4,6 @@ A client's configuration names this command instead of the server's. Standard in
 server's standard error is forwarded. If the file cannot be written, the messages are still forwarded.
 """
 
-import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from jackstay.cli import _target
@@ -13,7 +12,7 @@ from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._running import run_until_signal
 from jackstay.errors import UsageError
-from jackstay.shell import escape_controls
+from jackstay.shell import escape_controls, print_error
 from jackstay.testing import RecordedTarget, pass_through, recorded
 from jackstay.transport import StdioTarget, own_stdio
 
@@ -79,6 +78,6 @@ async def _forward(selected: _target.SelectedServer, target: RecordedTarget) -> 
     if passed.error is not None and passed.was_silent:
         raise passed.error  # the server sent nothing: it could not be started
     if passed.error is not None:
-        print(f"jackstay: {escape_controls(str(passed.error))}", file=sys.stderr)
+        print_error("jackstay", str(passed.error))
         return FAILED
     return DONE if target.error is None else FAILED

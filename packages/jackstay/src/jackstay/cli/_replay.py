@@ -3,7 +3,6 @@
 A request that was not recorded gets an error, which is also printed to standard error.
 """
 
-import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from jackstay.cli._commands import add_help
@@ -11,7 +10,7 @@ from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._running import run_until_signal
 from jackstay.cli._target import parse_number
-from jackstay.shell import escape_controls
+from jackstay.shell import print_error
 from jackstay.testing import serve_recording
 from jackstay.transport import own_stdio
 
@@ -41,7 +40,7 @@ async def _serve(arguments: Namespace) -> int:
     end = await serve_recording(arguments.file, own_stdio(), speed=arguments.speed)
     if end is None:
         return DONE
-    print(f"jackstay: {escape_controls(str(end))}", file=sys.stderr)
+    print_error("jackstay", str(end))
     return FAILED
 
 

@@ -3,7 +3,6 @@
 from argparse import ArgumentParser, Namespace
 
 from jackstay.cli import _target
-from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
 from jackstay.client import Client
@@ -28,7 +27,7 @@ def run(arguments: Namespace) -> int:
     """Print the resources and templates."""
     selected = _target.select_only_server(arguments)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         with StatusLine("listing resources"):
             resources = await client.resources.list()
             templates = await _templates(client)
@@ -37,7 +36,6 @@ def run(arguments: Namespace) -> int:
             print_json(raw)
         else:
             _show(resources, templates)
-        return DONE
 
     return with_client(arguments, selected, work)
 

@@ -23,7 +23,8 @@ from jackstay.transport import kill_children
 if TYPE_CHECKING:
     from jackstay.client import Client
 
-Work = Callable[["Client"], Coroutine[Any, Any, int]]
+# Returns the exit code; None: success.
+Work = Callable[["Client"], Coroutine[Any, Any, int | None]]
 
 
 def run_until_signal(work: Coroutine[Any, Any, int]) -> int:
@@ -96,7 +97,7 @@ async def _run(arguments: Namespace, selected: SelectedServer, client: "Client",
         if arguments.verbose:
             took = time.monotonic() - started_at
             _print_note(f"connected: {describe_server(client)} after {took:.2f} s")
-        return await work(client)
+        return await work(client) or DONE
     finally:
         with StatusLine("closing the connection"):
             await client.stop()

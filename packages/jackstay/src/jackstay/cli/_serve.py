@@ -149,8 +149,7 @@ def http_options(arguments: Namespace) -> dict[str, Any] | None:
 
     Raises: UsageError that names the flag.
     """
-    options = {row.option: getattr(arguments, row.option) for row in FLAGS}
-    options = {option: value for option, value in options.items() if value is not None}
+    options = {row.option: value for row in FLAGS if (value := getattr(arguments, row.option)) is not None}
     if arguments.http is None:
         for row in FLAGS:
             if row.option in options:
@@ -159,7 +158,10 @@ def http_options(arguments: Namespace) -> dict[str, Any] | None:
     host, port = _address(arguments.http)
     options |= {"host": host, "port": port}
     if "workers" in options:
-        options["workers"] = _number(options["workers"], "--workers")
+        workers = options["workers"]
+        if not re.fullmatch("[0-9]{1,6}", workers):
+            raise UsageError(f"--workers expects a number, got {workers!r}", path="--workers")
+        options["workers"] = int(workers)
     if "auth" in options:
         options["auth"] = _keys(options["auth"])
     if "hosts" in options:
@@ -171,19 +173,13 @@ def http_options(arguments: Namespace) -> dict[str, Any] | None:
 
 
 def _address(text: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(?:(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):)?([0-9]+)", text)
+    found = re.fullmatch(r"(?:(\[[0-9a-fA-F:.]+\]|[^:\[\]]+):)?([0-9]{1,6})", text)
     if found is None:
         raise UsageError(f"--http expects PORT or HOST:PORT, got {text!r}", path="--http")
-    port = _number(found[2], "--http")
+    port = int(found[2])
     if port > MAX_PORT:
         raise UsageError(f"--http expects a port from 0 to {MAX_PORT}, got {port}", path="--http")
     return (found[1] or "127.0.0.1").strip("[]"), port
-
-
-def _number(text: str, flag: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 6:
-        raise UsageError(f"{flag} expects a number, got {text!r}", path=flag)
-    return int(text)
 
 
 def _keys(names: list[str]) -> Any:

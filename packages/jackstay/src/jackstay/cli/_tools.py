@@ -1,18 +1,17 @@
 """`jackstay tools`: list the tools of a server, or show one tool in full."""
 
-import textwrap
+import inspect
 from argparse import ArgumentParser, Namespace
 from typing import Any, Final
 
 from jackstay.cli import _target
-from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
 from jackstay.cli._values import schema_types, typed_text
 from jackstay.client import Client
 from jackstay.errors import UsageError
 from jackstay.shell import BOLD, DIM, GREEN, Screen, StatusLine, escape_controls, first_line
-from jackstay.types import Tool
+from jackstay.types import Tool, ToolAnnotations
 
 # The maximum length of the arguments on a terminal: three lines of their column.
 MAX_SIGNATURE: Final = 96
@@ -50,7 +49,7 @@ def run(arguments: Namespace) -> int:
     name = words.pop(0) if words else None
     _target.expect_no_more(words)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         with StatusLine("listing tools"):
             tools = await client.tools.list()
         if name is not None:
@@ -59,7 +58,6 @@ def run(arguments: Namespace) -> int:
             print_json({"tools": [tool.raw for tool in tools]})
         else:
             _show_all(tools)
-        return DONE
 
     return with_client(arguments, selected, work)
 
@@ -124,7 +122,7 @@ def _show(tool: Tool, as_json: bool) -> None:
     screen.print_line(f"{screen.paint(escape_controls(tool.name), f'{BOLD};{GREEN}')} {signature(tool)}".rstrip())
     if tool.description:
         screen.print_line()
-        screen.print_wrapped(_dedent(tool.description).strip())
+        screen.print_wrapped(inspect.cleandoc(tool.description))
     properties, required = _properties(tool)
     if properties:
         screen.print_line()
@@ -133,16 +131,9 @@ def _show(tool: Tool, as_json: bool) -> None:
             for name, schema in properties.items()
         ]
         screen.table(("ARGUMENT", "TYPE", "REQUIRED", "DESCRIPTION"), rows)
-    hints = _hints(tool)
-    if hints:
+    if hints := _hints(tool):
         screen.print_line()
         screen.print_line(screen.paint(f"Hints of the server: {', '.join(hints)}.", DIM))
-
-
-def _dedent(text: str) -> str:
-    """Remove the indentation of a docstring, whose first line is not indented."""
-    first, newline, rest = text.partition("\n")
-    return f"{first.strip()}{newline}{textwrap.dedent(rest)}"
 
 
 def _kind(schema: Any) -> str:
@@ -161,12 +152,10 @@ def _describe_schema(schema: Any) -> str:
 
 
 def _hints(tool: Tool) -> list[str]:
-    hints = tool.annotations
-    if hints is None:
-        return []
-    named_hints = {
-        "read-only": hints.read_only_hint,
-        "destructive": hints.destructive_hint,
-        "idempotent": hints.idempotent_hint,
-    }
-    return [name for name, is_set in named_hints.items() if is_set]
+    hints = tool.annotations or ToolAnnotations()
+    named = (
+        ("read-only", hints.read_only_hint),
+        ("destructive", hints.destructive_hint),
+        ("idempotent", hints.idempotent_hint),
+    )
+    return [name for name, is_set in named if is_set]

@@ -4,7 +4,6 @@ They are read from the argparse parsers. The kind of a value follows from its ch
 """
 
 from argparse import SUPPRESS, Action, ArgumentParser, _AppendAction, _HelpAction, _VersionAction
-from collections.abc import Mapping
 from typing import NamedTuple
 
 # Prefix of a metavar -> kind of value. Other values have no completion.
@@ -74,15 +73,8 @@ def value_from_metavar(metavar: str, choices: tuple[str, ...] = ()) -> Value:
     return Value("" if choices else kind, choices)
 
 
-def command_from_parser(
-    name: str,
-    summary: str,
-    parser: ArgumentParser,
-    *,
-    positionals: Mapping[str, Value] | None = None,
-    has_server: bool = False,
-) -> Command:
-    """Read a parser. `positionals` overrides the value of a positional, by its `dest`."""
+def command_from_parser(name: str, summary: str, parser: ArgumentParser, *, has_server: bool = False) -> Command:
+    """Read a parser. With `has_server`, the first of the positionals `words` selects a server."""
     options: list[Option] = []
     values: list[Value] = []
     repeats_last = False
@@ -95,8 +87,8 @@ def command_from_parser(
             argument = None if action.nargs == 0 else value
             flags = tuple(action.option_strings)
             options.append(Option(flags, _help_text(action), argument, isinstance(action, _AppendAction)))
-        elif positionals and action.dest in positionals:
-            values.append(positionals[action.dest])
+        elif has_server and action.dest == "words":
+            values.append(Value("server"))
         else:
             values.append(value)
             repeats_last = action.nargs in ("*", "+")

@@ -1,25 +1,20 @@
 """The supported shells, and the completion script for each."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
 from jackstay.shell._bash import bash
 from jackstay.shell._fish import fish
 from jackstay.shell._grammar import Program
 from jackstay.shell._zsh import zsh
 
-_WRITERS: Mapping[str, Callable[[Program], str]] = MappingProxyType({"bash": bash, "zsh": zsh, "fish": fish})
+_WRITERS = {"bash": bash, "zsh": zsh, "fish": fish}
 # The shells with completion.
 SHELLS = tuple(_WRITERS)
 
 # Where each shell loads a user's completion scripts from, on first use.
-INSTALL_PATHS: Mapping[str, str] = MappingProxyType(
-    {
-        "bash": "~/.local/share/bash-completion/completions/{name}",
-        "zsh": "~/.zfunc/_{name}",
-        "fish": "~/.config/fish/completions/{name}.fish",
-    }
-)
+INSTALL_PATHS = {
+    "bash": "~/.local/share/bash-completion/completions/{name}",
+    "zsh": "~/.zfunc/_{name}",
+    "fish": "~/.config/fish/completions/{name}.fish",
+}
 
 
 def completion_script(program: Program, shell: str) -> str:
