@@ -148,9 +148,6 @@ class BackpressureError(McpError):
     advice = 'nothing was sent: try again, or pass busy="wait"'
     is_transient = True
 
-    def __init__(self, message: str, *, details: dict[str, Json] | None = None) -> None:
-        super().__init__(message, details=details)
-
     @classmethod
     def after(cls, attempts: int, request_id: int) -> Self:
         """The error for a transport that stayed busy for `attempts` attempts."""
@@ -163,17 +160,19 @@ class BackpressureError(McpError):
 class _TransportEnded(McpError):
     """A transport ended. `exit_code` is that of its process, `stderr_tail` the end of what it wrote to stderr."""
 
+    type = "transport"
+    _was_sent = False
+
     def __init__(
         self,
         message: str,
         *,
         exit_code: int | None = None,
         stderr_tail: str = "",
-        may_have_run: bool = False,
         retry_in: float | None = None,
         details: dict[str, Json] | None = None,
     ) -> None:
-        super().__init__(message, may_have_run=may_have_run, retry_in=retry_in, details=details)
+        super().__init__(message, may_have_run=self._was_sent, retry_in=retry_in, details=details)
         self.exit_code = exit_code
         self.stderr_tail = stderr_tail
         if exit_code is not None:
@@ -200,8 +199,6 @@ class TransportError(_TransportEnded, ConnectionError):
     a response, the host is unknown, or the URL belongs to something else. A server may appear there later. A program
     that closes its standard output before it sends a message is not an MCP server either.
     """
-
-    type = "transport"
 
     def __init__(
         self,
@@ -232,26 +229,8 @@ class SessionLostError(TransportError):
 class OutcomeUnknownError(_TransportEnded):
     """The request was sent, then the connection was lost. The call may have run: check before sending it again."""
 
-    type = "transport"
     advice = "it may have run: check before sending it again"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        exit_code: int | None = None,
-        stderr_tail: str = "",
-        retry_in: float | None = None,
-        details: dict[str, Json] | None = None,
-    ) -> None:
-        super().__init__(
-            message,
-            exit_code=exit_code,
-            stderr_tail=stderr_tail,
-            may_have_run=True,
-            retry_in=retry_in,
-            details=details,
-        )
+    _was_sent = True
 
 
 class ResetError(McpError):
@@ -470,30 +449,5 @@ class NoTransitionError(MachineError):
     """The transition keeps the state. Not an error: with it, a table has a result for every state and event."""
 
 
-__all__ = [
-    "BackpressureError",
-    "CapabilityError",
-    "ClosedError",
-    "FrameTooLargeError",
-    "GuardRefusedError",
-    "InvalidEventError",
-    "Json",
-    "JsonRpcError",
-    "MachineError",
-    "McpError",
-    "NoTransitionError",
-    "OutcomeUnknownError",
-    "ProtocolError",
-    "RequestId",
-    "ResetError",
-    "SessionLostError",
-    "ShutdownError",
-    "StateError",
-    "TimeoutError",
-    "ToolCallError",
-    "TransportError",
-    "UnexpectedOptionError",
-    "UnknownEventError",
-    "UsageError",
-    "did_you_mean",
-]
+_classes = {name for name, kind in dict(vars()).items() if isinstance(kind, type) and issubclass(kind, McpError)}
+__all__ = sorted({*_classes, "Json", "RequestId", "did_you_mean"} - {"_TransportEnded"})
