@@ -401,12 +401,7 @@ class MachineError(McpError):
 
     def data(self) -> dict[str, Json]:
         """The `data` member of the JSON-RPC error."""
-        return {
-            "fsmError": self.__class__.__name__,
-            "event": self.event,
-            "state": self.state,
-            "method": self.method,
-        }
+        return {"fsmError": self.__class__.__name__, "event": self.event, "state": self.state, "method": self.method}
 
 
 class InvalidEventError(MachineError):
@@ -449,5 +444,6 @@ class NoTransitionError(MachineError):
     """The transition keeps the state. Not an error: with it, a table has a result for every state and event."""
 
 
-_classes = {name for name, kind in dict(vars()).items() if isinstance(kind, type) and issubclass(kind, McpError)}
-__all__ = sorted({*_classes, "Json", "RequestId", "did_you_mean"} - {"_TransportEnded"})
+_names = {name for name, kind in dict(vars()).items() if isinstance(kind, type) and issubclass(kind, McpError)}
+_names |= {"Json", "RequestId", "did_you_mean"}
+__all__ = [name for name in sorted(_names) if not name.startswith("_")]

@@ -107,19 +107,9 @@ def _draw_dot(machine: Machine) -> str:
     return "\n".join(lines) + "\n"
 
 
-_DRAWERS: dict[str, Callable[[Machine], str]] = {
-    "table": _draw_table,
-    "mermaid": _draw_mermaid,
-    "dot": _draw_dot,
-}
+_DRAWERS: dict[str, Callable[[Machine], str]] = {"table": _draw_table, "mermaid": _draw_mermaid, "dot": _draw_dot}
 
 # The formats that `draw` accepts.
 FORMATS = tuple(_DRAWERS)
 
-__all__ = [
-    "FORMATS",
-    "MACHINES",
-    "cell_text",
-    "draw",
-    "edges",
-]
+__all__ = ["FORMATS", "MACHINES", "cell_text", "draw", "edges"]

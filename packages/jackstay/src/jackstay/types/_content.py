@@ -8,17 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from jackstay.types._body import (
-    Body,
-    BodyWithMeta,
-    Choose,
-    Json,
-    JsonObject,
-    Maybe,
-    MaybeJson,
-    constant,
-    one_of,
-)
+from jackstay.types._body import Body, BodyWithMeta, Choose, Json, JsonObject, Maybe, MaybeJson, constant, one_of
 from jackstay.types._display import Annotations, Icon
 
 

@@ -74,11 +74,7 @@ REQUESTS: dict[Json, type[Body]] = {
 }
 
 # A required member that only this result has.
-RESPONSES: dict[str, type[Body]] = {
-    "action": ElicitResult,
-    "roots": ListRootsResult,
-    "model": CreateMessageResult,
-}
+RESPONSES: dict[str, type[Body]] = {"action": ElicitResult, "roots": ListRootsResult, "model": CreateMessageResult}
 
 
 def choose_request(members: dict[str, Json]) -> type[Body]:

@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from jackstay.types._body import (
-    Body,
-    BodyWithMeta,
-    Json,
-    JsonObject,
-    Maybe,
-    Number,
-    ProgressToken,
-    RequestId,
-)
+from jackstay.types._body import Body, BodyWithMeta, Json, JsonObject, Maybe, Number, ProgressToken, RequestId
 
 # Keys of `_meta` that belong to the protocol (2026-07-28, basic/index; the last one 2025-11-25, basic/utilities/tasks).
 META_PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"

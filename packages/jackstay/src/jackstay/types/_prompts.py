@@ -72,10 +72,7 @@ class ResourceTemplateReference(Body, frozen=True):
 # What is completed. Closed: a server cannot complete an unknown reference.
 CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
 
-REFERENCES: dict[Json, type[Body]] = {
-    "ref/prompt": PromptReference,
-    "ref/resource": ResourceTemplateReference,
-}
+REFERENCES: dict[Json, type[Body]] = {"ref/prompt": PromptReference, "ref/resource": ResourceTemplateReference}
 
 
 if TYPE_CHECKING:

@@ -29,15 +29,7 @@ from jackstay.errors import (
 )
 from jackstay.protocol._timers import Timers
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._exchange import (
-    CELLS,
-    Exchange,
-    ExchangeEvent,
-    ExchangeState,
-    Outcome,
-    Role,
-    Tombstones,
-)
+from jackstay.protocol.client._exchange import CELLS, Exchange, ExchangeEvent, ExchangeState, Outcome, Role, Tombstones
 from jackstay.protocol.client._settings import MAX_TOMBSTONES, Settings
 from jackstay.protocol.wire._jsonrpc import encode_request
 

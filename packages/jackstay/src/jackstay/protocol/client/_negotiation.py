@@ -26,11 +26,7 @@ from jackstay.types import (
 
 # Errors that only a server of the stateless era sends; after one of them `initialize` is not tried.
 STATELESS_ERROR_CODES = frozenset(
-    {
-        ErrorCode.HEADER_MISMATCH,
-        ErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY,
-        ErrorCode.UNSUPPORTED_PROTOCOL_VERSION,
-    }
+    {ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_REQUIRED_CLIENT_CAPABILITY, ErrorCode.UNSUPPORTED_PROTOCOL_VERSION}
 )
 
 
@@ -269,11 +265,7 @@ def version_meta(version: str) -> bytes:
 def initialize_params(settings: Settings, version: str) -> bytes:
     """Return the params of `initialize`, encoded."""
     return encode_json(
-        {
-            "protocolVersion": version,
-            "capabilities": settings.capabilities or {},
-            "clientInfo": settings.client_info,
-        }
+        {"protocolVersion": version, "capabilities": settings.capabilities or {}, "clientInfo": settings.client_info}
     )
 
 
@@ -336,11 +328,7 @@ def interpret_handshake(settings: Settings, requested: str, response: msgspec.Ra
     if version not in settings.versions or REVISIONS[version].era is not Era.HANDSHAKE:
         return _mismatch(settings, [version])
     facts = e.ServerFacts(
-        version,
-        Era.HANDSHAKE,
-        bytes(result.server_info),
-        bytes(result.capabilities),
-        result.instructions or "",
+        version, Era.HANDSHAKE, bytes(result.server_info), bytes(result.capabilities), result.instructions or ""
     )
     return e.Negotiated(facts)
 

@@ -14,12 +14,7 @@ from jackstay.errors import (
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._backoff import backoff_delay
 from jackstay.protocol.client._calls import Calls
-from jackstay.protocol.client._settings import (
-    KEEPALIVE_MISSES,
-    MAX_ATTEMPTS,
-    SESSION_LOSS_WINDOW,
-    STABLE_AFTER,
-)
+from jackstay.protocol.client._settings import KEEPALIVE_MISSES, MAX_ATTEMPTS, SESSION_LOSS_WINDOW, STABLE_AFTER
 from jackstay.protocol.client._transport import TransportLink
 
 SESSIONS_NOT_KEPT = (

@@ -134,8 +134,7 @@ def _check_names(access: Access, host: str, origin: str | None) -> ErrorResponse
             return error_response(400, "missing or malformed Host header")
         if host not in access.hosts and found[1] not in access.hosts:
             return error_response(
-                403,
-                "this Host is not allowed; the server's option `hosts` (--allow-host) sets the allowed ones",
+                403, "this Host is not allowed; the server's option `hosts` (--allow-host) sets the allowed ones"
             )
     if origin is None or access.is_any_origin:
         return None

@@ -175,11 +175,7 @@ def route_verb(
 
 
 def route_post(
-    endpoint: Endpoint,
-    headers: Headers,
-    message: Message,
-    session: SessionState,
-    session_version: str | None = None,
+    endpoint: Endpoint, headers: Headers, message: Message, session: SessionState, session_version: str | None = None
 ) -> Route | ErrorResponse:
     """Route a POST with its decoded body. `session_version` is the revision of an open session.
 
@@ -300,11 +296,7 @@ def _string(raw: msgspec.Raw) -> str | None:
 
 
 def _stateless_revision(
-    endpoint: Endpoint,
-    headers: Headers,
-    message: Request | Notification,
-    params: _Params,
-    version: str | None,
+    endpoint: Endpoint, headers: Headers, message: Request | Notification, params: _Params, version: str | None
 ) -> Revision | ErrorResponse:
     """Return the revision that `_meta` names. It is checked first: another revision may require other headers."""
     if version is None:

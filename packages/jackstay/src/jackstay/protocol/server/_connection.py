@@ -22,13 +22,7 @@ from jackstay.protocol.server._states import ServerState
 from jackstay.protocol.server._table import CELLS, ENTRIES
 from jackstay.protocol.server.events import Send, Serve
 from jackstay.protocol.wire._json_text import MAX_SHALLOW_OBJECTS, MAX_SHALLOW_TEXT, OPENS_ARRAY
-from jackstay.protocol.wire._jsonrpc import (
-    MIN_OBJECT,
-    Message,
-    Request,
-    decode,
-    read_plain_request,
-)
+from jackstay.protocol.wire._jsonrpc import MIN_OBJECT, Message, Request, decode, read_plain_request
 from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:

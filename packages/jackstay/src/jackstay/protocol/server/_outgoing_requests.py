@@ -8,15 +8,7 @@ the handshake are queued here, in order.
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from jackstay.errors import (
-    FrameTooLargeError,
-    Json,
-    JsonRpcError,
-    McpError,
-    RequestId,
-    ShutdownError,
-    UsageError,
-)
+from jackstay.errors import FrameTooLargeError, Json, JsonRpcError, McpError, RequestId, ShutdownError, UsageError
 from jackstay.protocol.server.events import Complete, Effect, Fail, Key, OutgoingRequested, Send
 from jackstay.protocol.wire._jsonrpc import ABSENT, Error, Result, encode_notification, encode_request
 from jackstay.types import encode_json

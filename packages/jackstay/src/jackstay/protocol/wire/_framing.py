@@ -22,10 +22,7 @@ class Framing(NamedTuple):
 def framing_of(name: str) -> Framing:
     """Return one of FRAMINGS. The second is loaded on first use: no revision of MCP has it."""
     if name == "content-length":
-        from jackstay.protocol.wire._content_length import (  # noqa: PLC0415
-            ContentLengthFramer,
-            frame_content_lengths,
-        )
+        from jackstay.protocol.wire._content_length import ContentLengthFramer, frame_content_lengths  # noqa: PLC0415
 
         return Framing(ContentLengthFramer, frame_content_lengths)
     return Framing(LineFramer, frame_lines)

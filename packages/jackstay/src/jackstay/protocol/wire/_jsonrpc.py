@@ -16,14 +16,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from jackstay.errors import Json, ProtocolError, RequestId, UsageError
 from jackstay.protocol.wire._framer import MAX_QUOTE
-from jackstay.protocol.wire._json_text import (
-    MAX_SHALLOW_TEXT,
-    JsonProblem,
-    explain,
-    find_problem,
-    flatten,
-    needs_check,
-)
+from jackstay.protocol.wire._json_text import MAX_SHALLOW_TEXT, JsonProblem, explain, find_problem, flatten, needs_check
 from jackstay.types import DECODE_ERRORS, encode_json
 
 # A server stores the id of every request in flight, up to 1,024 per connection, so their length is limited. Ids are
