@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from jackstay.client import connect
 from jackstay.errors import JsonRpcError, ProtocolError, StateError
-from jackstay.testing import on_fake_clock
+from jackstay.testing import ScriptedPeer, on_fake_clock
 from scripted.peer import ERAS, STATELESS, opened, peered
 
 
@@ -142,3 +143,44 @@ async def test_a_call_as_bytes_never_waits_for_ready() -> None:
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(StateError):
             await client.wire.call("tools/call", b"{}", timeout=1.0).future
+
+
+# --- notifications ----------------------------------------------------------------------------------------------------
+
+
+@on_fake_clock
+async def test_an_invalid_progress_notification_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with ScriptedPeer() as peer:
+        client = connect(peer.target)
+        seen: list[Any] = []
+        client.wire.on_message = lambda *_: None
+        await client.open()
+        call = client.wire.call("tools/call", b'{"name":"t"}', on_progress=lambda report: seen.append(report.progress))
+        request = await peer.expect("tools/call")
+        peer.notify("notifications/progress", progressToken=request.params["_meta"]["progressToken"])
+        request.progress(2)
+        request.respond({"content": []})
+        await call.future
+        assert seen == [2]
+        assert "invalid progress notification" in caplog.text
+        await client.stop()
+
+
+@on_fake_clock
+async def test_every_notification_and_report_arrives_at_once_and_in_order() -> None:
+    async with ScriptedPeer() as peer:
+        client = connect(peer.target)
+        seen: list[Any] = []
+        client.wire.on_message = lambda method, params, source: seen.append((method, source))
+        client.on_notification(lambda _: seen.append("not here"))
+        await client.open()
+        call = client.wire.call("tools/call", b'{"name":"t"}', on_progress=lambda report: seen.append(report.progress))
+        request = await peer.expect("tools/call")
+        for step in (1, 2, 3):
+            request.progress(step)
+        peer.notify("notifications/message", level="info", data="x")
+        request.progress(4)
+        request.respond({"content": []})
+        await call.future
+        assert seen == [1, 2, 3, ("notifications/message", 0), 4]
+        await client.stop()

@@ -11,6 +11,7 @@ import random
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextvars import ContextVar
 from functools import partial
 from math import inf
 from threading import get_ident
@@ -20,7 +21,6 @@ import msgspec
 
 from jackstay.client._call import Call
 from jackstay.client._epoch_handler import MAX_FRAMES_AT_ONCE, EpochHandler
-from jackstay.client._messages import REQUEST_SOURCE, source_of
 from jackstay.client._request_handlers import ClientRequestHandlers, encode_error
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import FrameTooLargeError, JsonRpcError, McpError, StateError, TransportError, UsageError
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("jackstay.client")
 
 R = TypeVar("R")
+
+# While a request of the server is handled: the id of the call whose HTTP response carried it, or 0.
+REQUEST_SOURCE: ContextVar[int] = ContextVar("REQUEST_SOURCE", default=0)
 
 _OTHER_LOOP = "the client was opened on another event loop; create one client per event loop"
 
@@ -156,6 +159,11 @@ class Connection:
         for effect in effects:
             if isinstance(effect, e.Fail):
                 raise effect.error
+
+    def source(self) -> int:
+        """Return the id of the call whose HTTP response carried the frame that was pulled last, or 0."""
+        source: int = getattr(self._transport, "source", 0)
+        return source
 
     def time(self) -> float:
         """Return the time of the event loop."""
@@ -483,7 +491,7 @@ class Connection:
     def _serve(self, effect: e.Serve) -> None:
         # A copy: the frame is only valid now.
         params = None if effect.params is None else msgspec.Raw(bytes(effect.params))
-        REQUEST_SOURCE.set(source_of(self._transport))  # the task copies this context
+        REQUEST_SOURCE.set(self.source())  # the task copies this context
         self._handlers[effect.id] = self._task(self._handle(effect.id, effect.method, params))
 
     async def _handle(self, id: int | str, method: str, params: msgspec.Raw | None) -> None:

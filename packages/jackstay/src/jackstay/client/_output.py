@@ -59,22 +59,15 @@ Check: TypeAlias = Callable[[Json], str | None]
 _Rule: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 
-class _TooManySteps(Exception):
-    """The check has exceeded its step limit."""
-
-
-class _TooSlow(Exception):
-    """The check has exceeded its time limit."""
-
-
-class _TooDeep(Exception):
-    """The check has exceeded its depth limit, for example in a schema that refers to itself."""
+class _LimitExceeded(Exception):
+    """The check has exceeded its limit of steps or time, which the message names."""
 
 
 class _Steps:
     """The remaining steps, the depth and the deadline of one check."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, what: str, seconds: float) -> None:
+        self.what, self.seconds = what, seconds
         self.remaining = MAX_STEPS
         self.depth = 0
         self.ends_at = _clock() + seconds
@@ -82,9 +75,9 @@ class _Steps:
     def consume(self, steps: int) -> None:
         self.remaining -= steps
         if self.remaining < 0:
-            raise _TooManySteps
+            raise _LimitExceeded(f"the {self.what} is too complex to check (more than {MAX_STEPS} steps)")
         if _clock() > self.ends_at:
-            raise _TooSlow
+            raise _LimitExceeded(f"checking the {self.what} took longer than {self.seconds:g} s")
 
 
 _clock = time.monotonic  # replaced by tests
@@ -107,7 +100,7 @@ def _counted(name: str, rule: _Rule) -> _Rule:
         steps.depth += 1
         try:
             if steps.depth > MAX_DEPTH:
-                raise _TooDeep
+                raise RecursionError
             for error in rule(validator, value, instance, schema) or ():
                 steps.consume(len(error.message) // CHARACTERS_PER_STEP)
                 yield error
@@ -202,29 +195,25 @@ def checker(schema: JsonObject, seconds: float = MAX_SECONDS) -> Check:
         encoded = encode_json(schema)
         if len(encoded) > MAX_SCHEMA_BYTES:
             return _always(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes and was not checked")
-        error = _first_error(_schemas, schema, seconds)
+        error = _first_error(_schemas, schema, "schema", seconds)
         if error is not None:
             return _always(f"the schema is invalid ({error.message[:100]})")
         validator = _Validator(schema, _resolver=_resolver(schema, encoded))
-    except (RecursionError, UsageError, _TooDeep):
+    except (RecursionError, UsageError):
         return _always("the schema is nested too deeply and was not checked")
-    except _TooManySteps:
-        return _always(f"the schema is too complex (more than {MAX_STEPS} steps)")
-    except _TooSlow:
-        return _always(f"checking the schema took longer than {seconds:g} s")
+    except _LimitExceeded as error:
+        return _always(str(error))
     except Exception as error:  # noqa: BLE001  # a hostile schema can make the libraries raise anything
         return _always(_unusable(error))
 
     def check(output: Json) -> str | None:
         try:
-            error = _first_error(validator, output, seconds)
+            error = _first_error(validator, output, "output", seconds)
             return None if error is None else f"{error.json_path}: {error.message[:200]}"
-        except (RecursionError, _TooDeep):
+        except RecursionError:
             return "the schema cannot be used (recursive or nested too deeply)"
-        except _TooManySteps:
-            return f"the output is too complex to check (more than {MAX_STEPS} steps)"
-        except _TooSlow:
-            return f"checking the output took longer than {seconds:g} s"
+        except _LimitExceeded as error:
+            return str(error)
         except Exception as error:  # noqa: BLE001  # the tool has run: a check must not fail its call
             return _unusable(error)
 
@@ -239,9 +228,9 @@ def _resolver(schema: JsonObject, encoded: bytes) -> Any:
     return (registry.crawl() if any(name in encoded for name in _NAMES) else registry).resolver(uri)
 
 
-def _first_error(validator: Any, instance: Any, seconds: float) -> Any:
-    """Return the first error, or None. Raises: _TooManySteps, _TooSlow, _TooDeep, and any error of jsonschema."""
-    before = _steps.set(_Steps(seconds))
+def _first_error(validator: Any, instance: Any, what: str, seconds: float) -> Any:
+    """Return the first error, or None. Raises: _LimitExceeded, RecursionError, and any error of jsonschema."""
+    before = _steps.set(_Steps(what, seconds))
     try:
         return next(validator.iter_errors(instance), None)
     finally:

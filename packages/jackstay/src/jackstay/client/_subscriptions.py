@@ -12,8 +12,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from jackstay.client._connection import Connection
-from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.errors import CapabilityError, McpError, OutcomeUnknownError, StateError, TimeoutError, TransportError
 from jackstay.protocol import LISTS, Era
@@ -44,15 +42,12 @@ _LIST_FLAGS = {
 }
 
 
-class _Subscription:
+class _Subscription(msgspec.Struct, eq=False):
     """One subscribed resource. `opened` is done when the server has acknowledged the subscription."""
 
-    __slots__ = ("handler", "on_end", "opened")
-
-    def __init__(self, opened: "asyncio.Future[None]") -> None:
-        self.opened = opened
-        self.handler: UpdateHandler | None = None
-        self.on_end: EndHandler | None = None
+    opened: "asyncio.Future[None]"
+    handler: UpdateHandler | None = None
+    on_end: EndHandler | None = None
 
 
 class Subscriptions:
@@ -79,38 +74,29 @@ class Subscriptions:
             subscription = self._by_uri[uri] = _Subscription(asyncio.get_running_loop().create_future())
         subscription.handler, subscription.on_end = handler, on_end
         try:
-            if not is_first:
-                await self._opened(subscription, deadline)
-            elif connection.server().era is Era.HANDSHAKE:
+            if is_first and connection.server().era is Era.HANDSHAKE:
                 await self._requests.request(
                     "resources/subscribe", {"uri": uri}, EmptyResult, options, deadline=deadline
                 )
                 if not subscription.opened.done():
                     connection.step(_subscribe_event(uri, is_open=True))
                     subscription.opened.set_result(None)
-                await subscription.opened  # raises if it was unsubscribed meanwhile
-            else:
+            elif is_first:
                 connection.step(_subscribe_event(uri, is_open=False))
-                await self._opened(subscription, deadline)
+            try:
+                async with deadline.bound(sent=True):
+                    await asyncio.shield(subscription.opened)  # raises if it was unsubscribed meanwhile
+            except TimeoutError as late:
+                late.about("subscriptions/listen", None)
+                raise
         except BaseException as error:
             if is_first and self._by_uri.get(uri) is subscription:
-                self._discard(uri, subscription, connection, error)
+                del self._by_uri[uri]
+                connection.step(e.Unsubscribed(_PREFIX + uri))
+                # Other tasks may wait for the same subscription: after a cancellation they get an error and may retry.
+                cancelled = StateError("unsubscribed", message=f"subscribe({uri!r}) was cancelled")
+                _fail(subscription.opened, error if isinstance(error, McpError) else cancelled)
             raise
-
-    async def _opened(self, subscription: _Subscription, deadline: Deadline) -> None:
-        try:
-            async with deadline.bound(sent=True):
-                await asyncio.shield(subscription.opened)
-        except TimeoutError as late:
-            late.about("subscriptions/listen", None)
-            raise
-
-    def _discard(self, uri: str, subscription: _Subscription, connection: Connection, error: BaseException) -> None:
-        del self._by_uri[uri]
-        connection.step(e.Unsubscribed(_key(uri)))
-        # Other tasks may wait for the same subscription: after a cancellation they get an error and may retry.
-        cancelled = StateError("unsubscribed", message=f"subscribe({uri!r}) was cancelled")
-        _fail(subscription.opened, error if isinstance(error, McpError) else cancelled)
 
     async def close(self, uri: str, options: CallOptions) -> None:
         """Unsubscribe from a resource; the server is notified if it is connected."""
@@ -120,7 +106,7 @@ class Subscriptions:
         if subscription is not None:
             message = f"unsubscribe({uri!r}) was called while subscribing"
             _fail(subscription.opened, StateError("unsubscribed", message=message))
-        connection.step(e.Unsubscribed(_key(uri)))
+        connection.step(e.Unsubscribed(_PREFIX + uri))
         if connection.core.state is ClientState.READY and connection.server().era is Era.HANDSHAKE:
             await self._requests.request("resources/unsubscribe", {"uri": uri}, EmptyResult, options)
 
@@ -226,14 +212,10 @@ def _fail(opened: "asyncio.Future[None]", error: McpError) -> None:
         opened.exception()  # mark as retrieved: perhaps no task awaits it
 
 
-def _key(uri: str) -> str:
-    return _PREFIX + uri
-
-
 def _subscribe_event(uri: str, *, is_open: bool) -> e.Subscribed:
     filter_ = {"notifications": {"resourceSubscriptions": [uri]}}
     return e.Subscribed(
-        _key(uri),
+        _PREFIX + uri,
         ("resources/subscribe", encode_json({"uri": uri})),
         ("subscriptions/listen", encode_json(filter_)),
         is_open,

@@ -4,18 +4,24 @@ Params and results are not decoded, so that nothing is lost. Ids, deadlines, rec
 other call.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import msgspec
 
 from jackstay.client._call import Call
-from jackstay.client._messages import REQUEST_SOURCE, MessageHandler, deliver_progress, source_of
+from jackstay.client._connection import REQUEST_SOURCE
 from jackstay.client._request_handlers import ClientRequestHandlers
 from jackstay.client._requests import ProgressHandler, Requests
 from jackstay.errors import McpError, ProtocolError
 from jackstay.protocol.client import ServerFacts
+from jackstay.types import ProgressNotificationParams, decode
 
+logger = logging.getLogger("jackstay.client")
+
+# Receives a notification: method, encoded params, and the id of the call whose HTTP response carried it, or 0.
+MessageHandler: TypeAlias = Callable[[str, bytes, int], None]
 # Handles a request of a handshake-era server: method and encoded params in, encoded result out.
 RequestHandler: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 
@@ -52,9 +58,12 @@ class Wire:
             return False
         body = b"{}" if params is None else bytes(params)
         if call is None:
-            self.on_message(method, body, source_of(self._requests.connection._transport))
-        else:
-            deliver_progress(call, body)
+            self.on_message(method, body, self._requests.connection.source())
+        elif call.on_progress is not None:
+            try:
+                call.on_progress(decode(ProgressNotificationParams, body))
+            except McpError as error:
+                logger.warning("invalid progress notification: %s", error)
         return True
 
     @staticmethod
