@@ -18,7 +18,6 @@ from jackstay.errors import RequestId, TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import (
     ACCEPTED,
-    JSON_HEADERS,
     SESSION_HEADER,
     Action,
     Endpoint,
@@ -61,7 +60,7 @@ from jackstay.server.http._disconnect_poller import DisconnectPoller
 from jackstay.server.http._legacy import LegacyConnection
 from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
-from jackstay.server.http._post import Post, ResponseConfig
+from jackstay.server.http._post import JSON_LINES, Post
 from jackstay.server.http._principal import ANONYMOUS, Guard, caller_key
 from jackstay.server.http._refusals import BUSY, CLOSE_HEADERS, OVERLOADED, SHUTTING_DOWN, WORKER_GONE
 from jackstay.server.http._session import Session
@@ -76,7 +75,6 @@ Headers: TypeAlias = Mapping[str, str]
 
 logger = logging.getLogger("jackstay.server.http")
 
-JSON_LINES = encode_headers(JSON_HEADERS)
 # Seconds for the last writes after the drain timeout.
 LAST_WRITES = 0.25
 
@@ -119,15 +117,6 @@ class App:
             max_body_bytes=frame_bytes if options.max_body_bytes is None else options.max_body_bytes,
         )
         bus = _worker_bus(server) if options.shares_sessions else None
-        self.response_config = ResponseConfig(
-            keepalive=options.keepalive,
-            is_always_stream=options.response_format == "sse",
-            is_never_stream=options.response_format == "json",
-            max_stream_bytes=options.max_stream_bytes,
-            retry=options.retry,
-            auth=auth,
-            can_request=bus is not None or not options.shares_sessions,
-        )
         self._config: ConnectionConfig | None = None
         self._quota = Quota(options.max_subscription_bytes, options.max_all_subscription_bytes)
         self._sessions = Sessions(self, bus)
@@ -270,16 +259,14 @@ class App:
         if len(self._legacy) >= self.options.max_sessions:
             return BUSY
         await self.server._before_handshake()
-        connection = LegacyConnection(
-            self.connection_config(), response_config=self.response_config, ended=self._end_legacy
-        )
-        connection.caller = caller
+        connection = LegacyConnection(self, caller)
         self.server._add_connection(connection)
         self._legacy[connection.id] = connection
         await connection.serve(request, self.options.messages_path)
         return None
 
-    def _end_legacy(self, connection: LegacyConnection) -> None:
+    def end_legacy(self, connection: LegacyConnection) -> None:
+        """Forget a stream of HTTP+SSE that has closed."""
         self._legacy.pop(connection.id, None)
         self.server._remove_connection(connection)
 
@@ -335,7 +322,7 @@ class App:
                 refused = check_call_headers(self.server, message, caller)
             if refused is None:
                 if route.action is _SERVE and not (type(message) is Request and message.method in _SPECIAL):
-                    await self._make_post(request, caller, route).serve(message, frame)
+                    await Post(self, request, route, caller, self._poller_of(request.loop)).serve(message, frame)
                     return None
                 if route.action is Action.OPEN_SESSION:
                     refused = await self._open_session(request, caller, route, message, frame)
@@ -389,12 +376,6 @@ class App:
         await session.respond(channel, request, more)
         return None
 
-    def _make_post(self, request: HttpRequest, caller: Caller, route: Route) -> Post:
-        """Return a connection for this POST alone."""
-        post = Post(self.connection_config(), request, route, self.response_config, self._poller_of(request.loop))
-        post.caller = caller
-        return post
-
     async def _serve_special(
         self, request: HttpRequest, caller: Caller, route: Route, message: Request, frame: bytes
     ) -> None:
@@ -402,7 +383,7 @@ class App:
         is_listening = message.method == "subscriptions/listen"
         if not is_listening:
             await self.server._before_handshake()
-        post = self._make_post(request, caller, route)
+        post = Post(self, request, route, caller, self._poller_of(request.loop))
         if is_listening:
             self.server._add_connection(post)  # so that it receives list changes
         try:

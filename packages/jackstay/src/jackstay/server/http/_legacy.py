@@ -6,14 +6,16 @@ The stream of a client that reads too slowly is closed.
 
 import logging
 import secrets
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from jackstay.protocol.http import endpoint_event, message_event
 from jackstay.protocol.server import events as e
-from jackstay.server._driver import Caller, ConnectionConfig, Driver
+from jackstay.server._driver import Caller, Driver
 from jackstay.server.http._asgi import HttpRequest, wait_for_disconnect
-from jackstay.server.http._post import ResponseConfig
 from jackstay.server.http._stream import STREAM_LINES, Stream
+
+if TYPE_CHECKING:
+    from jackstay.server.http._app import App
 
 logger = logging.getLogger("jackstay.server.http")
 
@@ -22,25 +24,23 @@ ID_BYTES = 24
 
 
 class LegacyConnection(Driver):
-    """One GET stream and the messages POSTed to it. `ended` is called once, when it has closed."""
+    """One GET stream and the messages POSTed to it."""
 
-    __slots__ = ("_response_config", "_stream", "ended", "id")
+    __slots__ = ("_app", "_stream", "id")
 
-    def __init__(
-        self, config: ConnectionConfig, *, response_config: ResponseConfig, ended: "Callable[[LegacyConnection], None]"
-    ) -> None:
-        super().__init__(config)
+    def __init__(self, app: "App", caller: Caller) -> None:
+        super().__init__(app.connection_config())
+        self.caller = caller
         self.id = secrets.token_urlsafe(ID_BYTES)
-        self.ended = ended
-        self._response_config = response_config
-        self._stream = Stream(response_config.max_stream_bytes)
+        self._app = app
+        self._stream = Stream(app.options.max_stream_bytes)
 
     async def serve(self, request: HttpRequest, path: str) -> None:
         """Respond to the GET with the stream, until either side ends it."""
         first = (endpoint_event(request.root_path, path, self.id),)
         watcher = self._loop.create_task(self._watch(request))
         try:
-            await self._stream.pump(request.send, STREAM_LINES, self._response_config.keepalive, first)
+            await self._stream.pump(request.send, STREAM_LINES, self._app.options.keepalive, first)
         finally:
             watcher.cancel()
             self._stream.abort()
@@ -67,4 +67,4 @@ class LegacyConnection(Driver):
 
     def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect has no data
         self._stream.end()
-        self.ended(self)
+        self._app.end_legacy(self)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, TypeGuard
 
 from jackstay.errors import UsageError
 from jackstay.protocol import Setting, SettingsBase, settings_of
-from jackstay.protocol.http import LOCAL_HOSTS, Access
+from jackstay.protocol.http import LOCAL_HOSTS, Accepts, Access
 from jackstay.server._subscriptions import MAX_URI_BYTES
 from jackstay.server.http._auth import AuthLike
 from jackstay.server.http._event_store import EventStore
@@ -124,6 +124,16 @@ class HttpOptions(SettingsBase, frozen=True, kw_only=True):
         if not self.sessions and (self.event_store is not None or self.session_store is not None):
             name = "event_store" if self.event_store is not None else "session_store"
             raise UsageError(f"{name} needs sessions=True", path=name)
+
+    def accepted_formats(self, accepts: Accepts) -> tuple[bool, bool]:
+        """Return whether a response may be JSON and whether it may be a stream.
+
+        The client's `Accept` takes precedence.
+        """
+        return (
+            accepts.json and not (self.response_format == "sse" and accepts.stream),
+            accepts.stream and not (self.response_format == "json" and accepts.json),
+        )
 
     @property
     def shares_sessions(self) -> bool:

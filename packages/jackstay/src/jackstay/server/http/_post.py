@@ -8,17 +8,15 @@ messages precede it. A disconnect cancels a stateless request (2026-07-28 basic/
 import asyncio
 import logging
 from collections.abc import Coroutine, Hashable, Sequence
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from jackstay.errors import GuardRefusedError, Json, McpError, RequestId
 from jackstay.protocol import REVISIONS
-from jackstay.protocol.http import ACCEPTED, JSON_HEADERS, RETRY_HEADERS, Accepts, Route, error_status
+from jackstay.protocol.http import ACCEPTED, JSON_HEADERS, RETRY_HEADERS, Route, error_status
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, Message, encode_error, encode_event, join_batch
-from jackstay.server._driver import ConnectionConfig, Driver
+from jackstay.server._driver import Caller, Driver
 from jackstay.server._failures import InsufficientScopeError
 from jackstay.server.http._asgi import (
     HeaderLines,
@@ -30,45 +28,15 @@ from jackstay.server.http._asgi import (
 from jackstay.server.http._auth import BearerAuth, challenge_scopes
 from jackstay.server.http._disconnect_poller import DisconnectPoller
 from jackstay.server.http._principal import caller_key
-from jackstay.server.http._stream import EVENTS_LINES, MAX_STREAM_BYTES, STREAM_LINES, Stream
+from jackstay.server.http._stream import EVENTS_LINES, STREAM_LINES, Stream
+
+if TYPE_CHECKING:
+    from jackstay.server.http._app import App
 
 logger = logging.getLogger("jackstay.server.http")
 
 JSON_LINES = encode_headers(JSON_HEADERS)
 REFUSED_LINES = encode_headers((*JSON_HEADERS, *RETRY_HEADERS))
-
-
-class ResponseConfig(msgspec.Struct, frozen=True):
-    """How an endpoint responds: seconds between keepalives and before a reconnect, and whether in streams."""
-
-    keepalive: float = 15.0
-    retry: float = 1.0
-    is_always_stream: bool = False
-    is_never_stream: bool = False
-    max_stream_bytes: int = MAX_STREAM_BYTES
-    # Whether the response to a request of a session reaches the worker that sent the request.
-    can_request: bool = True
-    # Makes the challenge for a token with insufficient scopes.
-    auth: BearerAuth | None = None
-
-    def accepted_formats(self, accepts: Accepts) -> tuple[bool, bool]:
-        """Return whether a response may be JSON and whether it may be a stream.
-
-        The client's `Accept` takes precedence.
-        """
-        return (
-            accepts.json and not (self.is_always_stream and accepts.stream),
-            accepts.stream and not (self.is_never_stream and accepts.json),
-        )
-
-
-def response_status(version: str | None, error: McpError | None) -> int:
-    """Return the HTTP status of a response."""
-    if error is None or error.code is None or version is None:
-        return 200
-    more = error.more if isinstance(error, GuardRefusedError) else {}
-    is_refused = more.get("retryable") is True
-    return error_status(REVISIONS[version], error.code, is_envelope="key" in more, is_refused=is_refused)
 
 
 def cancelled_response(ids: Sequence[RequestId], *, accepts_stream: bool) -> tuple[int, HeaderLines, bytes]:
@@ -85,12 +53,7 @@ def cancelled_response(ids: Sequence[RequestId], *, accepts_stream: bool) -> tup
 
 
 def whole_response(
-    response_config: ResponseConfig,
-    version: str | None,
-    responses: list[bytes],
-    error: McpError | None,
-    *,
-    accepts_json: bool,
+    auth: BearerAuth | None, version: str | None, responses: list[bytes], error: McpError | None, *, accepts_json: bool
 ) -> tuple[int, HeaderLines, bytes]:
     """Return the HTTP status, headers and body of a response that is complete when it begins: JSON or events."""
     if not accepts_json:  # it has a length, so that no proxy buffers it for its chunked encoding
@@ -99,8 +62,12 @@ def whole_response(
     if error is None:
         return 200, JSON_LINES, body
     if isinstance(error, InsufficientScopeError):
-        return 403, [*JSON_LINES, *encode_headers(challenge_scopes(response_config.auth, error.scopes))], body
-    status = response_status(version, error)
+        return 403, [*JSON_LINES, *encode_headers(challenge_scopes(auth, error.scopes))], body
+    status = 200
+    if error.code is not None and version is not None:
+        more = error.more if isinstance(error, GuardRefusedError) else {}
+        is_refused = more.get("retryable") is True
+        status = error_status(REVISIONS[version], error.code, is_envelope="key" in more, is_refused=is_refused)
     return status, REFUSED_LINES if status == 503 else JSON_LINES, body
 
 
@@ -113,6 +80,7 @@ class Post(Driver):
     __slots__ = (
         "_accepts_json",
         "_accepts_stream",
+        "_app",
         "_cancelled",
         "_error",
         "_is_busy",
@@ -121,7 +89,6 @@ class Post(Driver):
         "_is_written",
         "_poller",
         "_request",
-        "_response_config",
         "_responses",
         "_settled",
         "_stream",
@@ -133,19 +100,16 @@ class Post(Driver):
     )
 
     def __init__(
-        self,
-        config: ConnectionConfig,
-        request: HttpRequest,
-        route: Route,
-        response_config: ResponseConfig,
-        poller: DisconnectPoller,
+        self, app: "App", request: HttpRequest, route: Route, caller: Caller, poller: DisconnectPoller
     ) -> None:
+        config = app.connection_config()
         core = ServerConnection(config.server_config, version=route.revision.name, is_post=True)
         super().__init__(config, core, poller.loop)
+        self.caller = caller
+        self._app = app
         self._request = request
-        self._response_config = response_config
         self._poller = poller
-        self._accepts_json, self._accepts_stream = response_config.accepted_formats(route.accepts)
+        self._accepts_json, self._accepts_stream = app.options.accepted_formats(route.accepts)
         self._responses: list[bytes] = []
         # Requests without a response.
         self._cancelled: tuple[RequestId, ...] = ()
@@ -192,7 +156,7 @@ class Post(Driver):
             if self._writing is not None:
                 await self._writing
             elif not self._is_written:
-                await stream.pump(request.send, STREAM_LINES, self._response_config.keepalive)
+                await stream.pump(request.send, STREAM_LINES, self._app.options.keepalive)
         else:
             await request.respond(*self._whole_response())
 
@@ -235,7 +199,7 @@ class Post(Driver):
         if self._stream is not None and self._writing is None:
             # This task has nothing else to do, so it can write.
             self._is_busy = False
-            if not await self._stream.pump(self._request.send, STREAM_LINES, self._response_config.keepalive):
+            if not await self._stream.pump(self._request.send, STREAM_LINES, self._app.options.keepalive):
                 self._on_disconnect()
             self._is_written = True
         if self.core.in_flight:
@@ -249,7 +213,7 @@ class Post(Driver):
             return (200, JSON_LINES, frame) if self._accepts_json else (200, EVENTS_LINES, encode_event(frame))
         if responses:
             version, accepts_json = self.core.version, self._accepts_json
-            return whole_response(self._response_config, version, responses, self._error, accepts_json=accepts_json)
+            return whole_response(self._app.auth, version, responses, self._error, accepts_json=accepts_json)
         if self._is_stopped and self.core.state is ServerState.CLOSED:
             return 503, (), b""  # at the end of a drain; whether the handler completed is unknown
         if self._cancelled:
@@ -262,8 +226,8 @@ class Post(Driver):
         """Watch for a disconnect and send keepalives: called when the handler takes long."""
         if self.core.state is ServerState.STATELESS:
             self._watcher = self._loop.create_task(self._watch_client())
-        if self._accepts_stream and self._stream is None and self._response_config.keepalive:
-            self._timer = self._loop.call_later(self._response_config.keepalive, self._open_late)
+        if self._accepts_stream and self._stream is None and self._app.options.keepalive:
+            self._timer = self._loop.call_later(self._app.options.keepalive, self._open_late)
 
     async def _watch_client(self) -> None:
         await wait_for_disconnect(self._request.receive)
@@ -286,9 +250,9 @@ class Post(Driver):
     def _open_stream(self) -> Stream:
         stream = self._stream
         if stream is None:
-            stream = self._stream = Stream(self._response_config.max_stream_bytes)
+            stream = self._stream = Stream(self._app.options.max_stream_bytes)
             if self._is_busy:  # otherwise the task of the POST writes
-                writing = stream.pump(self._request.send, STREAM_LINES, self._response_config.keepalive)
+                writing = stream.pump(self._request.send, STREAM_LINES, self._app.options.keepalive)
                 self._writing = self._loop.create_task(writing)
         return stream
 

@@ -23,8 +23,9 @@ from jackstay.server._driver import LIST_CHANGES, Caller, ConnectionConfig, Driv
 from jackstay.server.http._asgi import HeaderLines, HttpRequest, Receive, wait_for_disconnect
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import ENDED, append_all
+from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._orphans import end_stream
-from jackstay.server.http._post import ResponseConfig, cancelled_response, whole_response
+from jackstay.server.http._post import cancelled_response, whole_response
 from jackstay.server.http._principal import ANONYMOUS, caller_key
 from jackstay.server.http._session_store import SessionChange, SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
@@ -66,9 +67,9 @@ class Session(Driver):
         "_events",
         "_names",
         "_open_responses",
+        "_options",
         "_queued",
         "_receiving",
-        "_response_config",
         "_saving",
         "_seen_changes",
         "_sessions",
@@ -85,11 +86,7 @@ class Session(Driver):
     )
 
     def __init__(
-        self,
-        config: ConnectionConfig,
-        response_config: ResponseConfig,
-        sessions: "Sessions",
-        record: SessionRecord | None = None,
+        self, config: ConnectionConfig, options: HttpOptions, sessions: "Sessions", record: SessionRecord | None = None
     ) -> None:
         client = None if record is None else record.client
         version = None if client is None else client.version
@@ -104,7 +101,7 @@ class Session(Driver):
         self.unsaved = self.revision = 0
         # When the record was last compared with the store.
         self.checked_at = float("-inf")
-        self._response_config = response_config
+        self._options = options
         self._sessions = sessions
         self._events = sessions.events
         self._open_responses = self._unsaved_bytes = 0
@@ -175,7 +172,7 @@ class Session(Driver):
         # A request id that is already in flight belongs to its first POST; the duplicate is refused.
         ids = tuple(member.id for member in members if isinstance(member, Request) and member.id not in in_flight)
         channel = Channel(ids)
-        channel.accepts_json, channel.accepts_stream = self._response_config.accepted_formats(accepts)
+        channel.accepts_json, channel.accepts_stream = self._options.accepted_formats(accepts)
         for id in ids:
             self._by_id[id] = channel
         self._receiving = channel
@@ -229,7 +226,7 @@ class Session(Driver):
             self.caller = _without_headers(self.caller)
 
     async def _wait(self, channel: Channel) -> None:
-        after = self._response_config.keepalive
+        after = self._options.keepalive
         if self._events is not None:
             after = min(after or STREAM_AFTER, STREAM_AFTER)
         timer = self._loop.call_later(after, self._open_late, channel) if after and channel.accepts_stream else None
@@ -257,7 +254,7 @@ class Session(Driver):
         responses = channel.responses
         if responses:
             version, accepts_json = self.core.version, channel.accepts_json
-            return whole_response(self._response_config, version, responses, channel.error, accepts_json=accepts_json)
+            return whole_response(self._sessions.auth, version, responses, channel.error, accepts_json=accepts_json)
         if channel.ids and self.core.state is ServerState.CLOSED:
             return 503, [], b""  # the session ended; whether the handler completed is unknown
         if channel.ids:
@@ -269,7 +266,7 @@ class Session(Driver):
     def _open(self, channel: Channel) -> Stream:
         """Turn the response to a POST into a stream, if it is not one yet."""
         if channel.post_stream is None:
-            channel.post_stream = channel.current_stream = Stream(self._response_config.max_stream_bytes)
+            channel.post_stream = channel.current_stream = Stream(self._options.max_stream_bytes)
             if self._events is not None:
                 channel.post_stream.put(self._name(channel))
             channel.wake()
@@ -296,7 +293,7 @@ class Session(Driver):
         assert self.core.version is not None
         if not REVISIONS[self.core.version].has_polling:
             return b""
-        retry = round(self._response_config.retry * 1000)
+        retry = round(self._options.retry * 1000)
         return encode_event(b"", id=f"{channel.name}-{channel.number}", retry=retry)
 
     async def _write_response(
@@ -310,7 +307,7 @@ class Session(Driver):
         """Write a response until it ends or the client disconnects."""
         watcher = self._loop.create_task(_abort_on_disconnect(stream, request.receive))
         try:
-            await stream.pump(request.send, [*STREAM_LINES, *more], self._response_config.keepalive, first)
+            await stream.pump(request.send, [*STREAM_LINES, *more], self._options.keepalive, first)
         finally:
             watcher.cancel()
             self._release(channel, stream)
@@ -447,7 +444,7 @@ class Session(Driver):
 
     def _attach(self, channel: Channel) -> Stream:
         """Create a new response for a channel, which replaces the current one."""
-        stream = Stream(self._response_config.max_stream_bytes)
+        stream = Stream(self._options.max_stream_bytes)
         self._detach(channel)
         channel.current_stream = stream
         if channel is self._standalone:
@@ -542,9 +539,7 @@ class Session(Driver):
         self._queued[chunk] = None
         size = sum(map(len, self._queued))
         # The newest stays, whatever its size: the size of a message is limited by the server.
-        while len(self._queued) > 1 and (
-            len(self._queued) > MAX_PENDING or size > self._response_config.max_stream_bytes
-        ):
+        while len(self._queued) > 1 and (len(self._queued) > MAX_PENDING or size > self._options.max_stream_bytes):
             oldest = next(iter(self._queued))
             del self._queued[oldest]
             size -= len(oldest)
@@ -600,7 +595,7 @@ class Session(Driver):
 
     async def request(self, method: str, params: bytes, about: RequestId | None) -> msgspec.Raw:
         """Send a request to the client and return its result. Raises: McpError as described in `docs/errors.md`."""
-        if not self._response_config.can_request:
+        if not self._sessions.can_request:
             raise _no_bus_error(method)
         channel = None if about is None else self._by_id.get(about)
         if channel is not None and (channel.is_lost or not channel.accepts_stream):

@@ -93,6 +93,9 @@ class Sessions:
         options = app.options
         self._app = app
         self.workers = PeerWorkers()
+        self.auth = app.auth
+        # Whether the response to a request of a session reaches the worker that sent the request.
+        self.can_request = bus is not None or not options.shares_sessions
         self._publish = None if bus is None else bus.publish
         self._mailboxes = self.workers.mailboxes = None if bus is None else bus.mailboxes
         self._store = MemorySessionStore() if options.session_store is None else options.session_store
@@ -130,7 +133,7 @@ class Sessions:
         """Create a session; `register()` it after its handshake. Returns None if there are too many."""
         if len(self._open) >= self._limit and not self._evict_idle():
             return None
-        return Session(self._app.connection_config(), self._app.response_config, self)
+        return Session(self._app.connection_config(), self._app.options, self)
 
     async def register(self, session: Session) -> None:
         """Give a session its id and store it: its handshake has succeeded."""
@@ -167,7 +170,7 @@ class Sessions:
                 session.call(session.stop)
             elif len(self._open) >= self._limit and not self._evict_idle():
                 raise TooManySessionsError
-            session = Session(self._app.connection_config(), self._app.response_config, self, record)
+            session = Session(self._app.connection_config(), self._app.options, self, record)
             self._app.server._add_connection(session)
             session.id = id
             session.checked_at = loop.time()
