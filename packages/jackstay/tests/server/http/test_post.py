@@ -11,7 +11,7 @@ import pytest
 from jackstay.errors import JsonRpcError
 from jackstay.protocol.server import events as e
 from jackstay.server import Context
-from jackstay.server.http import _disconnect_poller as poller_file
+from jackstay.server.http import _post as poller_file
 from jackstay.testing import run_on_fake_clock
 from scripted.asgi import http_client, initialize, request, stateless, tool
 from scripted.gate import Gate

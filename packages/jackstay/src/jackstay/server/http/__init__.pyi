@@ -2,13 +2,12 @@
 
 from jackstay.server.http._app import App
 from jackstay.server.http._asgi import Asgi, Receive, Scope, Send
-from jackstay.server.http._auth import AuthLike, BearerAuth, Keys, keys
+from jackstay.server.http._auth import ANONYMOUS, AuthLike, BearerAuth, Guard, Keys, Principal, TokenVerifier, keys
 from jackstay.server.http._event_store import EventStore, MemoryEventStore
 from jackstay.server.http._jwt import JwksLike, JwtVerifier
 from jackstay.server.http._keywords import HttpKeywords, RunHttpKeywords
 from jackstay.server.http._listening import Http1Server
 from jackstay.server.http._options import HTTP_OPTIONS, HttpOptions, make_http_options
-from jackstay.server.http._principal import ANONYMOUS, Guard, Principal, TokenVerifier
 from jackstay.server.http._run import RUN_OPTIONS, RunOptions, run_http
 from jackstay.server.http._session_store import MemorySessionStore, SessionChange, SessionRecord, SessionStore, id_hash
 from jackstay.server.http._sockets import bind_sockets

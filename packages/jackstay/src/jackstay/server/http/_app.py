@@ -52,16 +52,14 @@ from jackstay.server.http._asgi import (
     read_body,
     respond_client_closed,
 )
-from jackstay.server.http._auth import read_auth
+from jackstay.server.http._auth import ANONYMOUS, Guard, caller_key, read_auth
 from jackstay.server.http._auxiliary_routes import make_access, make_auxiliary_routes
 from jackstay.server.http._call_headers import check_call_headers
 from jackstay.server.http._cors import Cors
-from jackstay.server.http._disconnect_poller import DisconnectPoller
 from jackstay.server.http._legacy import LegacyConnection
 from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
-from jackstay.server.http._post import JSON_LINES, Post
-from jackstay.server.http._principal import ANONYMOUS, Guard, caller_key
+from jackstay.server.http._post import JSON_LINES, DisconnectPoller, Post
 from jackstay.server.http._refusals import BUSY, CLOSE_HEADERS, OVERLOADED, SHUTTING_DOWN, WORKER_GONE
 from jackstay.server.http._session import Session
 from jackstay.server.http._sessions import Sessions, TooManySessionsError, WorkerGoneError, log_store_failure

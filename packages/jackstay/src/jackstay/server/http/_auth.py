@@ -1,4 +1,4 @@
-"""Bearer authentication for HTTP endpoints: keys, token verifiers, challenges and protected-resource metadata.
+"""Authentication of callers: the protocol `Guard`, and bearer tokens with challenges and protected-resource metadata.
 
 Implements RFC 6750, RFC 9728 and MCP 2026-07-28 basic/authorization. Tokens are read from the `Authorization` header
 only and are never logged.
@@ -9,8 +9,9 @@ import hmac
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from traceback import format_exc
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,7 +20,6 @@ from jackstay.errors import Json, UsageError
 from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, HeaderPairs
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._entries import check_scopes
-from jackstay.server.http._principal import Principal, TokenVerifier
 
 logger = logging.getLogger("jackstay.server.http")
 
@@ -37,6 +37,46 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _BEARER = re.compile(r"bearer +(" + _TOKEN.pattern + r")", re.IGNORECASE)
 
 KeysLike: TypeAlias = str | Mapping[str, str | Sequence[str]]
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """The caller of a request. `id` is empty without authentication.
+
+    Sessions and sealed request states are bound to the id, so two callers must never share one. `claims` are the other
+    claims of the token, for handlers.
+    """
+
+    id: str
+    scopes: frozenset[str] = frozenset()
+    claims: Mapping[str, Json] = {}
+
+
+# The principal of all callers without authentication.
+ANONYMOUS: Final = Principal("")
+
+
+@lru_cache(1024)
+def caller_key(principal: str, peer: str) -> tuple[str, str]:
+    """Return whom a session or a POST is counted for: the principal, or the address without authentication."""
+    return ("principal", principal) if principal else ("peer", peer)
+
+
+class TokenVerifier(Protocol):
+    """Verifies bearer tokens."""
+
+    async def verify(self, token: str) -> Principal | None:
+        """Return the principal of a token, or None if it is unknown, expired or issued for another audience.
+
+        It is called for every request: cache expensive results. Never log the token. If it raises, the request gets
+        503, because the token could not be verified.
+        """
+
+
+class Guard(Protocol):
+    """Authenticates requests to an endpoint by their headers."""
+
+    async def authenticate(self, method: str, path: str, headers: Mapping[str, str]) -> Principal | ErrorResponse:
+        """Return the principal, or the error response that refuses the request. Header names are in lower case."""
 
 
 class Keys:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 import msgspec
 
 from jackstay.errors import UsageError
+from jackstay.server.http._auth import Principal
 from jackstay.server.http._jwks import FAMILIES, Fetch, KeySource, fetch_from, need_jose
-from jackstay.server.http._principal import Principal
 from jackstay.types import DECODE_ERRORS
 
 if TYPE_CHECKING:

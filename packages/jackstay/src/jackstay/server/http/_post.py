@@ -25,9 +25,7 @@ from jackstay.server.http._asgi import (
     respond_client_closed,
     wait_for_disconnect,
 )
-from jackstay.server.http._auth import BearerAuth, challenge_scopes
-from jackstay.server.http._disconnect_poller import DisconnectPoller
-from jackstay.server.http._principal import caller_key
+from jackstay.server.http._auth import BearerAuth, caller_key, challenge_scopes
 from jackstay.server.http._stream import EVENTS_LINES, STREAM_LINES, Stream
 
 if TYPE_CHECKING:
@@ -37,6 +35,9 @@ logger = logging.getLogger("jackstay.server.http")
 
 JSON_LINES = encode_headers(JSON_HEADERS)
 REFUSED_LINES = encode_headers((*JSON_HEADERS, *RETRY_HEADERS))
+
+# Seconds. A client that has already disconnected is detected at once, so a late start costs only this delay.
+POLL_INTERVAL = 0.02
 
 
 def cancelled_response(ids: Sequence[RequestId], *, accepts_stream: bool) -> tuple[int, HeaderLines, bytes]:
@@ -100,7 +101,7 @@ class Post(Driver):
     )
 
     def __init__(
-        self, app: "App", request: HttpRequest, route: Route, caller: Caller, poller: DisconnectPoller
+        self, app: "App", request: HttpRequest, route: Route, caller: Caller, poller: "DisconnectPoller"
     ) -> None:
         config = app.connection_config()
         core = ServerConnection(config.server_config, version=route.revision.name, is_post=True)
@@ -323,3 +324,50 @@ class Post(Driver):
 
     def _close(self, effect: e.Close) -> None:  # noqa: ARG002  # the effect has no data
         self._settle()
+
+
+class DisconnectPoller:
+    """One timer for all POSTs of a loop that take long enough to need watching.
+
+    Most calls end before it matters whether their client is still connected, and a timer for each would cost more than
+    the rest of the driver. So `watch()` of a call runs between one and two intervals after it began.
+    """
+
+    __slots__ = ("_new", "_old", "_timer", "_watched", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        # The POSTs that began since the last poll, those before it, and those that are watched.
+        self._new: set[Post] = set()
+        self._old: set[Post] = set()
+        self._watched: set[Post] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<DisconnectPoller of {len(self.all)} tasks>"
+
+    @property
+    def all(self) -> set[Post]:
+        """The tasks that have begun and not ended."""
+        return self._new | self._old | self._watched
+
+    def add(self, task: Post) -> None:
+        """Track a task until `remove()`."""
+        self._new.add(task)
+        if self._timer is None:
+            self._timer = self.loop.call_later(POLL_INTERVAL, self._poll)
+
+    def remove(self, task: Post) -> None:
+        """Stop tracking a task that has ended."""
+        if task in self._new:  # most tasks
+            self._new.remove(task)
+        else:
+            self._old.discard(task)
+            self._watched.discard(task)
+
+    def _poll(self) -> None:
+        late, self._old, self._new = self._old, self._new, set()
+        self._watched |= late
+        for task in late:
+            task.watch()
+        self._timer = self.loop.call_later(POLL_INTERVAL, self._poll) if self._old else None

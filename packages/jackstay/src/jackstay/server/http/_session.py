@@ -21,12 +21,12 @@ from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
 from jackstay.server._driver import LIST_CHANGES, Caller, ConnectionConfig, Driver, SubscriberIndex
 from jackstay.server.http._asgi import HeaderLines, HttpRequest, Receive, wait_for_disconnect
+from jackstay.server.http._auth import ANONYMOUS, caller_key
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import ENDED, append_all
 from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._orphans import end_stream
 from jackstay.server.http._post import cancelled_response, whole_response
-from jackstay.server.http._principal import ANONYMOUS, caller_key
 from jackstay.server.http._session_store import SessionChange, SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES

@@ -20,8 +20,7 @@ from jackstay.transport._contract import ExchangeHandler
 from jackstay.transport._queue import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES
 from jackstay.transport.http._contract import HttpClient
 from jackstay.transport.http._legacy import LegacyStream, open_legacy
-from jackstay.transport.http._outgoing import read_outgoing
-from jackstay.transport.http._posts import Post, Session
+from jackstay.transport.http._posts import Post, Session, read_outgoing
 from jackstay.transport.http._reading import answered_ids, error_for_id, error_in, is_result, negotiated_version, quote
 from jackstay.transport.http._sending import CannotConnect, Reply, Sender
 from jackstay.transport.http._streams import GetStream

@@ -1,7 +1,7 @@
 """The principal of a request, and the key that requests are counted by."""
 
 from jackstay.server.http import ANONYMOUS, Principal
-from jackstay.server.http._principal import caller_key
+from jackstay.server.http._auth import caller_key
 
 
 def test_anonymous_has_no_id_and_no_scopes() -> None:

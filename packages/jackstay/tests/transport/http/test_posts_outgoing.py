@@ -6,7 +6,7 @@ from jackstay.errors import UsageError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import ParamHeader, Sent
 from jackstay.protocol.wire import encode_error, encode_notification, encode_request, encode_result
-from jackstay.transport.http._outgoing import Outgoing, read_outgoing
+from jackstay.transport.http._posts import Outgoing, read_outgoing
 
 META = b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from jackstay.server.http._disconnect_poller import POLL_INTERVAL, DisconnectPoller
+from jackstay.server.http._post import POLL_INTERVAL, DisconnectPoller
 from jackstay.testing import run_on_fake_clock
 
 
