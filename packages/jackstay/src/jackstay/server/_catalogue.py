@@ -11,6 +11,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -60,14 +61,13 @@ _FORMS: dict[str, _Form] = {name: (row.has_structured_output, row.has_result_typ
 class Listing(Generic[E]):
     """One list in one state, immutable. `entries` are by key, in the order of registration."""
 
-    __slots__ = ("_numbers", "_options", "_order", "_pages", "entries", "kind")
+    __slots__ = ("_options", "_pages", "_rows", "entries", "kind")
 
     def __init__(self, kind: Kind, options: ListOptions, rows: dict[str, tuple[int, E]]) -> None:
         self.kind = kind
         self.entries: dict[str, E] = {key: entry for key, (_, entry) in rows.items()}
         self._options = options
-        self._order = list(self.entries.values())
-        self._numbers = [number for number, _ in rows.values()]
+        self._rows = list(rows.values())
         self._pages: dict[tuple[_Form, int], bytes] = {}
 
     def page(self, version: str, cursor: str | None) -> bytes:
@@ -82,22 +82,22 @@ class Listing(Generic[E]):
 
     def _index_after(self, position: Position) -> int:
         """Return the index after the last entry sent; if that was removed, the index after where it was."""
-        index = bisect_right(self._numbers, position.number)
+        index = bisect_right(self._rows, position.number, key=itemgetter(0))
         entry = self.entries.get(position.key)
-        if entry is None or (index and self._order[index - 1] is entry):
+        if entry is None or (index and self._rows[index - 1][1] is entry):
             return index
         # It was removed and added again, or the cursor is from a process with another order.
-        return self._order.index(entry) + 1
+        return list(self.entries).index(position.key) + 1
 
     def _encode(self, form: _Form, begin: int) -> bytes:
         has_structure, has_hints = form
         size = self._options.page_size
-        entries = self._order[begin : begin + size]
-        lines = [entry.listed if has_structure else entry.listed_plain for entry in entries]
+        rows = self._rows[begin : begin + size]
+        lines = [entry.listed if has_structure else entry.listed_plain for _, entry in rows]
         page = b'{"%b":[%b]' % (self.kind.encode(), b",".join(lines))
-        if begin + size < len(self._order):
-            position = Position(self.kind, self._numbers[begin + size - 1], entries[-1].key)
-            page += b',"nextCursor":"%b"' % write_cursor(position).encode()
+        if begin + size < len(self._rows):
+            number, last = rows[-1]
+            page += b',"nextCursor":"%b"' % write_cursor(Position(self.kind, number, last.key)).encode()
         if has_hints:
             options = self._options
             page += b',"ttlMs":%d,"cacheScope":"%b"' % (options.ttl_ms, options.cache_scope.encode())

@@ -117,8 +117,12 @@ class Connection(Driver):
                 frame = next_frame() if pulled is None else pulled
                 pulled = None
                 if not isinstance(frame, bytes):
+                    if isinstance(frame, FrameTooLargeError):
+                        self.step(e.OversizeReceived(frame.size, frame.start, frame.end))
+                        continue
                     if frame is not None:
-                        self._receive_error(frame)
+                        # `went_down` follows and closes the connection; this is the reason.
+                        logger.warning("connection %d: the input stream is corrupt: %s", self.number, frame.message)
                         continue
                     if self._is_gone:
                         self.step(e.ClientDisconnected())
@@ -170,13 +174,6 @@ class Connection(Driver):
     def _pull_on(self) -> None:
         self._pull = None
         self.frames_arrived()
-
-    def _receive_error(self, error: McpError) -> None:
-        if isinstance(error, FrameTooLargeError):
-            self.step(e.OversizeReceived(error.size, error.start, error.end))
-        else:
-            # `went_down` follows and closes the connection; this is the reason.
-            logger.warning("connection %d: the input stream is corrupt: %s", self.number, error.message)
 
     # --- handlers -----------------------------------------------------------------------------------------------------
 

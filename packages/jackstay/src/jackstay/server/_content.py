@@ -8,7 +8,7 @@ is replaced by text, because an unknown block would make the whole result invali
 import os
 from binascii import b2a_base64
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -39,29 +39,35 @@ BLOCKS_SINCE: dict[type, str] = {AudioContent: "2025-03-26", ResourceLink: "2025
 _OF_FILE: Any = None
 
 
-class Image(msgspec.Struct, frozen=True):
+class _Medium(msgspec.Struct, frozen=True):
+    """Data of a media type, or the path of a file."""
+
+    DEFAULT_TYPE: ClassVar[str]
+    BLOCK: ClassVar[type[ImageContent | AudioContent]]
+
+    data: bytes = _OF_FILE
+    mime_type: str = ""
+    path: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        _load(self, self.DEFAULT_TYPE, (bytes, bytearray, memoryview))
+
+
+class Image(_Medium, frozen=True):
     """An image to return from a tool, resource or prompt: its data, or the path of a file, which is read now.
 
     Without `mime_type` it is that of the file, or `image/png`. Raises: UsageError for other data than bytes; OSError.
     """
 
-    data: bytes = _OF_FILE
-    mime_type: str = ""
-    path: str | os.PathLike[str] | None = None
-
-    def __post_init__(self) -> None:
-        _load(self, "image/png", (bytes, bytearray, memoryview))
+    DEFAULT_TYPE = "image/png"
+    BLOCK = ImageContent
 
 
-class Audio(msgspec.Struct, frozen=True):
+class Audio(_Medium, frozen=True):
     """Audio to return from a tool, resource or prompt, as `Image`. Without `mime_type` it is `audio/wav`."""
 
-    data: bytes = _OF_FILE
-    mime_type: str = ""
-    path: str | os.PathLike[str] | None = None
-
-    def __post_init__(self) -> None:
-        _load(self, "audio/wav", (bytes, bytearray, memoryview))
+    DEFAULT_TYPE = "audio/wav"
+    BLOCK = AudioContent
 
 
 class File(msgspec.Struct, frozen=True):
@@ -94,10 +100,10 @@ class File(msgspec.Struct, frozen=True):
         return EmbeddedResource(resource=contents)
 
 
-MEDIA = (Image, Audio, File)
+MEDIA = (_Medium, File)
 
 
-def _load(media: Image | Audio | File, default: str | None, accepted: tuple[type, ...]) -> None:
+def _load(media: _Medium | File, default: str | None, accepted: tuple[type, ...]) -> None:
     """Check the data, or read the file; then set the media type if there is none."""
     name = type(media).__name__
     found = None
@@ -171,12 +177,10 @@ def to_block(value: object) -> ContentBlock:
         return value
     if isinstance(value, str):
         return TextContent(text=value)
-    if isinstance(value, Image):
-        return ImageContent(data=encode_base64(value.data), mime_type=value.mime_type)
+    if isinstance(value, _Medium):
+        return value.BLOCK(data=encode_base64(value.data), mime_type=value.mime_type)
     if isinstance(value, File):
         return value.to_block()
-    if isinstance(value, Audio):
-        return AudioContent(data=encode_base64(value.data), mime_type=value.mime_type)
     return TextContent(text=to_text(value))
 
 

@@ -115,8 +115,8 @@ class Context:
         # Copied: the frame is released before a handler reads this.
         meta = request.meta
         self._capabilities = b"" if meta is None else bytes(meta.capabilities)
-        has_info = meta is not None and isinstance(meta.client_info, msgspec.Raw)
-        self._info = bytes(meta.client_info) if meta is not None and has_info else b""  # type: ignore[arg-type]  # a Raw
+        info = None if meta is None else meta.client_info
+        self._info = bytes(info) if isinstance(info, msgspec.Raw) else b""
         self._level = None if meta is None else meta.log_level
         self._is_stateless = meta is not None
         self._token = progress_token(msgspec.Raw(params)) if b'"progressToken"' in params else None

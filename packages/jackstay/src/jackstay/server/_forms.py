@@ -11,7 +11,8 @@ import msgspec
 
 from jackstay.errors import Json, UsageError
 from jackstay.server._foreign import adapt, decode_foreign
-from jackstay.server._schema import Schema, UnusableHintError, resolve, schemas_of
+from jackstay.server._portable_schema import make_portable
+from jackstay.server._schema import Schema, UnusableHintError, schemas_of
 from jackstay.types import DECODE_ERRORS, RequestedSchema, encode_json
 
 # A class, or a JSON Schema.
@@ -20,7 +21,7 @@ FormLike = type | Mapping[str, Json] | RequestedSchema
 _FLAT = ("string", "integer", "number", "boolean")
 # The name of the only field of a form that is one value.
 _VALUE = "value"
-_DROPPED = ("additionalProperties", "title", "description", "$schema")
+_DROPPED = ("additionalProperties", "title", "description", "$schema", "$defs")
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -64,46 +65,27 @@ def read_form(form: FormLike) -> Form:
         found = schemas_of([hint], "validation")
     except (TypeError, UnusableHintError) as error:
         raise UsageError(f"{name} cannot be used as a form: {error}", path=name) from error
-    schema = resolve(found.schemas[0], found.definitions)
-    definitions = schema.pop("$defs", {})
-    assert isinstance(definitions, dict)
-    value = _flatten(schema, definitions)
-    if isinstance(value, dict) and value.get("type") in _FLAT:
+    schema = make_portable({**found.schemas[0], "$defs": found.definitions})
+    value = _required(schema)
+    if value.get("type") in _FLAT:
         single: Schema = {"type": "object", "properties": {_VALUE: value}, "required": [_VALUE]}
         return Form(_check(single, name), hint, _VALUE)
     properties = schema.get("properties")
     if isinstance(properties, dict):
-        schema["properties"] = {field: _flatten(described, definitions) for field, described in properties.items()}
+        schema["properties"] = {field: _required(described) for field, described in properties.items()}
     return Form(_check({key: part for key, part in schema.items() if key not in _DROPPED}, name), hint)
 
 
-def _flatten(described: Json, definitions: dict[str, Json]) -> Json:
-    """Resolve references, and remove "or null": a field is optional if it is not required."""
-    if not isinstance(described, dict):
-        return described
-    reference = described.get("$ref")
-    if isinstance(reference, str):
-        described = _replace(described, "$ref", definitions[reference.removeprefix("#/$defs/")], definitions)
-    choices = described.get("anyOf")
-    if isinstance(choices, list):
-        real = [choice for choice in choices if choice != {"type": "null"}]
-        if len(real) == 1:
-            described = _replace(described, "anyOf", real[0], definitions)
-            if described.get("default", ...) is None:
-                del described["default"]
-    if "enum" in described and "type" not in described:
-        described = {"type": "string", **described}
-    items = described.get("items")
-    if isinstance(items, dict):
-        described = {**described, "items": _flatten(items, definitions)}
-    return described
-
-
-def _replace(described: Schema, keyword: str, by: Json, definitions: dict[str, Json]) -> Schema:
-    """Return a schema with the members of another one in place of a keyword; those beside it take precedence."""
-    found = _flatten(by, definitions)
-    assert isinstance(found, dict)
-    return {**found, **{key: part for key, part in described.items() if key != keyword}}
+def _required(described: Any) -> Schema:
+    """Return the schema of a field without "or null": a field is optional if it is not required."""
+    schema: Schema = dict(described)
+    choices = [choice for choice in described.get("anyOf", ()) if choice != {"type": "null"}]
+    if len(choices) == 1:
+        del schema["anyOf"]
+        schema = {**choices[0], **schema}
+        if schema.get("default", ...) is None:
+            del schema["default"]
+    return schema
 
 
 def _check(schema: Schema, name: str) -> Schema:

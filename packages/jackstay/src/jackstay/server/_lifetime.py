@@ -129,15 +129,10 @@ class Lifetime:
         return True
 
     def cancel_startup(self) -> None:
-        """Cancel running startup hooks. Only on the loop that runs them, or in a signal handler."""
-        if self._starting is not None:
-            self._starting.cancel()
-
-    def cancel_startup_threadsafe(self) -> None:
-        """As `cancel_startup()`, from any thread."""
+        """Cancel running startup hooks. Thread-safe."""
         starting = self._starting
         if starting is not None:
-            starting.get_loop().call_soon_threadsafe(self.cancel_startup)
+            starting.get_loop().call_soon_threadsafe(starting.cancel)
 
     async def _run_startup(self) -> bool:
         self._needs_shutdown = True

@@ -6,6 +6,7 @@ hangs: a handler, a hook, a lock, the event loop or interpreter exit. Clients us
 
 import _thread
 import asyncio
+import atexit
 import logging
 import math
 import os
@@ -164,11 +165,8 @@ class Shutdown:
 
 def _at_exit(function: Callable[[], None]) -> None:
     """Call this when interpreter exit begins: before it joins the threads of executors, which `atexit` runs after."""
-    register = getattr(threading, "_register_atexit", None)
-    if register is None:  # pragma: no cover  # private, but in every CPython since 3.9 for concurrent.futures
-        import atexit  # noqa: PLC0415
-
-        register = atexit.register
+    # Private, but in every CPython since 3.9 for concurrent.futures.
+    register = getattr(threading, "_register_atexit", atexit.register)
     try:
         register(function)
     except RuntimeError:

@@ -749,7 +749,7 @@ class Server:
 
     def drain(self) -> None:
         """Drain every connection: refuse new requests and give running ones their time. Thread-safe."""
-        self._lifetime.cancel_startup_threadsafe()
+        self._lifetime.cancel_startup()
         with self._lock:
             connections = list(self._connections.values())
         for app in list(self._apps):

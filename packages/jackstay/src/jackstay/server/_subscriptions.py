@@ -89,7 +89,6 @@ class Subscription(msgspec.Struct, frozen=True):
     request: e.Serve
     accepted: "SubscriptionFilter"
     uris: frozenset[str]
-    size: int = 0
     on_close: Callable[[], None] | None = None
 
     @property
@@ -194,11 +193,6 @@ class Subscriptions:
         self.restore(uris)
 
     @property
-    def all_uris(self) -> Iterator[str]:
-        """The URIs of all subscriptions; one that several of them have is repeated."""
-        return chain(self.uris, *(subscription.uris for subscription in self._open.values()))
-
-    @property
     def topics(self) -> Iterator[str]:
         """What the client subscribed to, for the index of subscribers."""
         return chain(self.uris, *(subscription.topics for subscription in self._open.values()))
@@ -261,8 +255,7 @@ class Subscriptions:
         accepted = types.SubscriptionFilter(**flags, resource_subscriptions=uris, task_ids=task_ids)  # type: ignore[arg-type]  # all bool
         # Without params: they are a view of the frame, which would be kept in memory with the subscription.
         bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
-        size = sum(map(_size, uris or ()))
-        subscription = Subscription(bare, accepted, frozenset(uris or ()), size, on_close)
+        subscription = Subscription(bare, accepted, frozenset(uris or ()), on_close)
         self._open[request.serial] = subscription
         self._add_to_index(subscription.topics)
         params = b'{"notifications":%b,"_meta":%b}' % (encode_json(accepted), subscription.meta)
@@ -273,7 +266,7 @@ class Subscriptions:
         cancelled = self._open.pop(serial, None)
         if cancelled is not None:
             self._remove_from_index(cancelled.topics)
-            self._release(cancelled.size)
+            self._release(sum(map(_size, cancelled.uris)))
             if cancelled.on_close is not None:
                 cancelled.on_close()
 
@@ -317,7 +310,7 @@ class Subscriptions:
         """Changes may have been missed: notify the client that everything it subscribed to has changed."""
         for method in _flags():
             self.changed(method)
-        for uri in set(self.all_uris):
+        for uri in set(self.topics).difference(_flags()):
             self.changed(_UPDATED, uri)
 
     def flush_changes(self) -> None:
