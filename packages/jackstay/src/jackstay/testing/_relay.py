@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,12 +23,14 @@ from jackstay.protocol.wire import (
     Result,
     decode,
     encode_error,
+    encode_notification,
+    encode_request,
+    encode_result,
 )
-from jackstay.testing._id_map import IdMap
 from jackstay.testing._interactions import cancelled_id, meta_of, read_members, read_params
 from jackstay.testing._recording import MAX_RECORDED_FRAME
 from jackstay.transport import ExchangeTransport, Target, Transport
-from jackstay.types import META_PROTOCOL_VERSION
+from jackstay.types import META_PROTOCOL_VERSION, META_SUBSCRIPTION_ID, encode_json
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
@@ -43,6 +46,12 @@ FLUSH: Final = 0.25
 CLOSE_STEP: Final = 0.4
 
 
+# The first id that is given to a request: beyond the ids that clients use, and exact as a double.
+FIRST: Final = 1 << 48
+
+_SUBSCRIPTION: Final = META_SUBSCRIPTION_ID.encode()
+
+
 class RelayResult(msgspec.Struct, frozen=True):
     """How it ended: `error` is that of the server's side, or None if the client disconnected."""
 
@@ -50,8 +59,77 @@ class RelayResult(msgspec.Struct, frozen=True):
     was_silent: bool = False
 
 
+class IdMap:
+    """Maps request ids of a client to ids that HTTP transports accept, integers other than 0, in both directions.
+
+    A request with another id gets a new one on its way to the server. Its own id is restored in the response, in the
+    cancellation, and where a subscription is named by the id of its request. Everything else is unchanged.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = count(FIRST)
+        self._given: dict[RequestId, int] = {}
+        self._own: dict[RequestId, RequestId] = {}
+
+    def own(self, id: RequestId) -> RequestId:
+        """Return the client's id for an id that is used over HTTP."""
+        return self._own.get(id, id)
+
+    def given(self, id: RequestId) -> RequestId:
+        """Return the id that is used over HTTP for the client's id."""
+        return self._given.get(id, id)
+
+    def forget(self, id: RequestId) -> None:
+        """Remove the client's id of a request that has ended."""
+        if id in self._given:
+            del self._own[self._given.pop(id)]
+
+    def to_server(self, message: Message, frame: bytes) -> bytes:
+        """Return the client's frame with ids that HTTP accepts."""
+        if isinstance(message, Request):
+            if isinstance(message.id, int) and message.id != 0 and message.id not in self._own:
+                return frame
+            number = self._given[message.id] = next(self._numbers)
+            self._own[number] = message.id
+            return encode_request(number, message.method, None if message.params is None else bytes(message.params))
+        if isinstance(message, Notification) and message.method == "notifications/cancelled" and self._given:
+            params = read_params(message.params)
+            id = cancelled_id(params)
+            if isinstance(params, dict) and id in self._given:
+                return encode_notification(message.method, encode_json({**params, "requestId": self._given[id]}))
+        return frame
+
+    def to_client(self, message: Message, frame: bytes) -> bytes:
+        """Return the server's frame with the client's ids."""
+        if isinstance(message, Error) and message.id in self._own:
+            return encode_error(self._own[message.id], message.code, message.message, message.data)
+        if isinstance(message, Result):
+            renamed = self._renamed(message.result)
+            if renamed is not None or message.id in self._own:
+                return encode_result(self.own(message.id), renamed or bytes(message.result))
+        elif isinstance(message, Notification):
+            renamed = self._renamed(message.params)
+            if renamed is not None:
+                return encode_notification(message.method, renamed)
+        return frame
+
+    def _renamed(self, raw: msgspec.Raw | None) -> bytes | None:
+        """Return the body with the client's id of its subscription, or None if that is not mapped."""
+        if not self._own or raw is None or _SUBSCRIPTION not in bytes(raw):
+            return None
+        members = read_members(raw)
+        meta = meta_of(members)
+        id = meta.get(META_SUBSCRIPTION_ID)
+        if not isinstance(id, int) or id not in self._own:
+            return None
+        return encode_json({**members, "_meta": {**meta, META_SUBSCRIPTION_ID: self._own[id]}})
+
+
 class _End:
-    """One of the two sides: frames that are pulled here are sent at the other."""
+    """One of the two sides: frames that are pulled here are sent at the other.
+
+    Only the server's side over HTTP calls the methods from `exchange_lost` on.
+    """
 
     def __init__(self, relay: "_Relay") -> None:
         self.relay = relay
@@ -109,10 +187,6 @@ class _End:
         self.pump()
         self.relay.ended(self, RelayResult(error, was_silent))
 
-
-class _HttpEnd(_End):
-    """The server's side over HTTP."""
-
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
         """See `ExchangeHandler.exchange_lost`. The client gets an error response."""
         # "Method not found" is what a client that probes for the era expects.
@@ -149,7 +223,7 @@ class _Relay:
     def __init__(self, *, is_http: bool) -> None:
         self.is_http = is_http
         self.downstream = _End(self)
-        self.upstream = _HttpEnd(self) if is_http else _End(self)
+        self.upstream = _End(self)
         self.downstream.other, self.upstream.other = self.upstream, self.downstream
         self.id_map = IdMap()
         self.changed = asyncio.Event()
@@ -169,11 +243,6 @@ class _Relay:
         self._open.pop(id, None)
         self.id_map.forget(id)
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the client has open requests."""
-        return any(method != "subscriptions/listen" for method, _ in self._open.values())
-
     # --- passing ------------------------------------------------------------------------------------------------------
 
     def to_server(self, message: Message, frame: bytes) -> None:
@@ -187,7 +256,7 @@ class _Relay:
 
     def to_client(self, message: Message, frame: bytes) -> None:
         """Queue a frame of the server."""
-        sent = self.id_map.to_client(message, frame) if self.is_http else frame
+        sent = self.id_map.to_client(message, frame)
         if isinstance(message, Result | Error) and message.id is not None:
             own = self.id_map.own(message.id)
             if self.is_http and isinstance(message, Result) and self._open.get(own, ("", False))[0] == "tools/list":
@@ -224,11 +293,12 @@ class _Relay:
         self.upstream.pump()
         await self._until(lambda: self.outcome is not None)
         assert self.outcome is not None  # waited for
-        if self.outcome.error is None:
-            while self.is_waiting and not self.upstream.is_down:
-                self.changed.clear()
-                if not await finishes_within(DRAIN_TIMEOUT, self.changed.wait()):  # for the next message
-                    break
+        while self.outcome.error is None and not self.upstream.is_down:
+            if all(method == "subscriptions/listen" for method, _ in self._open.values()):
+                break
+            self.changed.clear()
+            if not await finishes_within(DRAIN_TIMEOUT, self.changed.wait()):  # for the next message
+                break
         assert self.downstream.transport is not None  # it was opened
         await finishes_within(DRAIN_TIMEOUT, self._until(lambda: not self.upstream.waiting))
         await finishes_within(FLUSH, self.downstream.transport.flush())
