@@ -24,10 +24,7 @@ _POLICY: Final = f"default-src 'none'; style-src 'sha256-{_STYLE}'; frame-ancest
 
 _HEADERS: Final = {
     METRICS_PATH: ((b"content-type", b"text/plain; version=0.0.4; charset=utf-8"),),
-    STATUS_PATH: (
-        (b"content-type", b"text/html; charset=utf-8"),
-        (b"content-security-policy", _POLICY.encode()),
-    ),
+    STATUS_PATH: ((b"content-type", b"text/html; charset=utf-8"), (b"content-security-policy", _POLICY.encode())),
 }
 
 # Returns the text of one page.

@@ -82,12 +82,7 @@ class Proxy(Server):
         super().__init__(target.name or "proxy")
         self.proxy_options = ProxyOptions() if options is None else options
         self._report = Report()
-        self._settings = {
-            "busy": "wait",
-            "max_pending": 4096,
-            "keepalive": KEEPALIVE,
-            **(settings or {}),
-        }
+        self._settings = {"busy": "wait", "max_pending": 4096, "keepalive": KEEPALIVE, **(settings or {})}
         self._target = target
         if self.proxy_options.status and isinstance(target, StdioTarget) and "stderr" not in self._settings:
             self._target = target.with_stderr(self._keep_stderr)

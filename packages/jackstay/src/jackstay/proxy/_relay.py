@@ -12,23 +12,11 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from jackstay.errors import (
-    BackpressureError,
-    JsonRpcError,
-    McpError,
-    ProtocolError,
-    TransportError,
-)
+from jackstay.errors import BackpressureError, JsonRpcError, McpError, ProtocolError, TransportError
 from jackstay.protocol import LISTS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
-from jackstay.proxy._bodies import (
-    for_handshake,
-    for_stateless,
-    next_round_params,
-    parse_input_required,
-    split_round,
-)
+from jackstay.proxy._bodies import for_handshake, for_stateless, next_round_params, parse_input_required, split_round
 from jackstay.proxy._client_requests import ClientRequestRouter
 from jackstay.proxy._failures import for_era, reason_of, to_client_error
 from jackstay.proxy._in_flight import InFlightCall

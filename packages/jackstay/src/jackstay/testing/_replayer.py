@@ -363,10 +363,7 @@ def replayed(path: str | os.PathLike[str], *, speed: float | None = None) -> Rep
 
 
 async def serve_recording(
-    path: str | os.PathLike[str],
-    target: Target,
-    *,
-    speed: float | None = None,
+    path: str | os.PathLike[str], target: Target, *, speed: float | None = None
 ) -> TransportError | None:
     """Replay a recording to the client of `target`, for example `own_stdio()`.
 

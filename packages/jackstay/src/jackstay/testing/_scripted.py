@@ -79,11 +79,7 @@ class ScriptedPeer:
     """
 
     def __init__(
-        self,
-        version: str = "2025-11-25",
-        capabilities: dict[str, Any] | None = None,
-        *,
-        name: str = "scripted",
+        self, version: str = "2025-11-25", capabilities: dict[str, Any] | None = None, *, name: str = "scripted"
     ) -> None:
         if version not in REVISIONS:
             known = ", ".join(VERSIONS)

@@ -371,13 +371,4 @@ class TransportSuite:
             assert transport.next_frame() is None
 
 
-__all__ = [
-    "CLOSE_STEP",
-    "FRAME_LIMIT",
-    "GUARD_SECONDS",
-    "Peer",
-    "RecordingHandler",
-    "TransportSuite",
-    "opened",
-    "run",
-]
+__all__ = ["CLOSE_STEP", "FRAME_LIMIT", "GUARD_SECONDS", "Peer", "RecordingHandler", "TransportSuite", "opened", "run"]
