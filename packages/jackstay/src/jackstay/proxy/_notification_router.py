@@ -87,18 +87,19 @@ class NotificationRouter:
         """Forward a log message or an unknown notification."""
         owner = call or _owner(upstream, method)
         if isinstance(owner, InFlightCall):
-            if method != _MESSAGE or _is_wanted(owner, params):
-                about = owner.id if owner.is_awaited else None
-                if about is not None or not owner.is_stateless:
-                    self._notify(owner.connection, method, params, about)
+            about = owner.id if owner.is_awaited else None
+            can_receive = about is not None or not owner.is_stateless
+            if can_receive and (method != _MESSAGE or _is_wanted(owner, params)):
+                self._notify(owner.connection, method, params, about)
             return
-        clients = upstream.session_clients() if upstream.owner is None else [upstream.owner]
-        if upstream.owner is None:
-            candidates = [client for client in clients if upstream.in_flight.has_served_only(client.number)]
-            if owner is Owner.AMBIGUOUS or (clients and not candidates):
+        if upstream.owner is not None:
+            clients = [upstream.owner]
+        else:
+            connected = upstream.session_clients()
+            clients = [client for client in connected if upstream.in_flight.has_served_only(client.number)]
+            if owner is Owner.AMBIGUOUS or (connected and not clients):
                 self._drop(method)
                 return
-            clients = candidates
         if method == _MESSAGE:
             clients = [client for client in clients if _is_level_wanted(client, params)]
         for connection in clients:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
+from msgspec.structs import replace
 
 from jackstay._signatures import shows
 from jackstay.client import as_target
@@ -22,7 +23,6 @@ from jackstay.proxy._bodies import downstream_capabilities
 from jackstay.proxy._client_requests import ClientRequestRouter
 from jackstay.proxy._downstream import DownstreamConnection
 from jackstay.proxy._eras import Eras
-from jackstay.proxy._in_flight import InFlightCall
 from jackstay.proxy._notification_router import NotificationRouter
 from jackstay.proxy._options import KEEPALIVE, ProxyOptions
 from jackstay.proxy._relay import Relay
@@ -166,7 +166,7 @@ class Proxy(Server):
             self._eras.has_one_client = True
         else:
             self._settings.setdefault("close_step", HTTP_CLOSE_STEP)
-            self.options = msgspec.structs.replace(self.options, drain_timeout=HTTP_SHUTDOWN)
+            self.options = replace(self.options, drain_timeout=HTTP_SHUTDOWN)
             options.setdefault("sessions", True)
 
         def kill_and_exit(code: int) -> object:
@@ -220,14 +220,8 @@ class Proxy(Server):
 
     async def _check_health(self) -> tuple[str, Mapping[str, Json]]:
         now = await self.snapshot()
-        servers: list[Json] = [
-            {
-                **{"era": server.era, "state": server.state, "restarts": server.restarts},
-                **({"cause": server.cause.splitlines()[0][:200]} if server.cause else {}),
-            }
-            for server in now.servers
-        ]
-        return now.state, {"servers": servers}
+        servers = [replace(server, cause="".join(server.cause.splitlines()[:1])[:200]) for server in now.servers]
+        return now.state, {"servers": msgspec.to_builtins(servers)}
 
     def _pages(self, app: "App") -> "dict[str, Page]":
         from jackstay.proxy._pages import METRICS_PATH, STATUS_PATH  # noqa: PLC0415  # only over HTTP
@@ -369,7 +363,7 @@ class Proxy(Server):
         if self._mirror is None:
             self._relay.server_name = self.name
             self._mirror = Mirror(self.name, self.catalogue, self._eras, self._notify_mounts)
-            self.options = msgspec.structs.replace(self.options, capabilities=CAPABILITIES)
+            self.options = replace(self.options, capabilities=CAPABILITIES)
 
     def _notify_mounts(self, method: str, uri: str = "", params: bytes = b"") -> None:
         for mount in self._mounted_in:
@@ -394,11 +388,3 @@ class Proxy(Server):
     async def _notify_list_changes(self, upstream: Upstream) -> None:
         for method in await upstream.lists.changed(upstream.fetch, upstream.is_ready):
             self._router.changed(upstream, method)
-
-    def handle_notification(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
-        """The server sent a notification: forward it to the clients it is for."""
-        self._router.handle_notification(upstream, method, params, call)
-
-    async def handle_request(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> bytes:
-        """The server sent a request: forward it to the client it is for. Raises: JsonRpcError."""
-        return await self._client_requests.handle_request(upstream, method, params, call)

@@ -102,10 +102,7 @@ class Relay:
     async def _forward(self, upstream: Upstream, call: InFlightCall) -> bytes:
         outcome, started_at = "cancelled", time.monotonic()
         try:
-            if call.is_stateless and not upstream.is_stateless:
-                result = await self._forward_suspendable(upstream, call)
-            else:
-                result = await self._forward_rounds(upstream, call)
+            result = await self._forward_rounds(upstream, call)
             outcome = "ok"
         except JsonRpcError as error:
             outcome = "error"
@@ -120,23 +117,41 @@ class Relay:
         return result
 
     async def _forward_rounds(self, upstream: Upstream, call: InFlightCall) -> bytes:
-        """Forward a call. `input_required` results for a handshake-era client are resolved here, round by round."""
+        """Forward a call between the eras.
+
+        `input_required` results for a handshake-era client are resolved here, round by round. For a stateless-era
+        client, a call to a handshake-era server that requests input is suspended, and resumed in its next round.
+        """
+        sent = None
+        if call.is_stateless and not upstream.is_stateless:
+            call.body, state, responses = split_round(call.body)
+            if state is not None:
+                suspended = self._client_requests.resume(state, call, responses)
+                upstream, call, sent = suspended.upstream, suspended.call, suspended.sent
         for _ in range(MAX_ROUNDS + 1):
-            sent, result = await self._once(upstream, call)
+            sent, result = await self._once(upstream, call, sent)
+            if result is None:
+                return self._client_requests.suspend(upstream, call, sent)
             required = parse_input_required(result) if sent.is_stateless and not call.is_stateless else None
             if required is None:
                 return _finalize(upstream, call, sent, result)
             responses = await self._client_requests.request_inputs(call, required)
-            call.body = next_round_params(call.body, required, responses)
+            call.body, sent = next_round_params(call.body, required, responses), None
         raise ProtocolError(f"the server returned input_required more than {MAX_ROUNDS} times", sent=True)
 
-    async def _once(self, upstream: Upstream, call: InFlightCall) -> tuple[Sent, bytes]:
-        """Send a call and wait for its result. It is sent again only if it is known not to have run."""
+    async def _once(self, upstream: Upstream, call: InFlightCall, sent: Sent | None) -> tuple[Sent, bytes | None]:
+        """Send a call, unless it was sent, and return its result, or None if a handshake-era server requests input.
+
+        It is sent again only if it is known not to have run.
+        """
         deadline = upstream.deadline()
         has_listed = False
         while True:
-            sent = await upstream.send(call, deadline)
+            if sent is None:
+                sent = await upstream.send(call, deadline)
             try:
+                if call.is_stateless and not sent.is_stateless and await self._is_input_requested(upstream, call, sent):
+                    return sent, None
                 return sent, await upstream.wait_for_result(call, sent)
             except TransportError as error:
                 if not await wait_to_retry(deadline, error):
@@ -152,26 +167,6 @@ class Relay:
                 # dispatch, so it can be sent again (2026-07-28 basic/transports/streamable-http).
                 await sent.client.tools.list()
                 has_listed = True
-            call.has_ended = False
-
-    async def _forward_suspendable(self, upstream: Upstream, call: InFlightCall) -> bytes:
-        """Forward a call of a stateless-era client to a handshake-era server, which may send requests meanwhile."""
-        call.body, state, responses = split_round(call.body)
-        deadline = upstream.deadline()
-        sent = None
-        if state is not None:
-            suspended = self._client_requests.resume(state, call, responses)
-            upstream, call, sent = suspended.upstream, suspended.call, suspended.sent
-        while True:
-            if sent is None:
-                sent = await upstream.send(call, deadline)
-            if await self._is_input_requested(upstream, call, sent):
-                return self._client_requests.suspend(upstream, call, sent)
-            try:
-                return _finalize(upstream, call, sent, await upstream.wait_for_result(call, sent))
-            except TransportError as error:
-                if not await wait_to_retry(deadline, error):
-                    raise
             sent, call.has_ended = None, False
 
     async def _is_input_requested(self, upstream: Upstream, call: InFlightCall, sent: Sent) -> bool:

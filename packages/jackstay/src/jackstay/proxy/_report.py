@@ -22,7 +22,7 @@ CSS: Final = (
 )
 
 
-class ServerStatus(msgspec.Struct, frozen=True):
+class ServerStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """One connection to a server. `state` is `ok`, `down` or `unresponsive`; `cause` is the reason if not `ok`."""
 
     era: str

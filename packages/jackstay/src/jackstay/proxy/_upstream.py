@@ -377,13 +377,13 @@ class Upstream:
     # --- events of the client -----------------------------------------------------------------------------------------
 
     def _attach(self, client: Client) -> None:
-        wire, handler = client.wire, self._handler
+        wire, router, client_requests = client.wire, self._handler._router, self._handler._client_requests
         wire.on_state = lambda state: self._on_state_change(client, state)
-        wire.on_message = lambda method, params, source: handler.handle_notification(
+        wire.on_message = lambda method, params, source: router.handle_notification(
             self, method, params, self._by_id.get(source)
         )
         wire.handle_requests(
-            lambda method, params: handler.handle_request(self, method, params, self._by_id.get(wire.source()))
+            lambda method, params: client_requests.handle_request(self, method, params, self._by_id.get(wire.source()))
         )
 
     def _on_state_change(self, client: Client, state: str) -> None:
