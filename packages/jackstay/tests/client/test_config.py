@@ -34,10 +34,10 @@ def test_a_server_is_a_command_with_arguments_environment_and_folder(tmp_path: P
     assert config.names == ("git", "plain")
     target = config.target("git")
     assert (target.command, target.arguments, target.name) == ("uvx", ("mcp-server-git", "-v"), "git")
-    assert (target._env, target._cwd, target._stderr) == ({"A": "1"}, str(tmp_path), "log")
+    assert (target.env, target.cwd, target.stderr) == ({"A": "1"}, str(tmp_path), "log")
     assert target.init_timeout == 30.0
     plain = config.target("plain", stderr="inherit")
-    assert (plain.arguments, plain._env, plain._cwd, plain._stderr) == ((), {}, None, "inherit")
+    assert (plain.arguments, plain.env, plain.cwd, plain.stderr) == ((), {}, None, "inherit")
 
 
 # the value in the file -> the value for the program
@@ -62,7 +62,7 @@ def test_variables_are_expanded_in_every_string(tmp_path: Path) -> None:
         entry = {"command": f"x{value}", "args": [value], "env": {"A": value}, "cwd": f"/{value}"}
         config = read_config(write_config(tmp_path, {"mcpServers": {"git": entry}}), environment=ENVIRONMENT)
         target = config.target("git")
-        found = (target.command, target.arguments, target._env, target._cwd)
+        found = (target.command, target.arguments, target.env, target.cwd)
         assert found == (f"x{expanded}", (expanded,), {"A": expanded}, f"/{expanded}"), value
 
 
@@ -194,7 +194,7 @@ def test_no_value_is_ever_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture
     config = read_config(write_config(tmp_path, {"mcpServers": {"git": entry}}), environment=ENVIRONMENT)
     with caplog.at_level(logging.DEBUG):
         target = config.target("git")
-    assert target._env == {"KEY": "s3cret", "B": "s3cret"}
+    assert target.env == {"KEY": "s3cret", "B": "s3cret"}
     displayed = [repr(config), repr(target), str(config.display("git")), str(config.env_names("git")), caplog.text]
     assert not any("s3cret" in text for text in displayed)
     assert config.display("git") == ("x", "--token=${TOKEN}")

@@ -58,8 +58,8 @@ def test_an_invalid_target_is_refused() -> None:
 
 def test_stderr_of_a_child_follows_the_option() -> None:
     target = stdio("server")
-    assert connect(target, stderr="inherit")._target._stderr == "inherit"  # type: ignore[attr-defined]
-    assert target._stderr == "log"
+    assert connect(target, stderr="inherit")._target.stderr == "inherit"  # type: ignore[attr-defined]
+    assert target.stderr == "log"
     assert connect(target)._target is target
 
 

@@ -120,9 +120,9 @@ async def test_pages_show_the_state_of_the_server() -> None:
 
 def test_stderr_is_kept_only_for_the_status_page(caplog: pytest.LogCaptureFixture) -> None:
     plain = Proxy(stdio("true"))
-    assert plain._target._stderr == "log"  # type: ignore[attr-defined]
+    assert plain._target.stderr == "log"  # type: ignore[attr-defined]
     proxy = Proxy(stdio("true", name="child"), ProxyOptions(status=True))
     with caplog.at_level("INFO"):
-        proxy._target._stderr("a line")  # type: ignore[attr-defined]
+        proxy._target.stderr("a line")  # type: ignore[attr-defined]
     assert list(proxy._report.lines) == ["a line"]
     assert caplog.records[0].name == "jackstay.server.child"

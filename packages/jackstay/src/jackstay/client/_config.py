@@ -9,9 +9,9 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from jackstay.errors import Json, UsageError
 from jackstay.transport import StderrTo, StdioTarget, stdio
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from jackstay.transport.http import HttpTarget
 
 logger = logging.getLogger("jackstay.client")
-
-T = TypeVar("T")
 
 # The members that are read. `type` is redundant beside `command` or `url`; `disabled` excludes a server from a fleet.
 KNOWN_KEYS = frozenset({"args", "command", "cwd", "disabled", "env", "headers", "type", "url"})
@@ -34,15 +32,14 @@ class Config:
     """The servers of a configuration file. Created by `read_config()`; nothing is started."""
 
     def __init__(
-        self, path: str, servers: Mapping[str, Json], environment: Mapping[str, str], section: str = "mcpServers"
+        self, path: str, document: Mapping[str, Json], servers: Mapping[str, Json], environment: Mapping[str, str]
     ) -> None:
         self.path = path
-        # The member of the file that has the servers, for errors.
-        self.section = section
+        # The whole file, and its member that has the servers, for errors.
+        self.document = document
+        self.section = _section_of(path)
         self._servers = servers
         self._environment = environment
-        # The whole file.
-        self.document: Mapping[str, Json] = {}
 
     def __repr__(self) -> str:
         return f"<Config {self.path}: {', '.join(self._servers) or 'no servers'}>"
@@ -72,8 +69,8 @@ class Config:
         if "url" in entry:
             return self._http_target(entry, at, name)
         command = self.string(entry["command"], f"{at}.command")
-        arguments = self._read(entry.get("args", []), f"{at}.args", list, self._strings)
-        env = self._read(entry.get("env", {}), f"{at}.env", dict, self._values)
+        arguments = self._strings(entry.get("args", []), f"{at}.args")
+        env = self._values(entry.get("env", {}), f"{at}.env")
         cwd = entry.get("cwd")
         folder = None if cwd is None else self.string(cwd, f"{at}.cwd")
         try:
@@ -87,7 +84,7 @@ class Config:
         from jackstay.transport.http import http  # noqa: PLC0415  # most files have only commands
 
         url = self.string(entry["url"], f"{at}.url")
-        headers = self._read(entry.get("headers", {}), f"{at}.headers", dict, self._values)
+        headers = self._values(entry.get("headers", {}), f"{at}.headers")
         try:
             return http(url, headers=headers, name=name)
         except UsageError as error:
@@ -143,17 +140,14 @@ class Config:
         if kind == "stdio" and "command" not in entry:
             raise self.error(at, "has no command")
 
-    def _read(self, value: Json, key: str, kind: type, read: Callable[[Json, str], T]) -> T:
-        if not isinstance(value, kind):
-            raise self.error(key, f"must be {'an array' if kind is list else 'an object'} of strings")
-        return read(value, key)
-
     def _strings(self, value: Json, key: str) -> list[str]:
-        assert isinstance(value, list)  # checked by `_read()`
+        if not isinstance(value, list):
+            raise self.error(key, "must be an array of strings")
         return [self.string(item, f"{key}[{index}]") for index, item in enumerate(value)]
 
     def _values(self, value: Json, key: str) -> dict[str, str]:
-        assert isinstance(value, dict)  # checked by `_read()`
+        if not isinstance(value, dict):
+            raise self.error(key, "must be an object of strings")
         return {name: self.string(item, f"{key}.{name}") for name, item in value.items()}
 
     def string(self, value: Json, key: str) -> str:
@@ -199,39 +193,35 @@ def read_config(path: str | os.PathLike[str], *, environment: Mapping[str, str] 
         raise UsageError(f"cannot read {file}: {error.strerror or error}", path=file) from error
     except ValueError as error:  # not UTF-8, or a path with a NUL
         raise UsageError(f"cannot read {file}: not UTF-8", path=file) from error
-    section = "servers" if file.endswith(".toml") else "mcpServers"
-    document = _parse_toml(text, file) if section == "servers" else _parse_json(text, file)
+    section = _section_of(file)
+    document = _parse(text, file)
     servers = document.get(section) if isinstance(document, dict) else None
-    if not isinstance(servers, dict):
+    if not isinstance(document, dict) or not isinstance(servers, dict):
         if section == "servers":
             raise UsageError(f"{file} has no table [servers.NAME]", path=file)
         raise UsageError(f'{file} has no object "mcpServers"{_hint(document)}', path=file)
-    assert isinstance(document, dict)  # it has the member
-    config = Config(file, servers, os.environ if environment is None else environment, section)
-    config.document = document
-    return config
+    return Config(file, document, servers, os.environ if environment is None else environment)
 
 
-def _parse_json(text: str, file: str) -> Json:
+def _section_of(file: str) -> str:
+    return "servers" if file.endswith(".toml") else "mcpServers"
+
+
+def _parse(text: str, file: str) -> Json:
     try:
+        if file.endswith(".toml"):
+            import tomllib  # noqa: PLC0415  # few files are TOML
+
+            return tomllib.loads(text)
         document: Json = json.loads(text)
+    except RecursionError as error:
+        raise UsageError(f"{file} is nested too deeply", path=file) from error
     except json.JSONDecodeError as error:
         position = f"line {error.lineno}, column {error.colno}"
         raise UsageError(f"{file} is not valid JSON: {error.msg}, {position}", path=file) from error
-    except RecursionError as error:
-        raise UsageError(f"{file} is nested too deeply", path=file) from error
-    return document
-
-
-def _parse_toml(text: str, file: str) -> Json:
-    import tomllib  # noqa: PLC0415  # few files are TOML
-
-    try:
-        return tomllib.loads(text)
     except ValueError as error:
         raise UsageError(f"{file} is not valid TOML: {error}", path=file) from error
-    except RecursionError as error:
-        raise UsageError(f"{file} is nested too deeply", path=file) from error
+    return document
 
 
 def _hint(document: Json) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Self, Unpack
@@ -31,8 +32,6 @@ from jackstay.transport import Target
 from jackstay.types import CallToolResult, Tool
 
 logger = logging.getLogger("jackstay.client")
-
-_NOT_OPEN = "the fleet is not open; use `async with` or `open()`"
 
 # The longest function name that model APIs allow.
 MAX_NAME = 64
@@ -67,9 +66,8 @@ class Fleet:
             raise UsageError("separator must not be empty", path="separator")
         refuse_unknown(settings, FleetKeywords.__annotations__, "Fleet()")
         Settings(**settings)  # checks the values
-        for name in targets:
-            if not name:
-                raise UsageError("a server name must not be empty", path="targets")
+        if "" in targets:
+            raise UsageError("a server name must not be empty", path="targets")
         if parallel_starts is None:
             parallel_starts = max(PARALLEL_STARTS, os.cpu_count() or 0)
         if not _is_count(parallel_starts):
@@ -111,11 +109,9 @@ class Fleet:
         """
         config = read_config(path)
         if servers is None:
-            names: Iterable[str] = [name for name in config.names if not config.is_disabled(name)]
-        else:
-            names = servers
+            servers = [name for name in config.names if not config.is_disabled(name)]
         stderr = settings.get("stderr", "log")
-        targets = {name: config.target(name, stderr=stderr) for name in names}
+        targets = {name: config.target(name, stderr=stderr) for name in servers}
         for name in targets:
             for member in ("allow", "deny"):
                 if member in config.entry(name):
@@ -171,8 +167,12 @@ class Fleet:
         self._was_opened = True
         try:
             await asyncio.gather(*(self._open_client(name) for name in self._clients))
-            if self.require_all:
-                self._raise_first_error()
+            for name in self._clients:
+                if self.require_all and name in self._errors:
+                    error = self._errors[name]
+                    error.details["server"] = name
+                    error.add_note(f"server {name!r} of a fleet with require_all=True")
+                    raise error
             await self._list_all({}, None)
         except BaseException:  # cancelled or failed: nothing may be left running
             await asyncio.shield(self.stop())
@@ -185,22 +185,11 @@ class Fleet:
     async def _open_client(self, name: str) -> None:
         client = self._clients[name]
         try:
-            if client._target.is_http:
-                await client.open()
-                return
-            async with self._start_limiter.opening(name):
+            async with nullcontext() if client._target.is_http else self._start_limiter.opening(name):
                 await client.open()
         except McpError as error:
             logger.warning("%s: opening failed: %s", name, error)
             self._errors[name] = error
-
-    def _raise_first_error(self) -> None:
-        for name in self._clients:
-            error = self._errors.get(name)
-            if error is not None:
-                error.details["server"] = name
-                error.add_note(f"server {name!r} of a fleet with require_all=True")
-                raise error
 
     # --- the tools ----------------------------------------------------------------------------------------------------
 
@@ -244,22 +233,21 @@ class Fleet:
         """
         must_raise = pop_raise_on_error(options)
         deadline = None
-        if name not in self._table:
-            deadline = self._deadline(options)
-            await self._list_all(list_options(options), deadline)  # a server may have added it since the last listing
+        if name not in self._table:  # a server may have added it since the last listing
+            self._check_open()
+            shared = list_options(options)
+            # All servers have the same settings.
+            deadline = next((client._requests.deadline(shared) for client in self._clients.values()), None)
+            await self._list_all(shared, deadline)
         if name not in self._table:
             raise self._unknown(name)
         server, tool = self._table[name]
         params = {"name": tool, "arguments": as_object(arguments)}
         return await self._clients[server].tools._call(tool, params, options, deadline, must_raise=must_raise)
 
-    def _deadline(self, options: CallOptions) -> Deadline | None:
-        """Start the deadline of a call with several requests. All servers have the same settings."""
+    def _check_open(self) -> None:
         if not self._was_opened:
-            raise StateError("new", message=_NOT_OPEN)
-        for client in self._clients.values():
-            return client._requests.deadline(list_options(options))
-        return None
+            raise StateError("new", message="the fleet is not open; use `async with` or `open()`")
 
     def _unknown(self, name: str) -> McpError:
         for server, error in self._errors.items():
@@ -283,8 +271,7 @@ class Fleet:
     async def _list_tools_of(self, name: str, options: CallOptions, deadline: Deadline | None) -> None:
         client = self._clients[name]
         if client.state in ("new", "closed"):
-            if not self._was_opened:
-                raise StateError("new", message=_NOT_OPEN)
+            self._check_open()
             return  # `errors` has the reason
         try:
             has_tools = client._requests.has_capability("tools")
