@@ -6,6 +6,7 @@
 import argparse
 import inspect
 import sys
+from collections.abc import Set
 from pathlib import Path
 
 import msgspec
@@ -126,7 +127,7 @@ def response_row(rule: Rule) -> list[str]:
     return [sent, statuses(rule.statuses), "; ".join(facts) or "-", rule.next.value, ran]
 
 
-def statuses(numbers: frozenset[int]) -> str:
+def statuses(numbers: Set[int]) -> str:
     """Return status codes in short form, as in `2xx, 404`."""
     if len(numbers) >= 1000:
         return "any"

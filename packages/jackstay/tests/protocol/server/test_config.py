@@ -8,7 +8,7 @@ import pytest
 
 from jackstay.errors import UsageError
 from jackstay.protocol._versions import VERSIONS
-from jackstay.protocol.server._config import ServerConfig, ServerOptions, known_methods, served_methods
+from jackstay.protocol.server._config import ServerConfig, ServerOptions, known_methods
 
 INFO = b'{"name":"test","version":"1","title":"Test"}'
 
@@ -95,9 +95,10 @@ def test_known_and_served_methods() -> None:
     assert {"initialize", "ping", "resources/subscribe"} <= known_methods("2024-11-05").keys()
     assert known_methods("2026-07-28").keys() >= {"server/discover", "subscriptions/listen", "tools/call"}
     assert not known_methods("2026-07-28").keys() & {"initialize", "ping", "logging/setLevel", "roots/list"}
+    config = ServerConfig(ServerOptions(server_info=INFO))
     for version in VERSIONS:
         assert all(row.is_request for row in known_methods(version).values())
-        answered = known_methods(version).keys() - served_methods(version).keys()
+        answered = known_methods(version).keys() - config.served[version].keys()
         assert answered == known_methods(version).keys() & {"initialize", "ping", "server/discover"}
 
 

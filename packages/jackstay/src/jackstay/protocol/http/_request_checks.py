@@ -71,8 +71,11 @@ class Access(msgspec.Struct, frozen=True, eq=False):
 
     hosts: frozenset[str]
     origins: frozenset[str]
-    is_any_host: bool = False
-    is_any_origin: bool = False
+
+    @property
+    def is_any_origin(self) -> bool:
+        """True if pages of every origin are allowed."""
+        return "*" in self.origins
 
     @classmethod
     def allow(cls, hosts: tuple[str, ...] = LOCAL_HOSTS, origins: tuple[str, ...] | None = None) -> "Access":
@@ -94,12 +97,7 @@ class Access(msgspec.Struct, frozen=True, eq=False):
                 raise UsageError(
                     f"invalid origin {row!r}; expected one such as 'https://app.example.com'", path="origins"
                 )
-        return cls(
-            frozenset(row.lower() for row in hosts),
-            frozenset(row.lower() for row in origins),
-            "*" in hosts,
-            "*" in origins,
-        )
+        return cls(frozenset(row.lower() for row in hosts), frozenset(row.lower() for row in origins))
 
 
 def with_port(origin: str) -> str:
@@ -127,7 +125,7 @@ MAX_CACHED_NAMES = 600
 
 @lru_cache(maxsize=1024)
 def _check_names(access: Access, host: str, origin: str | None) -> ErrorResponse | None:
-    if not access.is_any_host:
+    if "*" not in access.hosts:
         host = host.lower()
         found = _HOST.fullmatch(host)
         if found is None:

@@ -6,7 +6,7 @@ basic/transports; RFC 9110.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import UTC, datetime
 from enum import Enum
 from functools import lru_cache
@@ -67,12 +67,12 @@ class Fact(Enum):
 class Rule(msgspec.Struct, frozen=True):
     """One row: it matches if all of `needs` and none of `lacks` are true. `may_have_run` as in `McpError`."""
 
-    sent: frozenset[Sent]
-    statuses: frozenset[int]
+    sent: Set[Sent]
+    statuses: Set[int]
     next: Next
     may_have_run: bool | None
-    needs: frozenset[Fact] = frozenset()
-    lacks: frozenset[Fact] = frozenset()
+    needs: Set[Fact] = frozenset()
+    lacks: Set[Fact] = frozenset()
 
 
 _ALL = frozenset(Sent)
@@ -94,63 +94,45 @@ _NOT_RUN = frozenset((400, 401, 403, 404, 405, 406, 407, 411, 413, 414, 415, 417
 _REDIRECTS = frozenset((301, 302, 307, 308))
 
 
-def _rule(
-    sent: frozenset[Sent] | Sent,
-    statuses: frozenset[int] | int,
-    next: Next,
-    may_have_run: bool | None,
-    *facts: Fact,
-    lacks: Fact | None = None,
-) -> Rule:
-    return Rule(
-        sent if isinstance(sent, frozenset) else frozenset((sent,)),
-        statuses if isinstance(statuses, frozenset) else frozenset((statuses,)),
-        next,
-        may_have_run,
-        frozenset(facts),
-        frozenset() if lacks is None else frozenset((lacks,)),
-    )
-
-
 RULES: Final = (
     # The usual case. A JSON body is the response only if it is not an error; see the rows below for those.
-    _rule(_CALLS, _OK, Next.RESPONSE, True, Fact.JSON, lacks=Fact.ERROR),
-    _rule(_CALLS, _OK, Next.STREAM, True, Fact.EVENTS),
-    _rule(frozenset({Sent.NOTIFICATION, Sent.LEGACY_POST}), _OK, Next.ACCEPTED, True, lacks=Fact.ERROR),
-    _rule(_GETS, _OK, Next.STREAM, False, Fact.EVENTS),
+    Rule(_CALLS, _OK, Next.RESPONSE, True, {Fact.JSON}, {Fact.ERROR}),
+    Rule(_CALLS, _OK, Next.STREAM, True, {Fact.EVENTS}),
+    Rule({Sent.NOTIFICATION, Sent.LEGACY_POST}, _OK, Next.ACCEPTED, True, lacks={Fact.ERROR}),
+    Rule(_GETS, _OK, Next.STREAM, False, {Fact.EVENTS}),
     # Authorization comes before the body: it is a layer below MCP, and servers send JSON-RPC errors with a 401. A 403
     # with such an error and without a challenge has another reason (for instance the Origin).
-    _rule(_ALL, 401, Next.AUTHORIZE, False, Fact.CAN_AUTHORIZE),
-    _rule(_ALL, 403, Next.AUTHORIZE, False, Fact.CAN_AUTHORIZE, Fact.CHALLENGE),
-    _rule(_ALL, 403, Next.AUTHORIZE, False, Fact.CAN_AUTHORIZE, lacks=Fact.ERROR),
+    Rule(_ALL, {401}, Next.AUTHORIZE, False, {Fact.CAN_AUTHORIZE}),
+    Rule(_ALL, {403}, Next.AUTHORIZE, False, {Fact.CAN_AUTHORIZE, Fact.CHALLENGE}),
+    Rule(_ALL, {403}, Next.AUTHORIZE, False, {Fact.CAN_AUTHORIZE}, {Fact.ERROR}),
     # Then the session: servers send a JSON-RPC error of any code with this 404 as well, and the client MUST start over
     # (2025-11-25 "Session Management"). The exception is -32601, which some servers send with 404 in both eras:
     # starting over would lead to the same 404.
-    _rule(Sent.END, frozenset((404, 405)), Next.ACCEPTED, False),
-    _rule(frozenset({Sent.REQUEST, Sent.NOTIFICATION, Sent.LISTEN}), 404, Next.SESSION_LOST, False, Fact.SESSION,
-          lacks=Fact.UNKNOWN_METHOD),
+    Rule({Sent.END}, {404, 405}, Next.ACCEPTED, False),
+    Rule({Sent.REQUEST, Sent.NOTIFICATION, Sent.LISTEN}, {404}, Next.SESSION_LOST, False, {Fact.SESSION},
+         {Fact.UNKNOWN_METHOD}),
     # Detecting the era (2026-07-28 "Backward Compatibility"): a modern error means a modern server, any other client
     # error an older one. A server that is busy or down could be of either era.
-    _rule(frozenset({Sent.PROBE, Sent.INITIALIZE}), _STATUSES, Next.ERROR, None, Fact.MODERN),
+    Rule({Sent.PROBE, Sent.INITIALIZE}, _STATUSES, Next.ERROR, None, {Fact.MODERN}),
     # Credentials are a layer below MCP: an error object in the body does not make such a response one of `initialize`.
-    _rule(frozenset({Sent.PROBE, Sent.INITIALIZE}), frozenset((401, 403, 407)), Next.REFUSED, False),
-    _rule(Sent.PROBE, 429, Next.THROTTLED, False),
-    _rule(Sent.PROBE, _CANNOT_PROBE, Next.TRY_INITIALIZE, False),
-    _rule(Sent.PROBE, _OK, Next.TRY_INITIALIZE, False, Fact.ERROR),
-    _rule(Sent.INITIALIZE, frozenset((400, 404, 405)), Next.TRY_LEGACY, False),
+    Rule({Sent.PROBE, Sent.INITIALIZE}, {401, 403, 407}, Next.REFUSED, False),
+    Rule({Sent.PROBE}, {429}, Next.THROTTLED, False),
+    Rule({Sent.PROBE}, _CANNOT_PROBE, Next.TRY_INITIALIZE, False),
+    Rule({Sent.PROBE}, _OK, Next.TRY_INITIALIZE, False, {Fact.ERROR}),
+    Rule({Sent.INITIALIZE}, {400, 404, 405}, Next.TRY_LEGACY, False),
     # A JSON-RPC error is the response, whatever the status. GET and DELETE have no id that it could belong to.
-    _rule(_POSTS - {Sent.PROBE}, _STATUSES, Next.ERROR, None, Fact.ERROR),
+    Rule(_POSTS - {Sent.PROBE}, _STATUSES, Next.ERROR, None, {Fact.ERROR}),
     # The rest is plain HTTP.
-    _rule(_ALL, _REDIRECTS, Next.REDIRECTED, False),
-    _rule(_ALL, 303, Next.REDIRECTED, True),  # "See Other": the request was processed
-    _rule(_ALL, 429, Next.THROTTLED, False),
-    _rule(_ALL, _SERVER_ERRORS, Next.UNAVAILABLE, True),
-    _rule(Sent.LISTEN, frozenset((404, 405)) | _OK, Next.NOT_SUPPORTED, False),
-    _rule(Sent.LEGACY_LISTEN, _CLIENT_ERRORS | _OK, Next.NOT_SUPPORTED, False),
-    _rule(Sent.END, _OK, Next.ACCEPTED, False),
-    _rule(_ALL, _NOT_RUN, Next.REFUSED, False),
-    _rule(_ALL, _CLIENT_ERRORS, Next.REFUSED, True),
-    _rule(_ALL, _STATUSES, Next.UNEXPECTED, True),
+    Rule(_ALL, _REDIRECTS, Next.REDIRECTED, False),
+    Rule(_ALL, {303}, Next.REDIRECTED, True),  # "See Other": the request was processed
+    Rule(_ALL, {429}, Next.THROTTLED, False),
+    Rule(_ALL, _SERVER_ERRORS, Next.UNAVAILABLE, True),
+    Rule({Sent.LISTEN}, {404, 405} | _OK, Next.NOT_SUPPORTED, False),
+    Rule({Sent.LEGACY_LISTEN}, _CLIENT_ERRORS | _OK, Next.NOT_SUPPORTED, False),
+    Rule({Sent.END}, _OK, Next.ACCEPTED, False),
+    Rule(_ALL, _NOT_RUN, Next.REFUSED, False),
+    Rule(_ALL, _CLIENT_ERRORS, Next.REFUSED, True),
+    Rule(_ALL, _STATUSES, Next.UNEXPECTED, True),
 )  # fmt: skip
 
 
@@ -158,8 +140,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """The meaning of a response. `may_have_run`: True, False, or None if the JSON-RPC response determines it.
 
     `session_id` is that of the request: a late 404 for an old session must not end the new one (docs/guarantees.md G4).
-    `retry_in` is in seconds. `location` is the unresolved target of a redirect (`resolve_url`). `error_code` is kept
-    for verdicts that lead to another attempt: if that fails too, this error is the more useful one.
+    `retry_in` is in seconds. `location` is the unresolved target of a redirect (`resolve_url`).
     """
 
     next: Next
@@ -169,7 +150,6 @@ class Verdict(msgspec.Struct, frozen=True):
     session_id: str | None = None
     location: str | None = None
     content_type: str = ""
-    error_code: int | None = None
 
 
 def classify_response(
@@ -212,7 +192,6 @@ def classify_response(
         session_id=session_id,
         location=headers.get("location") if rule.next is Next.REDIRECTED else None,
         content_type=content_type,
-        error_code=error_code,
     )
 
 
@@ -312,16 +291,9 @@ def _timestamp(found: re.Match[str], now: float) -> float | None:
         year = this_year + 50 - (this_year + 50 - year) % 100
     # datetime does not support the leap second :60; use the second before.
     second = 59 if found["second"] == "60" else int(found["second"])
+    day, hour, minute = (int(found[name]) for name in ("day", "hour", "minute"))
     try:
-        moment = datetime(
-            year,
-            _MONTHS.index(month) + 1,
-            int(found["day"]),
-            int(found["hour"]),
-            int(found["minute"]),
-            second,
-            tzinfo=UTC,
-        )
+        moment = datetime(year, _MONTHS.index(month) + 1, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
     return moment.timestamp()

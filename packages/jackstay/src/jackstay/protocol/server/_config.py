@@ -4,9 +4,8 @@ A connection responds to `initialize` and `server/discover` itself. Everything i
 known when the server starts, so all connections share one `ServerConfig`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
@@ -71,30 +70,19 @@ class ServerOptions(ConnectionOptions, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("server_info", "capabilities", "stateless_capabilities"):
-            _check_object(name, getattr(self, name))
-
-
-def _check_object(name: str, encoded: bytes | None) -> None:
-    if encoded is None and name == "stateless_capabilities":
-        return
-    try:
-        msgspec.json.decode(encoded or b"", type=dict)
-    except DECODE_ERRORS as error:
-        raise UsageError(f"{name} must be an encoded JSON object: {error}", path=name) from error
+            encoded = getattr(self, name)
+            if encoded is None and name == "stateless_capabilities":
+                continue
+            try:
+                msgspec.json.decode(encoded or b"", type=dict)
+            except DECODE_ERRORS as error:
+                raise UsageError(f"{name} must be an encoded JSON object: {error}", path=name) from error
 
 
 @cache
-def known_methods(version: str) -> Mapping[str, Method]:
-    """Return the requests that a client may send in a revision, by name."""
-    return MappingProxyType(
-        {name: row for name, row in METHODS.items() if row.is_request and is_known(name, version, Sender.CLIENT)}
-    )
-
-
-@cache
-def served_methods(version: str) -> dict[str, Method]:
-    """Return the `known_methods` that handlers serve. A plain dict for speed; do not modify it."""
-    return {name: row for name, row in known_methods(version).items() if name not in CORE_METHODS}
+def known_methods(version: str) -> dict[str, Method]:
+    """Return the requests that a client may send in a revision, by name. Do not modify it."""
+    return {name: row for name, row in METHODS.items() if row.is_request and is_known(name, version, Sender.CLIENT)}
 
 
 class ServerConfig:
@@ -110,12 +98,12 @@ class ServerConfig:
         self.handshake = tuple(name for name in self.supported if REVISIONS[name].era is Era.HANDSHAKE)
         self.stateless = tuple(name for name in self.supported if REVISIONS[name].era is Era.STATELESS)
         # The requests that a client may send in each revision, and those among them that handlers serve.
-        self.known: dict[str, Mapping[str, Method]] = {}
+        self.known: dict[str, dict[str, Method]] = {}
         self.served: dict[str, dict[str, Method]] = {}
         for version in self.supported:
             added = {row.name: row for row in options.methods if row.since <= version <= row.until}
-            self.known[version] = {**known_methods(version), **added} if added else known_methods(version)
-            self.served[version] = {**served_methods(version), **added} if added else served_methods(version)
+            self.known[version] = known = {**known_methods(version), **added}
+            self.served[version] = {name: row for name, row in known.items() if name not in CORE_METHODS}
         # Before the revision is negotiated, the methods of all of them are known.
         self.known_in_any_version = {
             name: row for version in self.supported for name, row in self.known[version].items()

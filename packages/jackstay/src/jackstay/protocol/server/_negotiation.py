@@ -4,7 +4,7 @@ A connection of the handshake era agrees on a revision with `initialize`. In the
 revision, and the first one determines that of the connection. Over HTTP the revision is known from the start.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 
 import msgspec
@@ -83,7 +83,7 @@ class Negotiation:
     # --- rules --------------------------------------------------------------------------------------------------------
 
     @property
-    def known_methods(self) -> Mapping[str, Method]:
+    def known_methods(self) -> dict[str, Method]:
         """The requests that the client may send; before the negotiation, those of all revisions."""
         return self.config.known_in_any_version if self.version is None else self.config.known[self.version]
 
