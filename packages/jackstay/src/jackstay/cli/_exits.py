@@ -53,12 +53,11 @@ def exit_code(error: McpError) -> int:
     """Return the exit code of a command that failed with this error."""
     if isinstance(error, UsageError):
         return USAGE_ERROR
-    may_have_run, is_connection = error.may_have_run, isinstance(error, _CONNECTION_ERRORS)
-    if isinstance(error, JsonRpcError) and isinstance(error.data, dict):
-        # An error of a proxy (docs/proxy.md): the same code as without the proxy.
-        may_have_run = error.data.get("mayHaveRun") is True
-        is_connection = error.data.get("mayHaveRun") is False and error.data.get("retryable") is True
-    return UNKNOWN if may_have_run else UNREACHABLE if is_connection else FAILED
+    if error.may_have_run:
+        return UNKNOWN
+    # A retryable JSON-RPC error is that of a proxy (docs/proxy.md): the same code as without the proxy.
+    is_proxy = isinstance(error, JsonRpcError) and error.retryable
+    return UNREACHABLE if is_proxy or isinstance(error, _CONNECTION_ERRORS) else FAILED
 
 
 def short_exit_codes() -> str:

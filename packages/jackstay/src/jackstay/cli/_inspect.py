@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         more="\nThe page is on this machine only, with a random key in its URL.",
     )
     parser.add_argument("words", nargs="*", metavar="TARGET", help=SUPPRESS)
-    parser.set_defaults(config=None, login=False, env=[], pass_env=False)
+    parser.set_defaults(config=None, login=None, env=[], pass_env=False)
     _target.add_url_arguments(parser)
     add_page_arguments(parser)
 
@@ -77,14 +77,14 @@ def _choices(arguments: Namespace) -> "list[Choice]":
         config = read_config(path)
         names = [name for name in config.names if not config.is_disabled(name)]
         if words:
-            _target.select_server(Namespace(**{**vars(arguments), "config": path}), has_login=False)  # checks the name
+            _target.select_server(Namespace(**{**vars(arguments), "config": path}))  # checks the name
             first = words.pop(0)
             names = [first, *(name for name in names if name != first)]
         _target.expect_no_more(words)
         if not names:
             raise UsageError(f"{path!r} has no server that is not disabled", path=path)
         return [Choice(name, shlex.join(config.display(name)), config.target(name)) for name in names]
-    selected, words = _target.select_server(arguments, has_login=False)
+    selected, words = _target.select_server(arguments)
     _target.expect_no_more(words)
     return [Choice(selected.target.name, selected.display, selected.target)]
 

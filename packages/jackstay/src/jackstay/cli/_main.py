@@ -16,13 +16,13 @@ from jackstay.shell import StatusLine, did_you_mean
 # How many lines of a crashed server's standard error are printed: enough for the end of a traceback.
 STDERR_TAIL_LINES = 10
 
-# Appended if a server was not ready in time. The library's message cannot name options of the command.
 # What to do about an error -32021, by the client capability that the server requires.
 CAPABILITY_HINTS = {
     "elicitation": "; the server requests input: run the command at a terminal, without --json",
     "roots": "; the server requests roots: pass --roots DIRECTORY",
     "sampling": "; the server requests sampling, which this command does not have: use jackstay inspect",
 }
+# Appended if a server was not ready in time. The library's message cannot name options of the command.
 TIMEOUT_HINT = "; is this an MCP server? Try a longer --timeout, or --log-level info to see its output"
 
 # Text in a message of the library -> the same for a user of the command.

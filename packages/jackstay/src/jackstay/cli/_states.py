@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from itertools import groupby
 
+from jackstay.cli._exits import DONE
 from jackstay.protocol.drawing import FORMATS, MACHINES, draw
 from jackstay.shell import Screen
 
@@ -27,24 +28,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Print one machine, or all of them with headings."""
+    machines, heading = MACHINES, f"{HEADINGS[arguments.format]}\n\n"
     if arguments.machine is not None:
-        _print(draw(MACHINES[arguments.machine], arguments.format).rstrip("\n"))
-        return 0
-    heading = HEADINGS[arguments.format]
-    pages = (f"{heading.format(name=name)}\n\n{draw(machine, arguments.format)}" for name, machine in MACHINES.items())
-    _print("\n\n".join(page.rstrip("\n") for page in pages))
-    return 0
-
-
-def _print(text: str) -> None:
-    """Print a drawing. On a terminal, the tables of Markdown have the width of the terminal."""
+        machines, heading = {arguments.machine: MACHINES[arguments.machine]}, ""
+    pages = [heading.format(name=name) + draw(machine, arguments.format) for name, machine in machines.items()]
+    text = "\n\n".join(page.rstrip("\n") for page in pages)
     screen = Screen()
-    if not screen.is_terminal:
-        screen.print_line(text)
-        return
-    for is_table, lines in groupby(text.splitlines(), lambda line: line.startswith("|")):
-        if not is_table:
+    # On a terminal, the tables of Markdown have the width of the terminal.
+    for is_table, lines in groupby(text.splitlines(), lambda line: screen.is_terminal and line.startswith("|")):
+        if is_table:
+            heads, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+            screen.table(heads, rows)
+        else:
             screen.print_line("\n".join(lines))
-            continue
-        heads, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-        screen.table(heads, rows)
+    return DONE

@@ -83,8 +83,8 @@ def add_url_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--ca", metavar="FILE", help="CA certificates to trust, for a URL")
 
 
-def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[SelectedServer, list[str]]:
-    """Return the server and the remaining words. Without `has_login`, the caller signs in.
+def select_server(arguments: Namespace) -> tuple[SelectedServer, list[str]]:
+    """Return the server and the remaining words. If `arguments.login` is None, the caller signs in.
 
     Raises: UsageError if no server or more than one is given.
     """
@@ -93,10 +93,10 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
         if arguments.config is not None:
             raise UsageError("--config cannot be combined with a command after --; use one of them", path="--config")
         if len(arguments.server) == 1 and _is_url(arguments.server[0]):
-            return _from_url(arguments.server[0], arguments, has_login=has_login), words  # after -- by mistake
+            return _from_url(arguments.server[0], arguments), words  # after -- by mistake
         _reject_url_options(arguments)
         program = stdio(*arguments.server, env=parse_environment(arguments.env), inherit_env=arguments.pass_env)
-        return _with_login(program, shlex.join(arguments.server), arguments, has_login=has_login), words
+        return _with_login(program, shlex.join(arguments.server), arguments), words
     if arguments.env or arguments.pass_env:
         flag = "--env" if arguments.env else "--pass-env"
         raise UsageError(f"{flag} requires a command after --; a configuration file has its own env", path=flag)
@@ -116,7 +116,7 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
     if "://" in name:
         if arguments.config is not None:
             raise UsageError("--config cannot be combined with a URL; use one of them", path="--config")
-        return _from_url(name, arguments, has_login=has_login), words
+        return _from_url(name, arguments), words
     _reject_url_options(arguments)
     if arguments.config is None:
         for file in (name, *words):
@@ -131,7 +131,7 @@ def select_server(arguments: Namespace, *, has_login: bool = True) -> tuple[Sele
     variables = config.env_names(name)
     if variables:
         display += f" (with {', '.join(variables)} set)"
-    return _with_login(target, display, arguments, has_login=has_login), words
+    return _with_login(target, display, arguments), words
 
 
 def select_only_server(arguments: Namespace) -> SelectedServer:
@@ -157,24 +157,22 @@ def _as_url(word: str) -> str:
     return f"{'http' if is_local else 'https'}://{word}"
 
 
-def _from_url(url: str, arguments: Namespace, *, has_login: bool) -> SelectedServer:
+def _from_url(url: str, arguments: Namespace) -> SelectedServer:
     """Return the server at a URL, with the headers of the command line."""
     from jackstay.transport.http import http  # noqa: PLC0415  # only for HTTP
 
     headers = [parse_header(line) for line in arguments.header]
     target = http(url, headers=headers, ca=arguments.ca)
-    return _with_login(target, url.partition("?")[0], arguments, has_login=has_login)
+    return _with_login(target, url.partition("?")[0], arguments)
 
 
-def _with_login(
-    target: "StdioTarget | HttpTarget", display: str, arguments: Namespace, *, has_login: bool
-) -> SelectedServer:
+def _with_login(target: "StdioTarget | HttpTarget", display: str, arguments: Namespace) -> SelectedServer:
     """Return the server with OAuth, if it is reached over HTTP."""
     sign_in = None
     if isinstance(target, StdioTarget):
         if arguments.login:
             raise UsageError("--login requires a server over HTTP, but this one is a command", path="--login")
-    elif has_login:
+    elif arguments.login is not None:
         from jackstay.cli._login import with_login  # noqa: PLC0415  # only for HTTP
 
         target, sign_in = with_login(target, arguments.login)

@@ -15,7 +15,7 @@ from jackstay.cli import _target
 from jackstay.cli._exits import DONE
 from jackstay.cli._running import with_client
 from jackstay.client import Client
-from jackstay.errors import ClosedError, Json, TransportError
+from jackstay.errors import ClosedError, TransportError
 from jackstay.shell import BOLD, DIM, GREEN, YELLOW, Screen, StatusLine, escape_controls
 
 COLOURS = {"ready": GREEN, "backoff": YELLOW, "closed": YELLOW}
@@ -81,28 +81,21 @@ def _show(screen: Screen, event: WatchEvent, *, as_json: bool) -> None:
         screen.print_line(json.dumps(line, default=str))
         return
     time = screen.paint(f"{event.at:%H:%M:%S}", DIM)
-    screen.print_line(f"{time}  {_LINES[event.kind](screen, event.fields)}".rstrip())
+    screen.print_line(f"{time}  {_describe(screen, event)}".rstrip())
 
 
-def _state_line(screen: Screen, fields: Mapping[str, Json]) -> str:
-    to = str(fields["to"])
-    reason = f"  ({escape_controls(str(fields['reason']))})" if fields["reason"] else ""
-    return f"{fields['from']} -> {screen.paint(to, COLOURS.get(to, BOLD))}{reason}"
-
-
-def _notification_line(screen: Screen, fields: Mapping[str, Json]) -> str:
-    method, params = str(fields["method"]), fields["params"]
+def _describe(screen: Screen, event: WatchEvent) -> str:
+    fields = event.fields
+    if event.kind == "violation":
+        return screen.paint(f"protocol violation: {escape_controls(fields['reason'])}", YELLOW)
+    if event.kind == "state":
+        reason = f"  ({escape_controls(str(fields['reason']))})" if fields["reason"] else ""
+        return f"{fields['from']} -> {screen.paint(fields['to'], COLOURS.get(fields['to'], BOLD))}{reason}"
+    method, params = fields["method"], fields["params"]
     text = json.dumps(params, ensure_ascii=False) if params else ""
-    if method == "notifications/message" and isinstance(params, dict):
+    if method == "notifications/message" and params:
         data = params.get("data")
         content = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
         text = " ".join(str(part) for part in (params.get("level"), params.get("logger"), content) if part)
     name = screen.paint(escape_controls(method.removeprefix("notifications/")), BOLD)
-    return f"{name}  {escape_controls(text)}".rstrip()
-
-
-def _violation_line(screen: Screen, fields: Mapping[str, Json]) -> str:
-    return screen.paint(f"protocol violation: {escape_controls(str(fields['reason']))}", YELLOW)
-
-
-_LINES = {"state": _state_line, "notification": _notification_line, "violation": _violation_line}
+    return f"{name}  {escape_controls(text)}"

@@ -124,23 +124,23 @@ class Screen:
         other cells, by their text.
         """
         rows = [["" if cell is None else escape_controls(str(cell)) for cell in row] for row in table]
-        widths = [max(display_width(row[column]) for row in (heads, *rows)) for column in range(len(heads) - 1)]
-        total = self.width
-        rest = None
-        if total is not None:
+        # The last column is not padded.
+        widths = [max(display_width(row[column]) for row in (heads, *rows)) for column in range(len(heads) - 1)] + [0]
+        lines: Iterable[Sequence[str]] = rows
+        if self.width is not None:
             widths[1:] = [min(width, MAX_MIDDLE_WIDTH) for width in widths[1:]]
-            rest = total - sum(widths) - len(GAP) * len(widths)
+            rest = self.width - sum(widths) - len(GAP) * (len(heads) - 1)
             if rest < MIN_WIDTH:
-                self._list(heads, rows, total)
+                self._list(heads, rows, self.width)
                 return
-        self.print_line(self.paint(GAP.join([*_padded(heads, widths), heads[-1]]), BOLD))
-        for row in rows:
-            for cells in _lines_of(row, None if rest is None else [*widths[1:], rest]):
-                painted = [
-                    self.paint(text, colours.get(text.rstrip(), "") if column else GREEN)
-                    for column, text in enumerate([*_padded(cells, widths), cells[-1]])
-                ]
-                self.print_line(GAP.join(painted).rstrip())
+            lines = itertools.chain.from_iterable(_wrapped(row, [*widths[1:-1], rest]) for row in rows)
+        self.print_line(self.paint(GAP.join(_padded(heads, widths)), BOLD))
+        for line in lines:
+            painted = [
+                self.paint(text, colours.get(text.rstrip(), "") if column else GREEN)
+                for column, text in enumerate(_padded(line, widths))
+            ]
+            self.print_line(GAP.join(painted).rstrip())
 
     def _list(self, heads: Sequence[str], rows: Sequence[Sequence[str]], total: int) -> None:
         """Print each row as a block, for a terminal that is too narrow for columns."""
@@ -154,16 +154,14 @@ class Screen:
                     self.print_line(f"\n{GAP * 2}".join([f"{GAP}{lines[0]}", *lines[1:]]))
 
 
-def _lines_of(row: Sequence[str], widths: Sequence[int] | None) -> Iterator[Sequence[str]]:
+def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str]]:
     """Iterate over the lines of a row of a table: the cells after the first are wrapped to these widths."""
-    if widths is None:
-        return iter([row])
-    wrapped = [wrap(cell, width) for cell, width in zip(row[1:], widths, strict=True)]
-    return itertools.zip_longest([row[0]], *wrapped, fillvalue="")
+    cells = [wrap(cell, width) for cell, width in zip(row[1:], widths, strict=True)]
+    return itertools.zip_longest([row[0]], *cells, fillvalue="")
 
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [cell + " " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=False)]
+    return [cell + " " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=True)]
 
 
 # A string that is a key, another string, and a number or constant of indented JSON.
