@@ -24,14 +24,7 @@ from jackstay.oauth._fetch import probe
 from jackstay.oauth._flow import choose_scopes
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._registration import delete_client
-from jackstay.oauth._store import (
-    MemoryStore,
-    TokenStore,
-    load_entry,
-    save_entry,
-    server_key,
-    tokens_key,
-)
+from jackstay.oauth._store import MemoryStore, TokenStore, load_entry, save_entry, server_key, tokens_key
 from jackstay.oauth._tokens import ClientAuth, Tokens, refresh
 from jackstay.transport import Challenge, HttpClient
 from jackstay.transport.http import Headers
@@ -251,10 +244,7 @@ class TokenAuthorizer(ABC):
             self._check_fresh(access, rejected)
         scopes = choose_scopes(access, bearer.scopes, earlier, self._extra_scopes)
         _LOG.info(
-            "requesting a token from %s for %s (scopes: %s)",
-            access.issuer,
-            access.resource,
-            " ".join(scopes) or "none",
+            "requesting a token from %s for %s (scopes: %s)", access.issuer, access.resource, " ".join(scopes) or "none"
         )
         await self._save(server, await self._grant(client, access, scopes))
 
@@ -303,10 +293,7 @@ class TokenAuthorizer(ABC):
             renewed = await refresh(client, client_auth, tokens, self._clock())
         except AuthorizationError as error:
             _LOG.info(
-                "%s did not refresh the token for %s: %s",
-                access.issuer,
-                access.resource,
-                error.error or error.message,
+                "%s did not refresh the token for %s: %s", access.issuer, access.resource, error.error or error.message
             )
             if error.error in ("invalid_client", "unauthorized_client") and registered.is_dynamic:
                 await delete_client(self.store, access.issuer)
@@ -442,8 +429,7 @@ def _check_types(identity: object, store: object, scopes: object) -> None:
         raise UsageError(f"identity must be an Identity, got {type(identity).__name__}", path="identity")
     if not isinstance(store, TokenStore):
         raise UsageError(
-            f"store must implement TokenStore (load, save, lock), got {type(store).__name__}",
-            path="store",
+            f"store must implement TokenStore (load, save, lock), got {type(store).__name__}", path="store"
         )
     if not isinstance(scopes, Iterable):
         raise UsageError(f"scopes must be a str or a tuple[str, ...], got {scopes!r}", path="scopes")

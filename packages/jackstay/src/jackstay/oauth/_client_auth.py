@@ -124,6 +124,5 @@ def sign(claims: Mapping[str, str | int], private_key: str, algorithm: str) -> s
             raise
         # Without the cause, which may quote the key.
         raise UsageError(
-            f"private_key must be a PEM key for {algorithm} ({type(error).__name__})",
-            path="private_key",
+            f"private_key must be a PEM key for {algorithm} ({type(error).__name__})", path="private_key"
         ) from None

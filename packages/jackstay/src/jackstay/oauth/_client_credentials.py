@@ -76,7 +76,4 @@ class ClientCredentials(TokenAuthorizer):
     def _check_identity(self, identity: Identity) -> None:
         """Raises: UsageError if the identity has no credentials."""
         if not identity.client_id or not (identity.client_secret or identity.private_key):
-            raise UsageError(
-                "identity must have a client_id and a client_secret or a private_key",
-                path="identity",
-            )
+            raise UsageError("identity must have a client_id and a client_secret or a private_key", path="identity")

@@ -100,8 +100,7 @@ async def find_authorization_server(
         # RFC 8414, 3.3: the issuer must be identical, otherwise the metadata must not be used.
         if found.issuer not in names:
             raise AuthorizationError(
-                f"the metadata at {candidate} is of another issuer: {quoted(found.issuer)}",
-                issuer=issuer,
+                f"the metadata at {candidate} is of another issuer: {quoted(found.issuer)}", issuer=issuer
             )
         for endpoint in ("token_endpoint", "authorization_endpoint", "registration_endpoint"):
             endpoint_url = getattr(found, endpoint)

@@ -77,8 +77,7 @@ class FileStore:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise UsageError(
-                f"cannot create lock file {path}: {error.strerror}; pass another path to FileStore()",
-                path="path",
+                f"cannot create lock file {path}: {error.strerror}; pass another path to FileStore()", path="path"
             ) from error
 
     def __repr__(self) -> str:
@@ -102,8 +101,7 @@ class FileStore:
                 _replace(self.path, msgspec.json.encode(file))
         except OSError as error:
             raise UsageError(
-                f"cannot write token file {self.path}: {error.strerror}; pass another path to FileStore()",
-                path="path",
+                f"cannot write token file {self.path}: {error.strerror}; pass another path to FileStore()", path="path"
             ) from error
 
     def _check_owner(self, found: os.stat_result) -> None:

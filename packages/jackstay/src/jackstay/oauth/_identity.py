@@ -72,21 +72,16 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("client_secret and issuer require client_id", path="client_id")
         if self.client_secret and self.private_key:
             raise UsageError(
-                "client_secret and private_key are mutually exclusive; pass one of them",
-                path="private_key",
+                "client_secret and private_key are mutually exclusive; pass one of them", path="private_key"
             )
         if bool(self.private_key) != bool(self.signing_algorithm):
-            raise UsageError(
-                "private_key and signing_algorithm must be passed together",
-                path="signing_algorithm",
-            )
+            raise UsageError("private_key and signing_algorithm must be passed together", path="signing_algorithm")
         self._check_issuer()
         if self.metadata_url:
             parts = urlsplit(self.metadata_url)
             if parts.scheme != "https" or not parts.hostname or parts.path in ("", "/"):
                 raise UsageError(
-                    f"metadata_url must be an https URL with a path, got {self.metadata_url!r}",
-                    path="metadata_url",
+                    f"metadata_url must be an https URL with a path, got {self.metadata_url!r}", path="metadata_url"
                 )
 
     def _check_issuer(self) -> None:

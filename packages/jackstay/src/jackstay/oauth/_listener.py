@@ -29,8 +29,7 @@ _PAGE: Final = """<!doctype html>
 <h1>{title}</h1><p>{text}</p></html>
 """
 DONE: Final = _PAGE.format(
-    title="You can close this window",
-    text="Return to the program that opened it. It shows whether you are signed in.",
+    title="You can close this window", text="Return to the program that opened it. It shows whether you are signed in."
 )
 IGNORED: Final = _PAGE.format(
     title="Unexpected request",

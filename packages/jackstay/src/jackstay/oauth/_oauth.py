@@ -108,12 +108,7 @@ class OAuth(TokenAuthorizer):
         if stored is not None and covers_sign_in(stored, redirect_uri, scopes):
             return stored, redirect_uri
         registered = await register(
-            client,
-            access,
-            identity=self.identity,
-            store=self.store,
-            redirect_uri=redirect_uri,
-            scopes=scopes,
+            client, access, identity=self.identity, store=self.store, redirect_uri=redirect_uri, scopes=scopes
         )
         return registered, redirect_uri
 

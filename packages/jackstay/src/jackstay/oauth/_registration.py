@@ -9,12 +9,7 @@ import msgspec
 from jackstay.errors import Json
 from jackstay.oauth._challenge import read_scopes
 from jackstay.oauth._discovery import Access
-from jackstay.oauth._documents import (
-    AUTHORIZATION_CODE,
-    REFRESH_TOKEN,
-    RegistrationResponse,
-    read_document,
-)
+from jackstay.oauth._documents import AUTHORIZATION_CODE, REFRESH_TOKEN, RegistrationResponse, read_document
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._fetch import post
 from jackstay.oauth._identity import AUTH_METHODS, Identity, RegisteredClient, application_type
@@ -35,9 +30,7 @@ def configured_client(identity: Identity, access: Access) -> RegisteredClient | 
         )
     if identity.metadata_url and access.server.client_id_metadata_document_supported:
         return RegisteredClient(
-            access.issuer,
-            identity.metadata_url,
-            auth_method="private_key_jwt" if identity.private_key else "none",
+            access.issuer, identity.metadata_url, auth_method="private_key_jwt" if identity.private_key else "none"
         )
     return None
 
@@ -91,8 +84,7 @@ async def register(
         method = str(document["token_endpoint_auth_method"]) if response.client_secret else "none"
     if method not in AUTH_METHODS[:3] or (method != "none" and not response.client_secret):
         raise AuthorizationError(
-            f"{server.issuer} registered the unsupported client authentication {method[:40]!a}",
-            issuer=server.issuer,
+            f"{server.issuer} registered the unsupported client authentication {method[:40]!a}", issuer=server.issuer
         )
     registered = RegisteredClient(
         server.issuer,

@@ -134,8 +134,7 @@ def read_tokens(
     kind = "Bearer" if client_auth.proofs is None else "DPoP"
     if response.token_type.lower() != kind.lower():
         raise AuthorizationError(
-            f"{issuer} issued a token of type {quoted(response.token_type)}; expected {kind}",
-            issuer=issuer,
+            f"{issuer} issued a token of type {quoted(response.token_type)}; expected {kind}", issuer=issuer
         )
     token = response.access_token
     # Slightly more than RFC 6750, 2.1 allows, but nothing that could end the header.
