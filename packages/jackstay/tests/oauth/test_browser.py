@@ -7,8 +7,7 @@ import webbrowser
 import pytest
 
 from jackstay.oauth import open_browser
-from jackstay.oauth._browser import sign_in_with_browser
-from jackstay.oauth._listener import free_port
+from jackstay.oauth._browser import free_port, sign_in_with_browser
 from scripted.oauth import PlainClient
 
 

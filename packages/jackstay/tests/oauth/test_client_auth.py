@@ -10,7 +10,7 @@ from joserfc import jwk, jwt
 from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError, Identity
 from jackstay.oauth._client_auth import ASSERTION_TYPE, authenticate, choose_method, sign
-from jackstay.oauth._documents import AuthorizationServer
+from jackstay.oauth._discovery import AuthorizationServer
 from jackstay.oauth._identity import RegisteredClient
 
 ISSUER = "https://as.example"

@@ -5,7 +5,7 @@ import pytest
 from jackstay.errors import OutcomeUnknownError, TransportError
 from jackstay.oauth import AuthorizationError
 from jackstay.oauth import _fetch as fetching
-from jackstay.oauth._fetch import MAX_BYTES, Reply, get, post, probe
+from jackstay.oauth._fetch import MAX_BYTES, Reply, exchange, get, probe
 from scripted.oauth import PlainClient, Response, Site
 
 
@@ -28,9 +28,9 @@ async def test_a_stalled_request_times_out(verb: object, monkeypatch: pytest.Mon
 
 
 async def test_an_unreachable_site_is_a_transient_error() -> None:
-    for exchange in (get, probe):
+    for fetch in (get, probe):
         with pytest.raises(TransportError, match="request failed") as caught:
-            await exchange(PlainClient(), "http://127.0.0.1:1/x")
+            await fetch(PlainClient(), "http://127.0.0.1:1/x")
         assert caught.value.retryable
 
 
@@ -42,7 +42,7 @@ async def test_a_broken_connection_is_a_transport_error() -> None:
             raise OutcomeUnknownError("broken")
 
     with pytest.raises(TransportError) as caught:
-        await post(Breaking(), "http://127.0.0.1:1/x", (), b"")
+        await exchange(Breaking(), "POST", "http://127.0.0.1:1/x", (), b"")
     assert caught.value.may_have_run is False
     assert isinstance(caught.value.__cause__, OutcomeUnknownError)
 
@@ -50,7 +50,7 @@ async def test_a_broken_connection_is_a_transport_error() -> None:
 async def test_redirects_of_a_post_are_not_followed() -> None:
     async with Site() as site:
         site.routes["POST", "/x"] = lambda request: Response(307, headers={"Location": "/y"})
-        reply = await post(PlainClient(), f"{site.url}/x", (("X-Y", "z"),), b"body")
+        reply = await exchange(PlainClient(), "POST", f"{site.url}/x", (("X-Y", "z"),), b"body")
         assert reply.status == 307
         assert site.paths() == ["/x"]
         assert site.requests[0].headers["x-y"] == "z"

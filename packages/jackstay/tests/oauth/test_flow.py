@@ -7,8 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from jackstay.oauth import AuthorizationError
-from jackstay.oauth._discovery import Access
-from jackstay.oauth._documents import AuthorizationServer
+from jackstay.oauth._discovery import Access, AuthorizationServer
 from jackstay.oauth._flow import begin, check_flow, has_state, read_callback
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError
-from jackstay.oauth import _listener as listening
-from jackstay.oauth._listener import DONE, IGNORED, MAX_CONNECTIONS, RedirectListener, free_port, is_free
+from jackstay.oauth import _browser as listening
+from jackstay.oauth._browser import DONE, IGNORED, MAX_CONNECTIONS, RedirectListener, free_port, is_free
 
 
 def has_state(target: str) -> bool:
@@ -223,7 +223,7 @@ async def test_ipv6_loopback_is_supported() -> None:
     await redirect.__aexit__(None, None, None)
 
 
-def test_port_80_needs_no_port_in_the_host() -> None:
+async def test_port_80_needs_no_port_in_the_host() -> None:
     redirect = RedirectListener("http://127.0.0.1/callback", has_state)
     assert redirect._target(b"GET /callback?state=s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == "/callback?state=s"
     assert redirect._target(b"GET /callback HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n") == "/callback"

@@ -12,8 +12,8 @@ import pytest
 
 from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError, Identity, MemoryStore, OAuth
+from jackstay.oauth._browser import free_port
 from jackstay.oauth._identity import RegisteredClient
-from jackstay.oauth._listener import free_port
 from jackstay.oauth._oauth import _usable_uri
 from jackstay.transport import Authorizer
 from scripted.oauth import (

@@ -6,8 +6,7 @@ import pytest
 
 from jackstay.errors import TransportError
 from jackstay.oauth import AuthorizationError, Identity, MemoryStore
-from jackstay.oauth._discovery import Access
-from jackstay.oauth._documents import AuthorizationServer
+from jackstay.oauth._discovery import Access, AuthorizationServer
 from jackstay.oauth._identity import RegisteredClient
 from jackstay.oauth._registration import (
     client_document,

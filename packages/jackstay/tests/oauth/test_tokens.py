@@ -6,7 +6,7 @@ import pytest
 
 from jackstay.errors import TransportError
 from jackstay.oauth import AuthorizationError, Identity
-from jackstay.oauth._documents import AuthorizationServer, TokenResponse
+from jackstay.oauth._discovery import AuthorizationServer, TokenResponse
 from jackstay.oauth._fetch import Reply
 from jackstay.oauth._identity import RegisteredClient
 from jackstay.oauth._tokens import ClientAuth, Tokens, error_from_reply, read_tokens, refresh, request_token

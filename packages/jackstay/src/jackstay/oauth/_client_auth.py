@@ -12,9 +12,10 @@ from urllib.parse import quote
 
 from jackstay.errors import UsageError
 from jackstay.extras import install_command
-from jackstay.oauth._documents import AuthorizationServer
+from jackstay.oauth._discovery import AuthorizationServer
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._identity import Identity, RegisteredClient
+from jackstay.transport.http import Headers
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 # An assertion is for one request; five minutes allow for clock skew.
@@ -49,7 +50,7 @@ def choose_method(client: RegisteredClient, identity: Identity, server: Authoriz
 
 def authenticate(
     client: RegisteredClient, identity: Identity, server: AuthorizationServer, now: float
-) -> tuple[dict[str, str], tuple[tuple[str, str], ...]]:
+) -> tuple[dict[str, str], Headers]:
     """Return the form members and headers that authenticate `client` at `server`.
 
     Raises: AuthorizationError if the client belongs to another issuer; UsageError for an invalid key.
@@ -59,17 +60,17 @@ def authenticate(
             f"the client is registered at {client.issuer}; its credentials are not sent to {server.issuer}",
             issuer=server.issuer,
         )
+    form = {"client_id": client.client_id}
+    headers: Headers = ()
     method = choose_method(client, identity, server)
     if method == "client_secret_basic":
-        # Both are form-encoded first (RFC 6749, 2.3.1), because they may contain a colon.
+        # Both are form-encoded first (RFC 6749, 2.3.1), because they may contain a colon. The client id is also in the
+        # form (RFC 6749, 3.2.1: MAY), where the server of the official SDK expects it.
         pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
-        # Also in the form (RFC 6749, 3.2.1: MAY), where the server of the official SDK expects it.
-        return {"client_id": client.client_id}, (
-            ("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"),
-        )
-    if method == "client_secret_post":
-        return {"client_id": client.client_id, "client_secret": client.client_secret}, ()
-    if method == "private_key_jwt":
+        headers = (("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"),)
+    elif method == "client_secret_post":
+        form["client_secret"] = client.client_secret
+    elif method == "private_key_jwt":
         claims: dict[str, str | int] = {
             "iss": client.client_id,
             "sub": client.client_id,
@@ -86,13 +87,9 @@ def authenticate(
                 f"not {identity.signing_algorithm}",
                 issuer=server.issuer,
             )
-        assertion = sign(claims, identity.private_key, identity.signing_algorithm)
-        return {
-            "client_id": client.client_id,
-            "client_assertion_type": ASSERTION_TYPE,
-            "client_assertion": assertion,
-        }, ()
-    return {"client_id": client.client_id}, ()
+        form["client_assertion_type"] = ASSERTION_TYPE
+        form["client_assertion"] = sign(claims, identity.private_key, identity.signing_algorithm)
+    return form, headers
 
 
 def sign(claims: Mapping[str, str | int], private_key: str, algorithm: str) -> str:

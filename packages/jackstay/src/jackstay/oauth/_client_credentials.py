@@ -5,13 +5,12 @@ from collections.abc import Callable
 
 from jackstay.errors import UsageError
 from jackstay.oauth._authorizer import TokenAuthorizer
-from jackstay.oauth._discovery import Access
-from jackstay.oauth._documents import CLIENT_CREDENTIALS
+from jackstay.oauth._discovery import CLIENT_CREDENTIALS, Access
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._registration import configured_client
 from jackstay.oauth._store import TokenStore
-from jackstay.oauth._tokens import ClientAuth, Tokens, read_tokens, request_token
+from jackstay.oauth._tokens import Tokens, read_tokens, request_token
 from jackstay.transport import HttpClient
 
 
@@ -41,29 +40,6 @@ class ClientCredentials(TokenAuthorizer):
         return f"ClientCredentials({self.identity!r})"
 
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
-        return await self._request(
-            client, self._client_auth_for(access), access, {"grant_type": CLIENT_CREDENTIALS}, scopes
-        )
-
-    async def _request(
-        self, client: HttpClient, client_auth: ClientAuth, access: Access, form: dict[str, str], scopes: tuple[str, ...]
-    ) -> Tokens:
-        """Request tokens for the resource and the scopes by the grant in `form`."""
-        form |= self.identity.resource_form(access.issuer, access.resource)
-        if scopes:
-            form["scope"] = " ".join(scopes)
-        response = await request_token(client, client_auth, form, self._clock())
-        return read_tokens(response, client_auth, access.resource, scopes, self._clock())
-
-    async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
-        registered = configured_client(self.identity, access)
-        return registered if registered is not None and registered.client_id == tokens.client_id else None
-
-    def _client_auth_for(self, access: Access) -> ClientAuth:
-        """Return the client authentication for that issuer.
-
-        Raises: AuthorizationError if the identity is for another.
-        """
         registered = configured_client(self.identity, access)
         if registered is None:
             raise AuthorizationError(
@@ -71,7 +47,26 @@ class ClientCredentials(TokenAuthorizer):
                 issuer=access.issuer,
             )
         self._bind(access)
-        return self._client_auth(registered, access)
+        client_auth = self._client_auth(registered, access)
+        form = await self._grant_form(client, access, scopes)
+        form |= self.identity.resource_form(access.issuer, access.resource)
+        if scopes:
+            form["scope"] = " ".join(scopes)
+        response = await request_token(client, client_auth, form, self._clock())
+        return read_tokens(response, client_auth, access.resource, scopes, self._clock())
+
+    async def _grant_form(
+        self,
+        client: HttpClient,  # noqa: ARG002 - for subclasses
+        access: Access,  # noqa: ARG002
+        scopes: tuple[str, ...],  # noqa: ARG002
+    ) -> dict[str, str]:
+        """Return the parameters of the token request that depend on the grant."""
+        return {"grant_type": CLIENT_CREDENTIALS}
+
+    async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
+        registered = configured_client(self.identity, access)
+        return registered if registered is not None and registered.client_id == tokens.client_id else None
 
     def _check_identity(self, identity: Identity) -> None:
         """Raises: UsageError if the identity has no credentials."""

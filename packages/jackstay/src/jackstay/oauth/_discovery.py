@@ -1,15 +1,17 @@
-"""Discovery of the authorization server of an MCP server (2026-07-28 basic/authorization).
+"""Discovery of the authorization server of an MCP server (2026-07-28 basic/authorization), and OAuth documents.
 
 The resource and the issuer of the metadata must match the requested ones. A server without metadata is treated as one
 of 2025-03-26: its origin is the issuer, with default endpoints.
 """
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 import msgspec
 
 from jackstay.errors import TransportError
-from jackstay.oauth._documents import AuthorizationServer, ProtectedResource, read_document
 from jackstay.oauth._errors import AuthorizationError, quoted
-from jackstay.oauth._fetch import Reply, get
+from jackstay.oauth._fetch import get
 from jackstay.oauth._urls import (
     authorization_server_urls,
     canonical,
@@ -19,6 +21,69 @@ from jackstay.oauth._urls import (
     root_of,
 )
 from jackstay.transport import HttpClient
+from jackstay.types import DECODE_ERRORS
+
+# The supported grant types.
+AUTHORIZATION_CODE = "authorization_code"
+REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant
+CLIENT_CREDENTIALS = "client_credentials"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
+
+
+class ProtectedResource(msgspec.Struct, frozen=True):
+    """Protected resource metadata (RFC 9728, section 2)."""
+
+    resource: str
+    authorization_servers: tuple[str, ...] | None = None
+    scopes_supported: tuple[str, ...] | None = None
+    dpop_bound_access_tokens_required: bool | None = None
+
+
+class AuthorizationServer(msgspec.Struct, frozen=True):
+    """Authorization server metadata (RFC 8414, section 2), or the defaults of 2025-03-26."""
+
+    issuer: str
+    token_endpoint: str
+    authorization_endpoint: str | None = None
+    registration_endpoint: str | None = None
+    scopes_supported: tuple[str, ...] | None = None
+    grant_types_supported: tuple[str, ...] | None = None
+    code_challenge_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
+    token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
+    client_id_metadata_document_supported: bool | None = None
+    authorization_response_iss_parameter_supported: bool | None = None
+    # RFC 9449, 5.1.
+    dpop_signing_alg_values_supported: tuple[str, ...] | None = None
+
+
+class RegistrationResponse(msgspec.Struct, frozen=True):
+    """Response of dynamic client registration (RFC 7591, 3.2.1)."""
+
+    client_id: str
+    client_secret: str | None = None
+    client_secret_expires_at: float | None = None
+    token_endpoint_auth_method: str | None = None
+    scope: str | None = None
+
+
+class TokenResponse(msgspec.Struct, frozen=True):
+    """Response of a token endpoint (RFC 6749, 5.1; RFC 8693, 2.2.1). Some servers write `expires_in` as a string."""
+
+    access_token: str
+    token_type: str = "Bearer"  # noqa: S105 - the name of a type
+    expires_in: float | str | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+    issued_token_type: str | None = None
+
+
+class OAuthErrorResponse(msgspec.Struct, frozen=True):
+    """OAuth error response (RFC 6749, 5.2)."""
+
+    error: str
+    error_description: str | None = None
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -36,6 +101,21 @@ class Access(msgspec.Struct, frozen=True):
     def issuer(self) -> str:
         """The issuer identifier of the authorization server."""
         return self.server.issuer
+
+
+Document = TypeVar("Document", bound=msgspec.Struct)
+
+
+def read_document(body: bytes, kind: type[Document], what: str) -> Document:
+    """Decode a document. `what` describes it in the error.
+
+    Raises: AuthorizationError, which never quotes the body, because it may contain a token.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except DECODE_ERRORS as error:
+        reason = str(error) if isinstance(error, msgspec.ValidationError) else "invalid JSON"
+        raise AuthorizationError(f"{what} is invalid: {reason}") from None
 
 
 async def discover(client: HttpClient, url: str, metadata_url: str = "", issuer: str = "") -> Access:
@@ -73,16 +153,11 @@ async def find_resource(client: HttpClient, url: str, metadata_url: str) -> Prot
     candidates = protected_resource_urls(url)
     if metadata_url:
         candidates = [check_url(metadata_url, "resource_metadata", url), *candidates]
-    for candidate in dict.fromkeys(candidates):
-        reply = await get(client, candidate)
-        if not _has_document(reply, candidate):
-            continue
-        found = read_document(reply.body, ProtectedResource, f"the metadata at {candidate}")
-        # RFC 9728, 3.3. Otherwise a server could obtain tokens for another one.
-        if not is_resource_of(found.resource, url):
-            raise AuthorizationError(f"the metadata at {candidate} is for another resource: {quoted(found.resource)}")
-        return found
-    return None
+    found, where = await _first_document(client, dict.fromkeys(candidates), ProtectedResource)
+    # RFC 9728, 3.3. Otherwise a server could obtain tokens for another one.
+    if found is not None and not is_resource_of(found.resource, url):
+        raise AuthorizationError(f"the metadata at {where} is for another resource: {quoted(found.resource)}")
+    return found
 
 
 async def find_authorization_server(
@@ -92,22 +167,17 @@ async def find_authorization_server(
 
     Raises: AuthorizationError, TransportError.
     """
-    for candidate in authorization_server_urls(issuer):
-        reply = await get(client, candidate)
-        if not _has_document(reply, candidate):
-            continue
-        found = read_document(reply.body, AuthorizationServer, f"the metadata at {candidate}")
-        # RFC 8414, 3.3: the issuer must be identical, otherwise the metadata must not be used.
-        if found.issuer not in names:
-            raise AuthorizationError(
-                f"the metadata at {candidate} is of another issuer: {quoted(found.issuer)}", issuer=issuer
-            )
-        for endpoint in ("token_endpoint", "authorization_endpoint", "registration_endpoint"):
-            endpoint_url = getattr(found, endpoint)
-            if endpoint_url is not None:
-                check_url(endpoint_url, f"{endpoint} of {issuer}", url)
-        return found
-    return None
+    found, where = await _first_document(client, authorization_server_urls(issuer), AuthorizationServer)
+    if found is None:
+        return None
+    # RFC 8414, 3.3: the issuer must be identical, otherwise the metadata must not be used.
+    if found.issuer not in names:
+        raise AuthorizationError(f"the metadata at {where} is of another issuer: {quoted(found.issuer)}", issuer=issuer)
+    for endpoint in ("token_endpoint", "authorization_endpoint", "registration_endpoint"):
+        endpoint_url = getattr(found, endpoint)
+        if endpoint_url is not None:
+            check_url(endpoint_url, f"{endpoint} of {issuer}", url)
+    return found
 
 
 async def _discover_2025_03_26(client: HttpClient, url: str) -> Access:
@@ -126,9 +196,16 @@ async def _discover_2025_03_26(client: HttpClient, url: str) -> Access:
     return Access(canonical(url), defaults, uses_default_endpoints=True)
 
 
-def _has_document(reply: Reply, url: str) -> bool:
-    """Return False if the reply is not the document: not found, redirected to another origin, or an HTML page."""
-    if reply.status >= 500:
-        # The document may exist. Trying the next URL could lead to another authorization server.
-        raise TransportError(f"{url}: HTTP {reply.status}")
-    return reply.status == 200 and (reply.is_json or reply.body.lstrip()[:1] == b"{")
+async def _first_document(client: HttpClient, urls: Iterable[str], kind: type[Document]) -> tuple[Document | None, str]:
+    """Return the document at the first of the URLs that has it, and that URL.
+
+    A URL does not have it if there is nothing, a redirect to another origin, or an HTML page.
+    """
+    for url in urls:
+        reply = await get(client, url)
+        if reply.status >= 500:
+            # The document may exist. Trying the next URL could lead to another authorization server.
+            raise TransportError(f"{url}: HTTP {reply.status}")
+        if reply.status == 200 and (reply.is_json or reply.body.lstrip()[:1] == b"{"):
+            return read_document(reply.body, kind, f"the metadata at {url}"), url
+    return None, ""

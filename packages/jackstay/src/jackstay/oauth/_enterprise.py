@@ -11,12 +11,11 @@ import msgspec
 
 from jackstay.errors import UsageError
 from jackstay.oauth._client_credentials import ClientCredentials
-from jackstay.oauth._discovery import Access, find_authorization_server
-from jackstay.oauth._documents import JWT_BEARER, TOKEN_EXCHANGE, AuthorizationServer
+from jackstay.oauth._discovery import JWT_BEARER, TOKEN_EXCHANGE, Access, AuthorizationServer, find_authorization_server
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._store import TokenStore
-from jackstay.oauth._tokens import ClientAuth, Tokens, request_token
+from jackstay.oauth._tokens import ClientAuth, request_token
 from jackstay.oauth._urls import check_url
 from jackstay.transport import HttpClient
 
@@ -72,13 +71,7 @@ class EnterpriseManaged(ClientCredentials):
         """Without tokens and secrets."""
         return f"EnterpriseManaged({self.identity!r}, {self._provider!r})"
 
-    async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
-        client_auth = self._client_auth_for(access)
-        assertion = await self._identity_assertion(client, access, scopes)
-        form = {"grant_type": JWT_BEARER, "assertion": assertion}
-        return await self._request(client, client_auth, access, form, scopes)
-
-    async def _identity_assertion(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> str:
+    async def _grant_form(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> dict[str, str]:
         """Request the assertion for this authorization server and resource from the identity provider."""
         provider = self._provider
         id_token = provider.id_token if isinstance(provider.id_token, str) else await provider.id_token()
@@ -100,7 +93,7 @@ class EnterpriseManaged(ClientCredentials):
                 f"{server.issuer} issued a token of type {quoted(response.issued_token_type or '')}; expected {ID_JAG}",
                 issuer=server.issuer,
             )
-        return response.access_token
+        return {"grant_type": JWT_BEARER, "assertion": response.access_token}
 
     async def _provider_server(self, client: HttpClient) -> AuthorizationServer:
         provider = self._provider

@@ -14,11 +14,7 @@ class AuthorizationError(TransportError):
     """
 
     def __init__(self, message: str, *, error: str = "", issuer: str = "", permanent: bool = True) -> None:
-        details: dict[str, Json] = {}
-        if error:
-            details["error"] = error
-        if issuer:
-            details["issuer"] = issuer
+        details: dict[str, Json] = {key: value for key, value in (("error", error), ("issuer", issuer)) if value}
         super().__init__(message, permanent=permanent, details=details)
         self.error = error
         self.issuer = issuer

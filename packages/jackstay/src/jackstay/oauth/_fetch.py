@@ -42,7 +42,7 @@ async def get(client: HttpClient, url: str) -> Reply:
     Raises: TransportError (transient), AuthorizationError.
     """
     for _ in range(MAX_REDIRECTS + 1):
-        reply = await _exchange(client, "GET", url, (("Accept", "application/json"),), None)
+        reply = await exchange(client, "GET", url)
         if reply.status not in _REDIRECTS:
             return reply
         try:
@@ -67,19 +67,15 @@ async def probe(client: HttpClient, url: str, headers: Headers = ()) -> tuple[in
     return response.status, response.headers
 
 
-async def post(client: HttpClient, url: str, headers: tuple[tuple[str, str], ...], body: bytes) -> Reply:
-    """POST credentials; redirects are not followed.
+async def exchange(
+    client: HttpClient, method: str, url: str, headers: Headers = (), body: bytes | None = None
+) -> Reply:
+    """Send a request that accepts JSON, and return the response. Redirects are not followed.
 
     Raises: TransportError (transient), AuthorizationError.
     """
-    return await _exchange(client, "POST", url, (("Accept", "application/json"), *headers), body)
-
-
-async def _exchange(
-    client: HttpClient, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes | None
-) -> Reply:
     async with _bounded(url) as where:
-        response = await client.send(method, url, headers, body)
+        response = await client.send(method, url, (("Accept", "application/json"), *headers), body)
         try:
             read = bytearray()
             async for chunk in response.chunks():

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -22,11 +23,10 @@ from jackstay.oauth._store import poll_lock
 from jackstay.types import DECODE_ERRORS
 
 _LOG = logging.getLogger("jackstay.oauth")
-_FORMAT = "jackstay tokens 1"
 
 
 class _File(msgspec.Struct):
-    format: str
+    format: Literal["jackstay tokens 1"]
     entries: dict[str, msgspec.Raw] = {}
 
 
@@ -41,7 +41,8 @@ class FileStore:
 
         Raises: UsageError if the file is not a token file, cannot be read, or is writable by others.
         """
-        return await asyncio.to_thread(self._load, key)
+        entry = (await asyncio.to_thread(self._read)).entries.get(key)
+        return None if entry is None else bytes(entry)
 
     async def save(self, key: str, value: bytes | None) -> None:
         """Store `value`, or delete the key if it is None. The file is replaced atomically.
@@ -84,10 +85,6 @@ class FileStore:
         """Without the content."""
         return f"FileStore({str(self.path)!r})"
 
-    def _load(self, key: str) -> bytes | None:
-        entry = self._read().entries.get(key)
-        return None if entry is None else bytes(entry)
-
     def _save(self, key: str, value: bytes | None) -> None:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,12 +109,15 @@ class FileStore:
                 " pass another path",
                 path="path",
             )
-        if stat.S_IMODE(found.st_mode) & 0o022:
+        mode = stat.S_IMODE(found.st_mode)
+        if mode & 0o022:
             raise UsageError(
-                f"token file {self.path} is writable by others (mode {stat.S_IMODE(found.st_mode):o}): delete it and"
-                " sign in again, or chmod 600 if you trust its content",
+                f"token file {self.path} is writable by others (mode {mode:o}): delete it and sign in again, or chmod"
+                " 600 if you trust its content",
                 path="path",
             )
+        if mode & 0o077:
+            _LOG.warning("token file %s is readable by others; its mode is fixed at the next write", self.path)
 
     def _read(self) -> _File:
         try:
@@ -125,23 +125,18 @@ class FileStore:
                 found = os.fstat(opened.fileno())
                 body = opened.read()
         except FileNotFoundError:
-            return _File(_FORMAT)
+            return _File("jackstay tokens 1")
         except OSError as error:
             raise UsageError(f"tokens cannot be read from {self.path}: {error.strerror}", path="path") from error
         if os.name == "posix":
             self._check_owner(found)
-        if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
-            _LOG.warning("token file %s is readable by others; its mode is fixed at the next write", self.path)
         try:
-            file = msgspec.json.decode(body, type=_File)
+            return msgspec.json.decode(body, type=_File)
         except DECODE_ERRORS:
-            file = None
-        if file is None or file.format != _FORMAT:
             raise UsageError(
                 f"{self.path} is not a token file; move or delete it and sign in again, or pass another path",
                 path="path",
-            )
-        return file
+            ) from None
 
 
 def _user_name(uid: int) -> str:

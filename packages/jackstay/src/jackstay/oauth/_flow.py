@@ -15,8 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import msgspec
 
 from jackstay.oauth._challenge import read_scopes
-from jackstay.oauth._discovery import Access
-from jackstay.oauth._documents import AUTHORIZATION_CODE
+from jackstay.oauth._discovery import AUTHORIZATION_CODE, Access
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity
 

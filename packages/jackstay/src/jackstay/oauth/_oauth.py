@@ -6,12 +6,11 @@ from urllib.parse import urlsplit
 
 from jackstay.errors import UsageError
 from jackstay.oauth._authorizer import TokenAuthorizer
-from jackstay.oauth._browser import SIGN_IN_SECONDS, Redirect, open_browser, sign_in_with_browser
+from jackstay.oauth._browser import SIGN_IN_SECONDS, Redirect, free_port, is_free, open_browser, sign_in_with_browser
 from jackstay.oauth._discovery import Access
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._flow import begin, check_flow, read_callback
 from jackstay.oauth._identity import Identity, RegisteredClient
-from jackstay.oauth._listener import free_port, is_free
 from jackstay.oauth._registration import configured_client, covers_sign_in, delete_client, register, stored_client
 from jackstay.oauth._store import TokenStore
 from jackstay.oauth._tokens import Tokens, read_tokens, request_token

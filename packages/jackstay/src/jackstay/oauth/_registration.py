@@ -8,10 +8,9 @@ import msgspec
 
 from jackstay.errors import Json
 from jackstay.oauth._challenge import read_scopes
-from jackstay.oauth._discovery import Access
-from jackstay.oauth._documents import AUTHORIZATION_CODE, REFRESH_TOKEN, RegistrationResponse, read_document
+from jackstay.oauth._discovery import AUTHORIZATION_CODE, REFRESH_TOKEN, Access, RegistrationResponse, read_document
 from jackstay.oauth._errors import AuthorizationError
-from jackstay.oauth._fetch import post
+from jackstay.oauth._fetch import exchange
 from jackstay.oauth._identity import AUTH_METHODS, Identity, RegisteredClient, application_type
 from jackstay.oauth._store import TokenStore, client_key, load_entry, save_entry
 from jackstay.oauth._tokens import error_from_reply
@@ -71,7 +70,7 @@ async def register(
     if server.registration_endpoint is None:
         raise AuthorizationError(_registration_hint(identity, access), issuer=server.issuer)
     document = client_document(identity, access, redirect_uri, scopes)
-    reply = await post(client, server.registration_endpoint, _JSON, msgspec.json.encode(document))
+    reply = await exchange(client, "POST", server.registration_endpoint, _JSON, msgspec.json.encode(document))
     if reply.status not in (200, 201):
         error = error_from_reply(reply, f"{server.issuer} refused the client registration", server.issuer)
         if isinstance(error, AuthorizationError):

@@ -12,7 +12,7 @@ import msgspec
 from jackstay.errors import TransportError
 from jackstay.oauth._challenge import read_scopes
 from jackstay.oauth._client_auth import authenticate
-from jackstay.oauth._documents import (
+from jackstay.oauth._discovery import (
     REFRESH_TOKEN,
     AuthorizationServer,
     OAuthErrorResponse,
@@ -21,9 +21,10 @@ from jackstay.oauth._documents import (
 )
 from jackstay.oauth._dpop import NONCE_REQUIRED, Proofs
 from jackstay.oauth._errors import AuthorizationError, quoted
-from jackstay.oauth._fetch import Reply, post
+from jackstay.oauth._fetch import Reply, exchange
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.transport import HttpClient
+from jackstay.transport.http import Headers
 from jackstay.types import DECODE_ERRORS
 
 # A token is refreshed this long before it expires, or at a tenth of its lifetime if that is shorter.
@@ -88,16 +89,15 @@ async def request_token(
     return read_document(reply.body, TokenResponse, f"the token response of {client_auth.server.issuer}")
 
 
-async def _post_form(
-    client: HttpClient, client_auth: ClientAuth, headers: tuple[tuple[str, str], ...], body: bytes
-) -> Reply:
+async def _post_form(client: HttpClient, client_auth: ClientAuth, headers: Headers, body: bytes) -> Reply:
     """Send the form, with a proof if tokens are to be bound to a key, and again if the server requires a nonce."""
     url, proofs = client_auth.server.token_endpoint, client_auth.proofs
     if proofs is None:
-        return await post(client, url, (*_FORM, *headers), body)
+        return await exchange(client, "POST", url, (*_FORM, *headers), body)
     for _ in range(2):
         nonce = proofs.nonce(url)
-        reply = await post(client, url, (*_FORM, *headers, *proofs.header(client_auth.dpop_key, "POST", url)), body)
+        proof = proofs.header(client_auth.dpop_key, "POST", url)
+        reply = await exchange(client, "POST", url, (*_FORM, *headers, *proof), body)
         proofs.note_response(url, reply.headers)
         if reply.status != 400 or proofs.nonce(url) == nonce or NONCE_REQUIRED.encode() not in reply.body:
             break

@@ -8,12 +8,10 @@ from typing import TypeAlias
 
 from jackstay.errors import UsageError
 from jackstay.oauth._client_credentials import ClientCredentials
-from jackstay.oauth._discovery import Access
-from jackstay.oauth._documents import JWT_BEARER
+from jackstay.oauth._discovery import JWT_BEARER, Access
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._identity import Identity
 from jackstay.oauth._store import TokenStore
-from jackstay.oauth._tokens import Tokens
 from jackstay.transport import HttpClient
 
 WorkloadToken: TypeAlias = str | Path | Callable[[], Awaitable[str]]
@@ -47,10 +45,8 @@ class WorkloadIdentity(ClientCredentials):
         if not identity.client_id or not identity.issuer:
             raise UsageError("identity must have a client_id and an issuer", path="identity")
 
-    async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
-        client_auth = self._client_auth_for(access)
-        form = {"grant_type": JWT_BEARER, "assertion": await self._assertion()}
-        return await self._request(client, client_auth, access, form, scopes)
+    async def _grant_form(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG002
+        return {"grant_type": JWT_BEARER, "assertion": await self._assertion()}
 
     async def _assertion(self) -> str:
         """Return the current JWT of the workload."""
