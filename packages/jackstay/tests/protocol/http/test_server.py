@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackstay.protocol._versions import REVISIONS, VERSIONS, Era
-from jackstay.protocol.http._client import post_headers
-from jackstay.protocol.http._headers import HeaderMismatch, fold_headers
+from jackstay.protocol.http._headers import HeaderMismatch, fold_headers, post_headers
 from jackstay.protocol.http._request_checks import Accepts, Endpoint, ErrorResponse, Verb, check_request
 from jackstay.protocol.http._server import (
     ACCEPTED,

@@ -8,11 +8,10 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._client": "delete_headers listen_headers new_session_id post_headers",
         "._headers": "LAST_EVENT_HEADER METHOD_HEADER NAME_HEADER PARAM_PREFIX SESSION_HEADER VERSION_HEADER"
         " HeaderMismatch HeaderPairs ParamHeader ParamHeaders build_param_headers check_method_headers"
-        " check_param_headers decode_header_value encode_header_value fold_headers is_session_id mirrored_name"
-        " read_param_headers",
+        " check_param_headers decode_header_value delete_headers encode_header_value fold_headers is_session_id"
+        " listen_headers mirrored_name new_session_id post_headers read_param_headers",
         "._legacy": "endpoint_event legacy_session message_event",
         "._request_checks": "LOCAL_HOSTS Accepts Access Endpoint ErrorResponse Verb check_access check_request"
         " error_response read_accept too_large verb_of with_port",

@@ -1,4 +1,4 @@
-"""MCP's HTTP headers: the encoding of values, and the parts of a message that headers repeat.
+"""MCP's HTTP headers: the encoding of values, what headers repeat of a message, and the headers that a client sends.
 
 From 2026-07-28 on headers repeat the method, the name and annotated arguments of a request, so that routers need not
 read bodies. A request whose headers contradict its body is refused. Header mappings have lower-case names
@@ -8,12 +8,13 @@ read bodies. A request whose headers contradict its body is refused. Header mapp
 import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from jackstay.errors import Json, ProtocolError, UsageError
 from jackstay.protocol._methods import METHODS
+from jackstay.protocol._versions import Revision
 from jackstay.protocol.wire._jsonrpc import ErrorCode
 
 # Names as they are sent. Received names are lower-cased: they are case-insensitive (RFC 9110, section 5.1).
@@ -46,7 +47,7 @@ _SINGLE = frozenset(
 
 _LEGAL_VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_SESSION_ID = re.compile(r"[\x21-\x7e]+")
+_VISIBLE = re.compile(r"[\x21-\x7e]+")
 _INTEGER = re.compile(r"-?0*[0-9]{1,16}(?:\.0*)?", re.ASCII)
 _BASE64_PREFIX, _BASE64_SUFFIX = "=?base64?", "?="
 
@@ -87,7 +88,7 @@ _USUAL_NAMES = {
 
 def is_session_id(value: str) -> bool:
     """Return True for a valid `Mcp-Session-Id`: one or more characters 0x21 to 0x7E (2025-11-25 basic/transports)."""
-    return _SESSION_ID.fullmatch(value) is not None
+    return _VISIBLE.fullmatch(value) is not None
 
 
 def mirrored_name(method: str, params: Mapping[str, Json] | None) -> str | None:
@@ -430,3 +431,92 @@ def _quote(value: object) -> str:
         return "an integer out of range"  # Python refuses to format more than 4,300 digits
     shown = ascii(value[:_MAX_QUOTE] if isinstance(value, str) else value)
     return shown if len(shown) <= _MAX_QUOTE else shown[: _MAX_QUOTE - 3] + "..."
+
+
+# --- the headers of a client's requests, in every revision ---
+
+_POST: Final[HeaderPairs] = (
+    ("Content-Type", "application/json"),
+    ("Accept", "application/json, text/event-stream"),  # both, always: the server chooses
+)
+_STREAM: Final[HeaderPairs] = (("Accept", "text/event-stream"),)
+
+# nginx and Apache reject header lines above 8 KiB by default; half of that leaves the rest to proxies. A stream with a
+# longer id cannot be resumed, which is better detected before the request.
+MAX_EVENT_ID_BYTES: Final = 4096
+
+_UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]|^[ \t]|[ \t]$")
+
+
+def post_headers(
+    revision: Revision | None,
+    method: str,
+    *,
+    name: str | None = None,
+    session_id: str | None = None,
+    params: HeaderPairs = (),
+) -> HeaderPairs:
+    """Return the headers of a POST with `method`; with an empty `method`, those of a POST with a response.
+
+    `revision` is the negotiated one, or None for `initialize` (2025-06-18 requires the version header on every later
+    request; 2025-03-26 has none). `name` is the member that NAME_SOURCES names; `params` come from
+    `build_param_headers`. A session id is always echoed, whatever the revision.
+
+    Raises:
+        UsageError: the method is not visible ASCII; `Mcp-Method` has no encoding for other characters.
+    """
+    pairs = [*_POST, *_common(revision, session_id)]
+    if revision is not None and revision.has_method_headers and method:
+        if _VISIBLE.fullmatch(method) is None:
+            raise UsageError(f"method must be visible ASCII to be sent over HTTP, not {method[:80]!a}", path="method")
+        pairs.append((METHOD_HEADER, method))
+        if name is not None and method in NAME_SOURCES:
+            pairs.append((NAME_HEADER, encode_header_value(name)))
+        pairs += params
+    return tuple(pairs)
+
+
+def listen_headers(revision: Revision | None, *, session_id: str | None = None, last_event_id: str = "") -> HeaderPairs:
+    """Return the headers of the GET that opens or resumes a stream (handshake era); `revision` None is 2024-11-05.
+
+    Values are Latin-1 strings, as HTTP libraries and ASGI expect. An event id is sent as UTF-8 (WHATWG HTML, "The
+    `Last-Event-ID` header").
+
+    Raises:
+        ProtocolError: a header cannot contain the id, so the stream cannot be resumed.
+    """
+    pairs = [*_STREAM, *_common(revision, session_id)]
+    if last_event_id:
+        # A lone surrogate becomes "?", which the comparison below detects.
+        encoded = last_event_id.encode("utf-8", "replace")
+        is_sendable = len(encoded) <= MAX_EVENT_ID_BYTES and _UNSENDABLE.search(encoded) is None
+        if not is_sendable or encoded.decode() != last_event_id:
+            raise ProtocolError("the last event id cannot be sent in a header", quote=last_event_id[:64])
+        pairs.append((LAST_EVENT_HEADER, encoded.decode("latin-1")))
+    return tuple(pairs)
+
+
+def delete_headers(revision: Revision, session_id: str) -> HeaderPairs:
+    """Return the headers of the DELETE that ends a session."""
+    return _common(revision, session_id)
+
+
+def _common(revision: Revision | None, session_id: str | None) -> HeaderPairs:
+    pairs: list[tuple[str, str]] = []
+    if revision is not None and revision.has_version_header:
+        pairs.append((VERSION_HEADER, revision.name))
+    if session_id is not None:
+        pairs.append((SESSION_HEADER, session_id))
+    return tuple(pairs)
+
+
+def new_session_id(headers: Mapping[str, str]) -> str | None:
+    """Return the session id in the response to `initialize`, or None if the server has no sessions.
+
+    Raises:
+        ProtocolError: the id is not visible ASCII (2025-11-25 basic/transports, "Session Management").
+    """
+    value = headers.get(SESSION_HEADER.lower())
+    if value is None or is_session_id(value):
+        return value
+    raise ProtocolError(f"{SESSION_HEADER} must be visible ASCII characters", path=SESSION_HEADER, quote=value[:64])

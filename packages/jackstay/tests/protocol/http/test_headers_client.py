@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from jackstay.errors import ProtocolError, UsageError
 from jackstay.protocol._versions import REVISIONS, VERSIONS
-from jackstay.protocol.http._client import (
+from jackstay.protocol.http._headers import (
     MAX_EVENT_ID_BYTES,
+    decode_header_value,
     delete_headers,
     listen_headers,
     new_session_id,
     post_headers,
 )
-from jackstay.protocol.http._headers import decode_header_value
 
 POST = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 STATELESS = REVISIONS["2026-07-28"]
