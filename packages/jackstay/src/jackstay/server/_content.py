@@ -13,26 +13,22 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import force_setattr
 
+from jackstay import types
 from jackstay.errors import UsageError
 from jackstay.server._foreign import encode_foreign
-from jackstay.types import (
-    AudioContent,
-    BlobResourceContents,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceContents,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-    UnknownContent,
-    encode_json,
+from jackstay.types import encode_json
+
+BLOCKS = (
+    types.TextContent,
+    types.ImageContent,
+    types.AudioContent,
+    types.ResourceLink,
+    types.EmbeddedResource,
+    types.UnknownContent,
 )
 
-BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
-
 # The first revision with each block type; the others are in all revisions (schema.ts).
-BLOCKS_SINCE: dict[type, str] = {AudioContent: "2025-03-26", ResourceLink: "2025-06-18"}
+BLOCKS_SINCE: dict[type, str] = {types.AudioContent: "2025-03-26", types.ResourceLink: "2025-06-18"}
 
 
 # The default of the data of a medium: that of its file.
@@ -43,7 +39,7 @@ class _Medium(msgspec.Struct, frozen=True):
     """Data of a media type, or the path of a file."""
 
     DEFAULT_TYPE: ClassVar[str]
-    BLOCK: ClassVar[type[ImageContent | AudioContent]]
+    BLOCK: ClassVar[type[types.ImageContent | types.AudioContent]]
 
     data: bytes = _OF_FILE
     mime_type: str = ""
@@ -60,14 +56,14 @@ class Image(_Medium, frozen=True):
     """
 
     DEFAULT_TYPE = "image/png"
-    BLOCK = ImageContent
+    BLOCK = types.ImageContent
 
 
 class Audio(_Medium, frozen=True):
     """Audio to return from a tool, resource or prompt, as `Image`. Without `mime_type` it is `audio/wav`."""
 
     DEFAULT_TYPE = "audio/wav"
-    BLOCK = AudioContent
+    BLOCK = types.AudioContent
 
 
 class File(msgspec.Struct, frozen=True):
@@ -86,18 +82,18 @@ class File(msgspec.Struct, frozen=True):
         if not self.name:
             force_setattr(self, "name", "file" if self.path is None else os.path.basename(self.path))
 
-    def to_block(self) -> EmbeddedResource:
+    def to_block(self) -> types.EmbeddedResource:
         """Return the file as an embedded resource."""
         from urllib.parse import quote  # noqa: PLC0415  # slow to import, and rarely needed
 
         uri = f"file:///{quote(self.name)}"
-        contents: ResourceContents
+        contents: types.ResourceContents
         if isinstance(self.data, str):
-            contents = TextResourceContents(uri=uri, mime_type=self.mime_type or "text/plain", text=self.data)
+            contents = types.TextResourceContents(uri=uri, mime_type=self.mime_type or "text/plain", text=self.data)
         else:
             mime_type = self.mime_type or "application/octet-stream"
-            contents = BlobResourceContents(uri=uri, mime_type=mime_type, blob=encode_base64(self.data))
-        return EmbeddedResource(resource=contents)
+            contents = types.BlobResourceContents(uri=uri, mime_type=mime_type, blob=encode_base64(self.data))
+        return types.EmbeddedResource(resource=contents)
 
 
 MEDIA = (_Medium, File)
@@ -167,7 +163,7 @@ def is_block(value: object) -> bool:
     return isinstance(value, (*BLOCKS, *MEDIA))
 
 
-def to_block(value: object) -> ContentBlock:
+def to_block(value: object) -> types.ContentBlock:
     """Convert one value to one block.
 
     Raises:
@@ -176,12 +172,12 @@ def to_block(value: object) -> ContentBlock:
     if isinstance(value, BLOCKS):
         return value
     if isinstance(value, str):
-        return TextContent(text=value)
+        return types.TextContent(text=value)
     if isinstance(value, _Medium):
         return value.BLOCK(data=encode_base64(value.data), mime_type=value.mime_type)
     if isinstance(value, File):
         return value.to_block()
-    return TextContent(text=to_text(value))
+    return types.TextContent(text=to_text(value))
 
 
 def to_text(value: object) -> str:
@@ -193,7 +189,7 @@ def to_text(value: object) -> str:
     return encode_value(value).decode()
 
 
-def to_blocks(value: object) -> list[ContentBlock]:
+def to_blocks(value: object) -> list[types.ContentBlock]:
     """Convert a returned value to blocks. None is an empty list."""
     if value is None:
         return []
@@ -202,7 +198,7 @@ def to_blocks(value: object) -> list[ContentBlock]:
     return [to_block(value)]
 
 
-def encode_blocks(blocks: Sequence[ContentBlock], version: str) -> bytes:
+def encode_blocks(blocks: Sequence[types.ContentBlock], version: str) -> bytes:
     """Encode blocks as a JSON array for a revision.
 
     Raises:
@@ -212,8 +208,8 @@ def encode_blocks(blocks: Sequence[ContentBlock], version: str) -> bytes:
     return encode_json(written)
 
 
-def _as_text(block: ContentBlock) -> TextContent:
-    if isinstance(block, ResourceLink):
-        return TextContent(text=f"{block.title or block.name}: {block.uri}")
-    assert isinstance(block, AudioContent)
-    return TextContent(text=f"[audio, {block.mime_type}: not supported by protocol revisions before 2025-03-26]")
+def _as_text(block: types.ContentBlock) -> types.TextContent:
+    if isinstance(block, types.ResourceLink):
+        return types.TextContent(text=f"{block.title or block.name}: {block.uri}")
+    assert isinstance(block, types.AudioContent)
+    return types.TextContent(text=f"[audio, {block.mime_type}: not supported by protocol revisions before 2025-03-26]")

@@ -376,9 +376,8 @@ class Context:
             stop_sequences=stop_sequences,
             **dict(extra or {}),
         )
-        return types.decode(
-            types.CreateMessageResult, await self._request_input("sampling/createMessage", encode_json(params), key)
-        )
+        result = await self._request_input("sampling/createMessage", encode_json(params), key)
+        return types.decode(types.CreateMessageResult, result)
 
     async def list_roots(self, *, key: str | None = None) -> Sequence[types.Root]:
         """Request the roots: the directories that the client makes accessible.
@@ -456,10 +455,8 @@ class Context:
             return await self._connection.request(method, params, self.request_id)
         rounds = self.rounds()
         if rounds is None:
-            raise UsageError(
-                f"{self.method} cannot request input from the client: "
-                "in 2026-07-28 only tools, prompts and resources can"
-            )
+            reason = "in 2026-07-28 only tools, prompts and resources can"
+            raise UsageError(f"{self.method} cannot request input from the client: {reason}")
         response = rounds.look_up(method, params, key)
         if response is not None:
             return response

@@ -7,7 +7,7 @@ handlers are translated here: the messages of `ToolError` and similar reach the 
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -131,7 +131,7 @@ class Dispatch:
         self.name = name
         self.backend = backend
         self.pool = pool
-        self.middleware: tuple[Middleware, ...] = ()
+        self.middleware: Sequence[Middleware] = ()
         self.views: Views | None = None
         self._key_ring = key_ring
         self._round_timeout = round_timeout
@@ -178,9 +178,8 @@ class Dispatch:
             # Read now: when middleware continues, the session may have received a message with another token.
             caller = connection.caller
             if self.middleware:
-                return self._serve_through_middleware(
-                    connection, request, caller, self._make_context(connection, request, caller)
-                )
+                context = self._make_context(connection, request, caller)
+                return self._serve_through_middleware(connection, request, caller, context)
         method = request.method.name
         row = self._methods.get(method)
         if row is None or (row[1] and row[1] not in connection.capabilities):

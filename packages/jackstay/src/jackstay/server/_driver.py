@@ -508,14 +508,9 @@ class Driver:
     def _violation(self, effect: e.Violation) -> None:
         # A client that sends garbage must not fill a disk with our warnings, nor a stderr pipe that it does not read.
         is_warning = effect.count <= MAX_VIOLATION_WARNINGS or effect.count.bit_count() == 1
-        logger.log(
-            logging.WARNING if is_warning else logging.DEBUG,
-            "connection %d: protocol violation by the client: %s (frame of %d bytes; %d so far)",
-            self.number,
-            effect.reason,
-            effect.size,
-            effect.count,
-        )
+        message = "connection %d: protocol violation by the client: %s (frame of %d bytes; %d so far)"
+        log = logger.warning if is_warning else logger.debug
+        log(message, self.number, effect.reason, effect.size, effect.count)
         if self.telemetry.listeners:
             self._emit("protocol.violation", reason=effect.reason, frame_size=effect.size)
 

@@ -8,6 +8,7 @@ translated; there msgspec reads only `msgspec.Meta`.
 import sys
 import types
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeGuard, Union, get_args, get_origin
 
 import msgspec
@@ -78,7 +79,10 @@ def adapt(hint: Hint) -> Any:
         return hint
     if origin is Annotated:
         base, *notes = get_args(hint)
-        return _annotated(adapt(base), [meta for note in notes for meta in _metas(note)])
+        base = adapt(base)
+        for meta in chain.from_iterable(map(_metas, notes)):
+            base = Annotated[base, meta]
+        return base
     if origin in (Union, types.UnionType):
         return Union[tuple(adapt(part) for part in get_args(hint))]  # noqa: UP007  # created at run time
     parts = get_args(hint)
@@ -89,12 +93,6 @@ def adapt(hint: Hint) -> Any:
     if adapted == parts:
         return hint
     return copy(adapted) if copy is not None else origin[adapted]
-
-
-def _annotated(base: Any, metas: list[msgspec.Meta]) -> Any:
-    for meta in metas:
-        base = Annotated[base, meta]
-    return base
 
 
 def _metas(note: object) -> Iterable[msgspec.Meta]:
@@ -109,7 +107,8 @@ def _metas(note: object) -> Iterable[msgspec.Meta]:
     values["description"] = values["description"] or getattr(note, "documentation", None)  # PEP 727
     if isinstance(values["examples"], tuple):
         values["examples"] = list(values["examples"])
-    values = {name: value for name, value in values.items() if _is_plain(value)}
+    # Without None, and without methods of an unrelated object that has one of the names.
+    values = {name: value for name, value in values.items() if isinstance(value, int | float | str | list)}
     if values.get("min_length") == 0:
         del values["min_length"]  # the default of annotated-types
     if values:
@@ -118,11 +117,6 @@ def _metas(note: object) -> Iterable[msgspec.Meta]:
     if isinstance(inner, list | tuple):
         for part in inner:
             yield from _metas(part)
-
-
-def _is_plain(value: object) -> bool:
-    """Return False for None, and for methods of an unrelated object that has one of the names."""
-    return isinstance(value, int | float | str | list)
 
 
 # --- hooks ------------------------------------------------------------------------------------------------------------

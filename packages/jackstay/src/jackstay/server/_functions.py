@@ -8,6 +8,8 @@ import functools
 import inspect
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -322,17 +324,11 @@ def _describe(parameters: tuple[Parameter, ...], function: str) -> Schema:
         if parameter.description:
             described.setdefault("description", parameter.description)
         if not parameter.is_required:
-            _show_default(described, parameter.default)
+            with suppress(UsageError):  # a default without a JSON form is left out of the schema
+                described["default"] = msgspec.json.decode(encode_json(parameter.default))
         properties[parameter.name] = described
     required: list[Json] = [parameter.name for parameter in parameters if parameter.is_required]
     return make_portable(object_schema(properties, required, found.definitions))
-
-
-def _show_default(schema: Schema, default: object) -> None:
-    try:
-        schema["default"] = msgspec.json.decode(encode_json(default))
-    except UsageError:
-        pass  # a default without a JSON form is left out of the schema
 
 
 def _annotation_error(parameters: tuple[Parameter, ...], function: str, whole: UnusableHintError) -> UsageError:
@@ -353,12 +349,8 @@ def _make_struct(parameters: tuple[Parameter, ...], function: str) -> type[msgsp
         if isinstance(parameter.default, _PLAIN_DEFAULTS):
             field: Any = msgspec.field(default=parameter.default, name=parameter.name)
         else:
-            factory = parameter.factory or functools.partial(_same, parameter.default)
+            factory = parameter.factory or repeat(parameter.default).__next__
             field = msgspec.field(default_factory=factory, name=parameter.name)
         fields.append((f"p{index}", parameter.hint, field))
     # gc=False: instances live only briefly, and nothing refers back to them.
     return msgspec.defstruct(f"{function} arguments", fields, kw_only=True, forbid_unknown_fields=True, gc=False)
-
-
-def _same(value: object) -> object:
-    return value

@@ -199,10 +199,8 @@ class InputRounds:
             b'%b:{"method":%b,"params":%b}' % (encode_json(key), encode_json(method), params)
             for key, (method, params) in self._pending.items()
         )
-        return b'{"resultType":"input_required","inputRequests":{%b},"requestState":%b}' % (
-            requests,
-            encode_json(signed),
-        )
+        result = b'{"resultType":"input_required","inputRequests":{%b},"requestState":%b}'
+        return result % (requests, encode_json(signed))
 
 
 def resign(signed: str, source: KeyRing, target: KeyRing, expires: float) -> str:

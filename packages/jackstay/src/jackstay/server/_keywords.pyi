@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from jackstay import types
 from jackstay.apps import App
 from jackstay.errors import Json
 from jackstay.server._entries import IconLike
 from jackstay.server._tools import TaskSupport
-from jackstay.types import Annotations
 from jackstay.types import ToolAnnotations
 from typing import Literal
 from typing import TypedDict
@@ -91,7 +91,7 @@ class ResourceKeywords(TypedDict, total=False):
     enabled: bool
     mime_type: str | None
     size: int | None
-    annotations: Annotations | None
+    annotations: types.Annotations | None
     ttl_ms: int
     cache_scope: Literal['private', 'public']
     allow_traversal: bool

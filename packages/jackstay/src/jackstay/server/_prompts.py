@@ -59,16 +59,11 @@ def prompt_from_function(call: Callable[..., object], options: PromptOptions | N
     for argument, schema in properties.items():
         if not _is_textual(schema, function.input_schema):
             where = f"{function.name}({argument})"
-            raise UsageError(
-                f"{where}: prompt arguments are strings, and this type cannot be read from one", path=where
-            )
+            message = f"{where}: prompt arguments are strings, and this type cannot be read from one"
+            raise UsageError(message, path=where)
     arguments = [
-        PromptArgument(
-            name=parameter.name,
-            description=properties[parameter.name].get("description"),
-            required=parameter.is_required,
-        )
-        for parameter in function.parameters
+        PromptArgument(name=row.name, description=properties[row.name].get("description"), required=row.is_required)
+        for row in function.parameters
     ]
     body = Prompt(arguments=arguments or None, **body_fields(name, function, options))
     return PromptEntry(**entry_fields(name, body, function, function.bind_strings, options))

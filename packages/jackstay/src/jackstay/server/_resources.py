@@ -8,23 +8,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from jackstay import types
 from jackstay.errors import UsageError
 from jackstay.protocol import REVISIONS, Setting, settings_of
 from jackstay.server._content import MEDIA, encode_base64, encode_value
 from jackstay.server._entries import Entry, EntryOptions, body_fields, entry_fields
 from jackstay.server._functions import Function
 from jackstay.server._uris import UriTemplate, check_uri
-from jackstay.types import (
-    Annotations,
-    BlobResourceContents,
-    ReadResourceResult,
-    Resource,
-    ResourceContents,
-    ResourceTemplate,
-    Result,
-    TextResourceContents,
-    encode_json,
-)
+from jackstay.types import encode_json
 
 
 class ResourceOptions(EntryOptions, frozen=True, kw_only=True):
@@ -35,7 +26,7 @@ class ResourceOptions(EntryOptions, frozen=True, kw_only=True):
 
     mime_type: str | None = None
     size: int | None = None
-    annotations: Annotations | None = None
+    annotations: types.Annotations | None = None
     ttl_ms: Annotated[int, Setting("How many milliseconds the contents may be cached.", low=0)] = 0
     cache_scope: Annotated[Literal["private", "public"], Setting("Who may cache them.")] = "private"
     allow_traversal: bool = False
@@ -49,7 +40,7 @@ class ResourceOptions(EntryOptions, frozen=True, kw_only=True):
 class ResourceEntry(Entry, frozen=True, kw_only=True):
     """A registered resource, or a template if `template` is not None. The key is the URI or the URI template."""
 
-    body: Resource | ResourceTemplate
+    body: types.Resource | types.ResourceTemplate
     template: UriTemplate | None
     options: ResourceOptions
 
@@ -59,31 +50,33 @@ class ResourceEntry(Entry, frozen=True, kw_only=True):
         Raises:
             UsageError: for a value without a JSON form.
         """
-        if isinstance(value, Result) and not isinstance(value, ReadResourceResult):
+        if isinstance(value, types.Result) and not isinstance(value, types.ReadResourceResult):
             return encode_json(value)
-        if not isinstance(value, ReadResourceResult):
-            are_contents = isinstance(value, list | tuple) and all(isinstance(part, ResourceContents) for part in value)
+        if not isinstance(value, types.ReadResourceResult):
+            are_contents = isinstance(value, list | tuple) and all(
+                isinstance(part, types.ResourceContents) for part in value
+            )
             contents: Any = value if are_contents and value else [value]
-            value = ReadResourceResult(contents=[self._to_contents(part, uri) for part in contents])
+            value = types.ReadResourceResult(contents=[self._to_contents(part, uri) for part in contents])
         ttl_ms, cache_scope = None, None
         if REVISIONS[version].has_result_type:
             ttl_ms = self.options.ttl_ms if value.ttl_ms is None else value.ttl_ms
             cache_scope = value.cache_scope or self.options.cache_scope
         return encode_json(msgspec.structs.replace(value, ttl_ms=ttl_ms, cache_scope=cache_scope))
 
-    def _to_contents(self, value: object, uri: str) -> ResourceContents:
-        if isinstance(value, ResourceContents):
+    def _to_contents(self, value: object, uri: str) -> types.ResourceContents:
+        if isinstance(value, types.ResourceContents):
             return value
         mime_type = self.options.mime_type
         if isinstance(value, MEDIA):
             mime_type, value = mime_type or value.mime_type, value.data
         if isinstance(value, str):
-            return TextResourceContents(uri=uri, mime_type=mime_type or "text/plain", text=value)
+            return types.TextResourceContents(uri=uri, mime_type=mime_type or "text/plain", text=value)
         if isinstance(value, bytes | bytearray | memoryview):
             blob = encode_base64(bytes(value))
-            return BlobResourceContents(uri=uri, mime_type=mime_type or "application/octet-stream", blob=blob)
+            return types.BlobResourceContents(uri=uri, mime_type=mime_type or "application/octet-stream", blob=blob)
         text = encode_value(value).decode()
-        return TextResourceContents(uri=uri, mime_type=mime_type or "application/json", text=text)
+        return types.TextResourceContents(uri=uri, mime_type=mime_type or "application/json", text=text)
 
 
 def resource_from_function(
@@ -102,11 +95,11 @@ def resource_from_function(
     _match_parameters(function, () if template is None else template.variables, uri)
     members = body_fields(options.name or function.name, function, options)
     members |= {"mime_type": options.mime_type, "annotations": options.annotations}
-    body: Resource | ResourceTemplate
+    body: types.Resource | types.ResourceTemplate
     if template is None:
-        body = Resource(uri=check_uri(uri, "uri"), size=options.size, **members)
+        body = types.Resource(uri=check_uri(uri, "uri"), size=options.size, **members)
     else:
-        body = ResourceTemplate(uri_template=uri, **members)
+        body = types.ResourceTemplate(uri_template=uri, **members)
     fields = entry_fields(uri, body, function, function.bind_strings, options)
     return ResourceEntry(template=template, options=options, **fields)
 

@@ -95,7 +95,7 @@ class Server:
         self._lifetime.final_hooks.append(self._close_dependencies)
         self._telemetry = Telemetry(name)
         self._state_secrets = self.options.request_state_secrets
-        self._middleware: tuple[Middleware, ...] = ()
+        self._middleware: list[Middleware] = []
         self._views: Views | None = None
         self._on_invalid_arguments = on_invalid_arguments
         for item in middleware if isinstance(middleware, Sequence) else (middleware,):
@@ -184,12 +184,9 @@ class Server:
         dispatch = self._make_dispatch(self.catalogue)
         dispatch.middleware = self._middleware
         dispatch.lifespan = self._lifespan
-        if self._extensions is not None:
-            self._extensions.install(dispatch)
-        if self._mounts is not None:
-            self._mounts.install(dispatch)
-        if self._views is not None:
-            self._views.install(dispatch)
+        for part in (self._extensions, self._mounts, self._views):
+            if part is not None:
+                part.install(dispatch)
         return dispatch
 
     def _make_dispatch(self, catalogue: Catalogue) -> Dispatch:
@@ -462,9 +459,7 @@ class Server:
         """
         from jackstay.server._search import enable_search  # noqa: PLC0415  # few servers need it
 
-        self._middleware = (enable_search(self._make_views(), above, limit), *self._middleware)
-        if "_dispatch" in self.__dict__:
-            self._dispatch.middleware = self._middleware
+        self._middleware.insert(0, enable_search(self._make_views(), above, limit))
         self._publish_change(CHANGES[Kind.TOOLS], "")
 
     def _make_views(self) -> Views:
@@ -484,9 +479,7 @@ class Server:
 
             middleware = make_middleware(middleware)  # type: ignore[arg-type]  # a function has no hooks
         check_function(middleware, "middleware")
-        self._middleware = (*self._middleware, middleware)
-        if "_dispatch" in self.__dict__:
-            self._dispatch.middleware = self._middleware
+        self._middleware.append(middleware)
 
     def _add_lifespan(self, lifespan: Callable[[Server], AbstractAsyncContextManager[Any]]) -> None:
         from jackstay.server._lifespan import Lifespan  # noqa: PLC0415  # few servers need it

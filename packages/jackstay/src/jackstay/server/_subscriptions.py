@@ -237,11 +237,8 @@ class Subscriptions:
         `task_ids` are the accepted tasks; `on_close` is called when the subscription has ended.
         """
         capabilities = self._connection.capabilities
-        flags = {
-            member: True
-            for capability, member in _flags().values()
-            if getattr(wanted, member) and capability in capabilities
-        }
+        members = [member for capability, member in _flags().values() if capability in capabilities]
+        flags = {member: True for member in members if getattr(wanted, member)}
         uris: list[str] | None = None
         if wanted.resource_subscriptions is not None and "resources" in capabilities:
             uris = []
@@ -281,9 +278,8 @@ class Subscriptions:
             request = subscription.request
             cancelled = b'{"requestId":%b,"reason":"the server is shutting down"}' % encode_json(request.id)
             self._connection.step(e.Notified("notifications/cancelled", cancelled, request.id))
-            self._connection.finish(
-                request, self._connection.server_config.finalize(b'{"_meta":%b}' % subscription.meta)
-            )
+            result = self._connection.server_config.finalize(b'{"_meta":%b}' % subscription.meta)
+            self._connection.finish(request, result)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 

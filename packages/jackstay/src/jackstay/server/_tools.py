@@ -13,15 +13,7 @@ import msgspec
 
 from jackstay.errors import Json, ProtocolError, UsageError, did_you_mean
 from jackstay.server._docstrings import read_docstring
-from jackstay.server._entries import (
-    Entry,
-    EntryOptions,
-    body_fields,
-    check_name,
-    check_scopes,
-    encode_listed,
-    entry_fields,
-)
+from jackstay.server._entries import Entry, EntryOptions, body_fields, check_name, check_scopes, entry_fields
 from jackstay.server._functions import Call, Function, RawArguments
 from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
 from jackstay.server._schema import Schema
@@ -210,7 +202,7 @@ def _make(function: Function | Handler, schema: Schema, output: Output, bind: Bi
     body = Tool(input_schema=schema, output_schema=output.schema, annotations=_hints(options, name), **members)
     fields = entry_fields(name, body, function, bind, options)
     if output.schema is not None:
-        fields["listed_plain"] = encode_listed(msgspec.structs.replace(body, output_schema=None), name)
+        fields["listed_plain"] = encode_json(msgspec.structs.replace(body, output_schema=None))
     return ToolEntry(
         encode_result=output.encode_result,
         param_headers=headers,
