@@ -1,4 +1,4 @@
-"""A channel: the messages of one stream of a session. It may outlive the HTTP response that carries it."""
+"""A channel: the messages of a POST, or of one stream of a session. It may outlive the response that carries it."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from jackstay.server.http._stream import Stream
 
 
 class Channel(msgspec.Struct, eq=False):
-    """A stream of a session. `ids` are the requests of its POST; the standalone channel has none."""
+    """The messages of a POST. `ids` are its requests; the standalone channel of a session has none."""
 
     ids: tuple[RequestId, ...] = ()
     # The prefix of its event ids, set when it is opened with an event store.
@@ -29,12 +29,9 @@ class Channel(msgspec.Struct, eq=False):
     # How many of its requests were cancelled, and so have no response.
     cancelled: int = 0
     # All of its requests have ended; it cannot reach the client any more.
-    is_settled: bool = False
+    is_settled: bool = True
     is_lost: bool = False
     waiter: asyncio.Future[None] | None = None
-
-    def __post_init__(self) -> None:
-        self.is_settled = not self.ids
 
     def __repr__(self) -> str:
         state = "lost" if self.is_lost else "settled" if self.is_settled else "open"

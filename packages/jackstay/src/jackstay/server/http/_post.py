@@ -7,10 +7,10 @@ messages precede it. A disconnect cancels a stateless request (2026-07-28 basic/
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Hashable, Sequence
+from collections.abc import Coroutine, Hashable
 from typing import TYPE_CHECKING, Any
 
-from jackstay.errors import GuardRefusedError, Json, McpError, RequestId
+from jackstay.errors import GuardRefusedError, Json, McpError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import ACCEPTED, JSON_HEADERS, RETRY_HEADERS, Route, error_status
 from jackstay.protocol.server import ServerConnection, ServerState
@@ -26,6 +26,7 @@ from jackstay.server.http._asgi import (
     wait_for_disconnect,
 )
 from jackstay.server.http._auth import BearerAuth, caller_key, challenge_scopes
+from jackstay.server.http._channel import Channel
 from jackstay.server.http._stream import EVENTS_LINES, STREAM_LINES, Stream
 
 if TYPE_CHECKING:
@@ -40,24 +41,21 @@ REFUSED_LINES = encode_headers((*JSON_HEADERS, *RETRY_HEADERS))
 POLL_INTERVAL = 0.02
 
 
-def cancelled_response(ids: Sequence[RequestId], *, accepts_stream: bool) -> tuple[int, HeaderLines, bytes]:
-    """Return the response to a POST whose requests were all cancelled: an empty stream, or errors in JSON.
-
-    A cancelled request has no response (2025-11-25 basic/utilities/cancellation), but its POST needs a body of one of
-    the two types: 202 is for POSTs without a request (2025-11-25 basic/transports, "Sending Messages to the Server").
-    """
-    if accepts_stream:
-        return 200, EVENTS_LINES, b": cancelled\n\n"
-    data: dict[str, Json] = {"reason": "cancelled"}
-    errors = [encode_error(id, ErrorCode.INTERNAL_ERROR, "the request was cancelled", data) for id in ids]
-    return 200, JSON_LINES, errors[0] if len(errors) == 1 else join_batch(errors)
-
-
 def whole_response(
-    auth: BearerAuth | None, version: str | None, responses: list[bytes], error: McpError | None, *, accepts_json: bool
+    channel: Channel, version: str | None, auth: BearerAuth | None, *, is_closed: bool
 ) -> tuple[int, HeaderLines, bytes]:
-    """Return the HTTP status, headers and body of a response that is complete when it begins: JSON or events."""
-    if not accepts_json:  # it has a length, so that no proxy buffers it for its chunked encoding
+    """Return the HTTP status, headers and body of a response that is complete when it begins: JSON or events.
+
+    `is_closed`: the connection of the channel has ended.
+    """
+    responses, error = channel.responses, channel.error
+    if not responses:
+        if not channel.ids:
+            return ACCEPTED, (), b""
+        if is_closed:
+            return 503, (), b""  # whether the handler completed is unknown
+        return _cancelled_response(channel)
+    if not channel.accepts_json:  # it has a length, so that no proxy buffers it for its chunked encoding
         return 200, EVENTS_LINES, b"".join(map(encode_event, responses))
     body = responses[0] if len(responses) == 1 else join_batch(responses)
     if error is None:
@@ -72,6 +70,19 @@ def whole_response(
     return status, REFUSED_LINES if status == 503 else JSON_LINES, body
 
 
+def _cancelled_response(channel: Channel) -> tuple[int, HeaderLines, bytes]:
+    """Return the response to a POST whose requests were all cancelled: an empty stream, or errors in JSON.
+
+    A cancelled request has no response (2025-11-25 basic/utilities/cancellation), but its POST needs a body of one of
+    the two types: 202 is for POSTs without a request (2025-11-25 basic/transports, "Sending Messages to the Server").
+    """
+    if channel.accepts_stream:
+        return 200, EVENTS_LINES, b": cancelled\n\n"
+    data: dict[str, Json] = {"reason": "cancelled"}
+    errors = [encode_error(id, ErrorCode.INTERNAL_ERROR, "the request was cancelled", data) for id in channel.ids]
+    return 200, JSON_LINES, errors[0] if len(errors) == 1 else join_batch(errors)
+
+
 class Post(Driver):
     """A connection that lasts for one POST. Create it, then `serve()` the message."""
 
@@ -79,20 +90,14 @@ class Post(Driver):
     is_listening = False
 
     __slots__ = (
-        "_accepts_json",
-        "_accepts_stream",
         "_app",
-        "_cancelled",
-        "_error",
+        "_channel",
         "_is_busy",
         "_is_gone",
         "_is_stopped",
         "_is_written",
         "_poller",
         "_request",
-        "_responses",
-        "_settled",
-        "_stream",
         "_task",
         "_timer",
         "_watcher",
@@ -110,18 +115,14 @@ class Post(Driver):
         self._app = app
         self._request = request
         self._poller = poller
-        self._accepts_json, self._accepts_stream = app.options.accepted_formats(route.accepts)
-        self._responses: list[bytes] = []
-        # Requests without a response.
-        self._cancelled: tuple[RequestId, ...] = ()
-        self._error: McpError | None = None
-        self._stream: Stream | None = None
+        # Its `ids` are the requests that were cancelled.
+        self._channel = Channel()
+        self._channel.accepts_json, self._channel.accepts_stream = app.options.accepted_formats(route.accepts)
         self._work: tuple[e.Serve, Coroutine[Any, Any, bytes]] | None = None
         self._task: asyncio.Task[object] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[bool] | None = None
-        self._settled: asyncio.Future[None] | None = None
         # Independent flags: the client may disconnect while the handler is being stopped and the writer is busy.
         self._is_busy = self._is_gone = self._is_stopped = self._is_written = False
 
@@ -148,7 +149,7 @@ class Post(Driver):
             self._apply(self.core.process(accepted, len(frame)))
         if self._work is not None or self.core.in_flight:
             await self._finish_work()
-        stream = self._stream
+        stream = self._channel.post_stream
         if self._is_gone:
             if stream is None:
                 await respond_client_closed(request)
@@ -159,7 +160,10 @@ class Post(Driver):
             elif not self._is_written:
                 await stream.pump(request.send, STREAM_LINES, self._app.options.keepalive)
         else:
-            await request.respond(*self._whole_response())
+            is_closed = self.core.state is ServerState.CLOSED
+            await request.respond(
+                *whole_response(self._channel, self.core.version, self._app.auth, is_closed=is_closed)
+            )
 
     async def _finish_work(self) -> None:
         self._is_busy = True
@@ -197,29 +201,15 @@ class Post(Driver):
 
     async def _wait_for_rest(self) -> None:
         """Wait for requests that do not run in this task: a subscription, or the other members of a batch."""
-        if self._stream is not None and self._writing is None:
+        if self._channel.post_stream is not None and self._writing is None:
             # This task has nothing else to do, so it can write.
             self._is_busy = False
-            if not await self._stream.pump(self._request.send, STREAM_LINES, self._app.options.keepalive):
+            if not await self._channel.post_stream.pump(self._request.send, STREAM_LINES, self._app.options.keepalive):
                 self._on_disconnect()
             self._is_written = True
         if self.core.in_flight:
-            self._settled = self._loop.create_future()
-            await self._settled
-
-    def _whole_response(self) -> tuple[int, HeaderLines, bytes]:
-        responses = self._responses
-        if len(responses) == 1 and self._error is None:
-            frame = responses[0]
-            return (200, JSON_LINES, frame) if self._accepts_json else (200, EVENTS_LINES, encode_event(frame))
-        if responses:
-            version, accepts_json = self.core.version, self._accepts_json
-            return whole_response(self._app.auth, version, responses, self._error, accepts_json=accepts_json)
-        if self._is_stopped and self.core.state is ServerState.CLOSED:
-            return 503, (), b""  # at the end of a drain; whether the handler completed is unknown
-        if self._cancelled:
-            return cancelled_response(self._cancelled, accepts_stream=self._accepts_stream)
-        return ACCEPTED, (), b""
+            self._channel.waiter = self._loop.create_future()
+            await self._channel.waiter
 
     # --- the client ---------------------------------------------------------------------------------------------------
 
@@ -227,7 +217,7 @@ class Post(Driver):
         """Watch for a disconnect and send keepalives: called when the handler takes long."""
         if self.core.state is ServerState.STATELESS:
             self._watcher = self._loop.create_task(self._watch_client())
-        if self._accepts_stream and self._stream is None and self._app.options.keepalive:
+        if self._channel.accepts_stream and self._channel.post_stream is None and self._app.options.keepalive:
             self._timer = self._loop.call_later(self._app.options.keepalive, self._open_late)
 
     async def _watch_client(self) -> None:
@@ -237,8 +227,8 @@ class Post(Driver):
 
     def _on_disconnect(self) -> None:
         self._is_gone = True
-        if self._stream is not None:
-            self._stream.abort()
+        if self._channel.post_stream is not None:
+            self._channel.post_stream.abort()
         if self.core.state is ServerState.STATELESS:
             self.step(e.ClientDisconnected())
 
@@ -249,9 +239,9 @@ class Post(Driver):
             self._open_stream()
 
     def _open_stream(self) -> Stream:
-        stream = self._stream
+        stream = self._channel.post_stream
         if stream is None:
-            stream = self._stream = Stream(self._app.options.max_stream_bytes)
+            stream = self._channel.post_stream = Stream(self._app.options.max_stream_bytes)
             if self._is_busy:  # otherwise the task of the POST writes
                 writing = stream.pump(self._request.send, STREAM_LINES, self._app.options.keepalive)
                 self._writing = self._loop.create_task(writing)
@@ -263,14 +253,14 @@ class Post(Driver):
             self._send_on_stream(effect.frame)
         elif about is not None or effect.error is not None:
             if effect.error is not None:
-                self._error = effect.error
+                self._channel.error = effect.error
                 logger.debug("connection %d: request refused: %s", self.number, effect.error.message)
-            self._responses.append(effect.frame)
+            self._channel.responses.append(effect.frame)
             self._settle()
         # Messages that relate to no request of this POST are dropped: there is no other stream.
 
     def _send_on_stream(self, frame: bytes) -> None:
-        if not self._accepts_stream:
+        if not self._channel.accepts_stream:
             self.dropped += 1
             return
         stream = self._open_stream()
@@ -281,10 +271,9 @@ class Post(Driver):
     def _settle(self) -> None:
         if self.core.in_flight:
             return
-        if self._stream is not None:
-            self._stream.end(b"".join(map(encode_event, self._responses)))
-        if self._settled is not None and not self._settled.done():
-            self._settled.set_result(None)
+        if self._channel.post_stream is not None:
+            self._channel.post_stream.end(b"".join(map(encode_event, self._channel.responses)))
+        self._channel.wake()
 
     # --- overridden effects -------------------------------------------------------------------------------------------
 
@@ -293,15 +282,15 @@ class Post(Driver):
         if not (self._queued_events or self._stop_hooks or self._started):
             frame = self.core.respond(request.id, request.serial, result)
             if frame is not None:
-                self._responses.append(frame)
-                if self._stream is not None or self._settled is not None:
+                self._channel.responses.append(frame)
+                if self._channel.post_stream is not None or self._channel.waiter is not None:
                     self._settle()
                 return
         super().finish(request, result)
 
     def fail(self, request: e.Serve, error: McpError) -> None:
         """End a request with this error."""
-        self._error = error
+        self._channel.error = error
         super().fail(request, error)
 
     def _start(self, request: e.Serve, work: Coroutine[Any, Any, bytes]) -> None:
@@ -312,7 +301,7 @@ class Post(Driver):
 
     def _stop_serving(self, effect: e.StopServing) -> None:
         super()._stop_serving(effect)
-        self._cancelled += (effect.id,)
+        self._channel.ids += (effect.id,)
         if self._work is not None and self._work[0].serial == effect.serial:
             self._is_stopped = True
             if self._task is not None:

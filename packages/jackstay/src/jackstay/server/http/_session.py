@@ -15,7 +15,7 @@ import msgspec
 
 from jackstay.errors import CapabilityError, McpError, RequestId, ShutdownError, TransportError
 from jackstay.protocol import REVISIONS
-from jackstay.protocol.http import ACCEPTED, Accepts, ErrorResponse, error_response
+from jackstay.protocol.http import Accepts, ErrorResponse, error_response
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
@@ -26,7 +26,7 @@ from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import ENDED, append_all
 from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._orphans import end_stream
-from jackstay.server.http._post import cancelled_response, whole_response
+from jackstay.server.http._post import whole_response
 from jackstay.server.http._session_store import SessionChange, SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES
@@ -171,7 +171,7 @@ class Session(Driver):
         members = message.members if isinstance(message, Batch) else (message,)
         # A request id that is already in flight belongs to its first POST; the duplicate is refused.
         ids = tuple(member.id for member in members if isinstance(member, Request) and member.id not in in_flight)
-        channel = Channel(ids)
+        channel = Channel(ids, is_settled=not ids)
         channel.accepts_json, channel.accepts_stream = self._options.accepted_formats(accepts)
         for id in ids:
             self._by_id[id] = channel
@@ -205,7 +205,8 @@ class Session(Driver):
             if channel.post_stream is not None:
                 await self._write_response(channel, channel.post_stream, request, more)
             else:
-                status, lines, body = self._whole_response(channel)
+                version, is_closed = self.core.version, self.core.state is ServerState.CLOSED
+                status, lines, body = whole_response(channel, version, self._sessions.auth, is_closed=is_closed)
                 await request.respond(status, [*lines, *more] if more else lines, body)
         finally:
             self._end_response()
@@ -249,17 +250,6 @@ class Session(Driver):
         for response in channel.responses:
             self._emit_event(channel, response, is_response=True)
         self._end(channel)
-
-    def _whole_response(self, channel: Channel) -> tuple[int, HeaderLines, bytes]:
-        responses = channel.responses
-        if responses:
-            version, accepts_json = self.core.version, channel.accepts_json
-            return whole_response(self._sessions.auth, version, responses, channel.error, accepts_json=accepts_json)
-        if channel.ids and self.core.state is ServerState.CLOSED:
-            return 503, [], b""  # the session ended; whether the handler completed is unknown
-        if channel.ids:
-            return cancelled_response(channel.ids, accepts_stream=channel.accepts_stream)
-        return ACCEPTED, [], b""
 
     # --- channels and the responses that carry them -------------------------------------------------------------------
 
