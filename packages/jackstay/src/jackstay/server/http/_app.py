@@ -430,11 +430,7 @@ class App:
     # --- refusals and draining ----------------------------------------------------------------------------------------
 
     async def _refuse(
-        self,
-        request: HttpRequest,
-        refusal: ErrorResponse,
-        headers: Headers,
-        id: RequestId | Absent = ABSENT,
+        self, request: HttpRequest, refusal: ErrorResponse, headers: Headers, id: RequestId | Absent = ABSENT
     ) -> None:
         response_id = None if id is ABSENT and _requires_id(headers) else id
         data = ABSENT if refusal.data is None else refusal.data
@@ -482,10 +478,7 @@ class App:
 
 
 # What the endpoints of HTTP+SSE serve: the verb, and the method that serves it.
-_LEGACY = {
-    _EndpointKind.SSE: (Verb.GET, App._open_legacy),
-    _EndpointKind.MESSAGES: (Verb.POST, App._post_legacy),
-}
+_LEGACY = {_EndpointKind.SSE: (Verb.GET, App._open_legacy), _EndpointKind.MESSAGES: (Verb.POST, App._post_legacy)}
 
 
 def _worker_bus(server: "Server") -> "BusLink | None":

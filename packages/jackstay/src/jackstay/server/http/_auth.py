@@ -213,10 +213,7 @@ class BearerAuth:
                 # The traceback may contain the token, the log must not.
                 logger.error("token verification failed: %s", format_exc().replace(token, "[token]"))
                 return ErrorResponse(
-                    503,
-                    ErrorCode.INTERNAL_ERROR,
-                    "token verification failed; try again",
-                    headers=RETRY_HEADERS,
+                    503, ErrorCode.INTERNAL_ERROR, "token verification failed; try again", headers=RETRY_HEADERS
                 )
             if principal is not None:
                 break
@@ -246,10 +243,7 @@ class BearerAuth:
         these (2026-07-28 basic/authorization, "Scope Challenge Handling").
         """
         return self.challenge(
-            403,
-            "insufficient_scope",
-            "the token lacks a required scope",
-            self.scopes | frozenset(more),
+            403, "insufficient_scope", "the token lacks a required scope", self.scopes | frozenset(more)
         )
 
     def challenge(

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 # The metadata rarely changes, contains no secret, and may be read from any origin.
 _METADATA_LINES = encode_headers(
-    (
-        ("content-type", "application/json"),
-        ("cache-control", "max-age=300"),
-        ("access-control-allow-origin", "*"),
-    )
+    (("content-type", "application/json"), ("cache-control", "max-age=300"), ("access-control-allow-origin", "*"))
 )
 _HEALTH_LINES = encode_headers((("content-type", "application/json"), ("cache-control", "no-store")))
 

@@ -51,10 +51,7 @@ class KeySource:
     """Finds keys by id. `fetch` returns a JWK set as JSON; without it the keys are those of `given`."""
 
     def __init__(
-        self,
-        fetch: Fetch | None,
-        given: Mapping[str, Any] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, fetch: Fetch | None, given: Mapping[str, Any] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._fetch = fetch
         self._clock = clock

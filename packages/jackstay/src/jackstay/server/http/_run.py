@@ -21,18 +21,9 @@ from jackstay.extras import install_command, missing_modules
 from jackstay.protocol import Setting, SettingsBase, refuse_unknown, settings_of
 from jackstay.protocol.http import LOCAL_HOSTS
 from jackstay.server._backend import with_stores
-from jackstay.server._run import (
-    END_TIMEOUT,
-    Shutdown,
-    fill_standard_descriptors,
-)
+from jackstay.server._run import END_TIMEOUT, Shutdown, fill_standard_descriptors
 from jackstay.server.http._auth import read_auth
-from jackstay.server.http._options import (
-    HTTP_OPTIONS,
-    HttpOptions,
-    are_strings,
-    make_http_options,
-)
+from jackstay.server.http._options import HTTP_OPTIONS, HttpOptions, are_strings, make_http_options
 from jackstay.server.http._sockets import bind_sockets, port_of, url_host
 from jackstay.server.http._workers import Supervisor, Worker, own_command
 
@@ -141,10 +132,8 @@ def run_http(
     fill_standard_descriptors()
     refuse_unknown(given, (*RUN_OPTIONS, *HTTP_OPTIONS), 'run(transport="http")')
     options = _run_options({name: value for name, value in given.items() if name in RUN_OPTIONS})
-    endpoint_options = _with_host(
-        options.host, {name: value for name, value in given.items() if name not in RUN_OPTIONS}
-    )
-    endpoint_options = with_stores(server._backend, endpoint_options)
+    endpoint_options: dict[str, Any] = {name: value for name, value in given.items() if name not in RUN_OPTIONS}
+    endpoint_options = with_stores(server._backend, _with_host(options.host, endpoint_options))
     endpoint = make_http_options(**endpoint_options)  # invalid options are reported before the port is bound
     _check_workers(options, endpoint, server)
     worker = Worker.from_env()
@@ -222,30 +211,25 @@ def _with_host(host: str, endpoint_options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_workers(options: RunOptions, endpoint: HttpOptions, server: "Server") -> None:
-    if options.workers == 1:
-        return
+    problem = ""
     if endpoint.needs_one_process:
-        raise UsageError(
+        problem = (
             "sessions=True keeps sessions in the memory of one process, but any worker may get the next request:"
-            " disable sessions, or pass a shared session_store (and event_store, if any), or use one worker",
-            path="workers",
+            " disable sessions, or pass a shared session_store (and event_store, if any), or use one worker"
         )
-    if endpoint.sse_path is not None:
-        raise UsageError(
-            "sse_path (HTTP+SSE) works with one worker only: requests must reach the process that has the stream",
-            path="workers",
-        )
-    if server._extensions is not None and server._extensions.needs_one_process:
-        raise UsageError(
+    elif endpoint.sse_path is not None:
+        problem = "sse_path (HTTP+SSE) works with one worker only: requests must reach the process that has the stream"
+    elif server._extensions is not None and server._extensions.needs_one_process:
+        problem = (
             "tasks are in the memory of one process, but any worker may get the next request: pass a shared store,"
-            " such as Tasks(SqliteTaskStore(path)), or use one worker",
-            path="workers",
+            " such as Tasks(SqliteTaskStore(path)), or use one worker"
         )
+    if problem and options.workers > 1:
+        raise UsageError(problem, path="workers")
 
 
 def _check_environment() -> None:
-    missing = [name for name in missing_modules("http") if name == "uvicorn"]
-    if missing:
+    if "uvicorn" in missing_modules("http"):
         raise UsageError(f'run(transport="http") needs the extra `http`: {install_command("http")}')
     try:
         asyncio.get_running_loop()

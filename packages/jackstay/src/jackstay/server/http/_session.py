@@ -287,12 +287,7 @@ class Session(Driver):
         return encode_event(b"", id=f"{channel.name}-{channel.number}", retry=retry)
 
     async def _write_response(
-        self,
-        channel: Channel,
-        stream: Stream,
-        request: HttpRequest,
-        more: HeaderLines,
-        first: Sequence[bytes] = (),
+        self, channel: Channel, stream: Stream, request: HttpRequest, more: HeaderLines, first: Sequence[bytes] = ()
     ) -> None:
         """Write a response until it ends or the client disconnects."""
         watcher = self._loop.create_task(_abort_on_disconnect(stream, request.receive))

@@ -122,17 +122,16 @@ def delays() -> Iterator[float]:
         delay = min(delay * 2, MAX_DELAY)
 
 
-class WorkerSlot:
+class WorkerSlot(msgspec.Struct, eq=False):
     """One of the workers of a supervisor, and the process that currently runs it."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.process: subprocess.Popen[bytes] | None = None
-        self.control: socket.socket | None = None
-        self.is_ready = False
-        self.started_at = 0.0
-        self.start_at = 0.0
-        self.delays = delays()
+    number: int
+    process: subprocess.Popen[bytes] | None = None
+    control: socket.socket | None = None
+    is_ready: bool = False
+    started_at: float = 0.0
+    start_at: float = 0.0
+    delays: Iterator[float] = msgspec.field(default_factory=delays)
 
     def __repr__(self) -> str:
         process = "empty" if self.process is None else f"process {self.process.pid}"
@@ -222,8 +221,7 @@ class Supervisor:
                 self._start_due()
                 self._wait(woken)
         finally:
-            for slot in self._slots:
-                slot.signal(signal.SIGKILL)  # only after an exception here: leave no process behind
+            self._signal(signal.SIGKILL)  # only after an exception here: leave no process behind
             signal.set_wakeup_fd(before)
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -235,17 +233,19 @@ class Supervisor:
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         """Drain the workers on the first signal, and kill them on the second."""
         if self._code is not None:
-            for slot in self._slots:
-                slot.signal(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             self._exit_process(128 + number)
             return
         self._end(130 if number == signal.SIGINT else 0)
 
+    def _signal(self, number: int) -> None:
+        for slot in self._slots:
+            slot.signal(number)
+
     def _end(self, code: int) -> None:
         self._code = code
         self._kill_at = time.monotonic() + self._end_timeout
-        for slot in self._slots:
-            slot.signal(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
 
     @property
     def _is_ending(self) -> bool:
@@ -260,8 +260,7 @@ class Supervisor:
                 sock.close()
         if now >= self._kill_at:
             self._kill_at = float("inf")
-            for slot in self._slots:
-                slot.signal(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
         for slot in self._slots:
             if self._code is None and slot.process is None and now >= slot.start_at:
                 slot.start(self._command, self._sockets, self._config)

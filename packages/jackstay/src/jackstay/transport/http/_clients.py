@@ -48,10 +48,7 @@ def wrap(client: object) -> HttpClient:
 
 
 def default_http_client(
-    *,
-    verify: bool | ssl.SSLContext = True,
-    proxy: str | None = None,
-    connect_timeout: float | None = CONNECT_TIMEOUT,
+    *, verify: bool | ssl.SSLContext = True, proxy: str | None = None, connect_timeout: float | None = CONNECT_TIMEOUT
 ) -> HttpClient:
     """Return the HTTP client that transports use by default. The caller closes it. Needs a running loop.
 

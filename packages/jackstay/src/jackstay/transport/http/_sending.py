@@ -80,13 +80,7 @@ class Sender:
         self.was_cut_off = False
 
     async def send(
-        self,
-        sent: Sent,
-        headers: Headers,
-        body: bytes | None,
-        *,
-        session_id: str | None = None,
-        url: str | None = None,
+        self, sent: Sent, headers: Headers, body: bytes | None, *, session_id: str | None = None, url: str | None = None
     ) -> Reply:
         """Send a request and return the reply. The caller closes its response.
 
