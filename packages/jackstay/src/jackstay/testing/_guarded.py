@@ -2,10 +2,10 @@
 
 import asyncio
 import functools
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 # The time limit of a test; a busy machine may take a second to start a process.
@@ -22,11 +22,17 @@ def run(test: Callable[[], Coroutine[object, object, None]]) -> None:
     asyncio.run(limited())
 
 
-def guarded(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P, None]:
-    """Decorate an async test, so that any test runner can call it like a plain function."""
+def guarded(suite: type[T]) -> type[T]:
+    """Decorate a suite: its async tests become plain functions, which any test runner can call, with the time limit."""
+    for name, test in list(vars(suite).items()):
+        if name.startswith("test_") and inspect.iscoroutinefunction(test):
+            setattr(suite, name, _guarded(test))
+    return suite
 
+
+def _guarded(test: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
     @functools.wraps(test)
-    def run_test(*args: P.args, **named: P.kwargs) -> None:
+    def run_test(*args: object, **named: object) -> None:
         run(functools.partial(test, *args, **named))
 
     return run_test

@@ -28,6 +28,7 @@ RECORD: Final = SessionRecord(
 )
 
 
+@guarded
 class SessionStoreSuite:
     """Subclass it as `Test...` and return the store from `make()`."""
 
@@ -35,7 +36,6 @@ class SessionStoreSuite:
         """Return an empty store."""
         raise NotImplementedError
 
-    @guarded
     async def test_load_returns_the_saved_record(self) -> None:
         """Every member is unchanged."""
         store = self.make()
@@ -43,7 +43,6 @@ class SessionStoreSuite:
         assert await store.load("one", LONG) == RECORD
         assert await store.load("one", LONG) == RECORD
 
-    @guarded
     async def test_save_replaces_an_earlier_record(self) -> None:
         """There is one record for each id."""
         store = self.make()
@@ -52,7 +51,6 @@ class SessionStoreSuite:
         await store.save("one", replacement, LONG)
         assert await store.load("one", LONG) == replacement
 
-    @guarded
     async def test_a_change_replaces_only_what_it_names(self) -> None:
         """Another worker may have changed the rest. An unknown id is not an error."""
         store = self.make()
@@ -69,7 +67,6 @@ class SessionStoreSuite:
         assert (changed.client, changed.principal) == (RECORD.client, RECORD.principal)
         assert await store.load("never", LONG) is None
 
-    @guarded
     async def test_simultaneous_changes_are_all_stored(self) -> None:
         """A change is atomic."""
         store = self.make()
@@ -80,7 +77,6 @@ class SessionStoreSuite:
         assert changed is not None
         assert sorted(changed.uris) == sorted(uris)
 
-    @guarded
     async def test_an_id_that_was_never_saved_is_unknown(self) -> None:
         """Ids are case-sensitive."""
         store = self.make()
@@ -88,7 +84,6 @@ class SessionStoreSuite:
         assert await store.load("two", LONG) is None
         assert await store.load("ONE", LONG) is None
 
-    @guarded
     async def test_a_record_that_was_deleted_is_unknown(self) -> None:
         """Deleting twice, or an unknown id, is not an error."""
         store = self.make()
@@ -98,7 +93,6 @@ class SessionStoreSuite:
         await store.delete("one")
         await store.delete("never")
 
-    @guarded
     async def test_a_record_expires(self) -> None:
         """The time to live starts when it is saved."""
         store = self.make()
@@ -109,7 +103,6 @@ class SessionStoreSuite:
         assert await store.load("one", LONG) is None
         assert await store.load("two", LONG) == RECORD
 
-    @guarded
     async def test_loading_restarts_the_time_to_live(self) -> None:
         """A session in use does not expire."""
         store = self.make()
@@ -118,12 +111,12 @@ class SessionStoreSuite:
         await asyncio.sleep(2 * SHORT)
         assert await store.load("one", LONG) == RECORD
 
-    @guarded
     async def test_is_shared_is_a_bool(self) -> None:
         """True if several workers can share the store."""
         assert self.make().is_shared in (True, False)
 
 
+@guarded
 class EventStoreSuite:
     """Subclass it as `Test...` and return the store from `make()`. It must keep 64 events of 1 KiB for each session."""
 
@@ -131,7 +124,6 @@ class EventStoreSuite:
         """Return an empty store."""
         raise NotImplementedError
 
-    @guarded
     async def test_replay_returns_later_events_in_order(self) -> None:
         """From any event of a stream, including the empty one at its beginning."""
         store = self.make()
@@ -143,7 +135,6 @@ class EventStoreSuite:
             found = await store.replay("s", "a", after)
             assert found == [(number, b"%1024d" % number) for number in range(after + 1, 64)]
 
-    @guarded
     async def test_replay_returns_only_events_of_the_stream(self) -> None:
         """Streams of the same name in two sessions are different."""
         store = self.make()
@@ -155,7 +146,6 @@ class EventStoreSuite:
         assert await store.replay("s", "a", 0) == [(1, b"sa1"), (2, b"sa2")]
         assert await store.replay("t", "b", 1) == [(2, b"tb2")]
 
-    @guarded
     async def test_an_unknown_stream_is_distinct_from_one_without_later_events(self) -> None:
         """None for the former, an empty list for the latter."""
         store = self.make()
@@ -164,7 +154,6 @@ class EventStoreSuite:
         assert await store.replay("s", "b", 0) is None
         assert await store.replay("t", "a", 0) is None
 
-    @guarded
     async def test_a_session_that_was_forgotten_is_unknown(self) -> None:
         """Forgetting an unknown session is not an error."""
         store = self.make()
@@ -175,12 +164,10 @@ class EventStoreSuite:
         assert await store.replay("s", "a", 0) is None
         assert await store.replay("t", "a", 0) == []
 
-    @guarded
     async def test_is_shared_is_a_bool(self) -> None:
         """True if several workers can share the store."""
         assert self.make().is_shared in (True, False)
 
-    @guarded
     async def test_data_is_unchanged(self) -> None:
         """Any bytes are possible."""
         store = self.make()
@@ -238,6 +225,7 @@ class ChangeBusSuite:
         unsubscribe_second()
 
 
+@guarded
 class TokenStoreSuite:
     """Subclass it as `Test...` and return from `make()` two handles to one store, as two programs have them."""
 
@@ -245,7 +233,6 @@ class TokenStoreSuite:
         """Return two handles to one empty store."""
         raise NotImplementedError
 
-    @guarded
     async def test_the_last_saved_value_is_loaded_through_every_handle(self) -> None:
         """By key; None if there is none."""
         first, second = self.make()
@@ -255,7 +242,6 @@ class TokenStoreSuite:
         await first.save("tokens b", b'{"n":3}')
         assert (await first.load("tokens a"), await second.load("tokens b")) == (b'{"n":2}', b'{"n":3}')
 
-    @guarded
     async def test_saving_none_deletes_a_key(self) -> None:
         """For an unknown key it does nothing."""
         first, second = self.make()
@@ -264,7 +250,6 @@ class TokenStoreSuite:
         await second.save("tokens c", None)
         assert await first.load("tokens a") is None
 
-    @guarded
     async def test_a_save_that_is_cancelled_is_finished_or_was_never_begun(self) -> None:
         """When CancelledError is raised, nothing is written any more, so that a lock can be released."""
         first, second = self.make()
@@ -278,7 +263,6 @@ class TokenStoreSuite:
         assert found in (None, b"1")
         assert await first.load("tokens a") == b"2"
 
-    @guarded
     async def test_the_lock_of_a_key_is_exclusive(self) -> None:
         """Through any handle, and repeatedly."""
         handles = self.make()
@@ -295,7 +279,6 @@ class TokenStoreSuite:
         await asyncio.gather(*(renew(handles[number % 2]) for number in range(10)))
         assert most == 1
 
-    @guarded
     async def test_locks_of_two_keys_are_independent(self) -> None:
         """Both handles can load and save while a lock is held."""
         first, second = self.make()
@@ -303,7 +286,6 @@ class TokenStoreSuite:
             await second.save("tokens a", b"1")
             assert await first.load("tokens a") == b"1"
 
-    @guarded
     async def test_a_lock_is_released_on_errors(self) -> None:
         """Also by cancellation."""
         first, second = self.make()

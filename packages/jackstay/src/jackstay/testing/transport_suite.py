@@ -103,6 +103,7 @@ async def _full(transport: Transport, frame: bytes) -> int:
     return accepted
 
 
+@guarded
 class TransportSuite:
     """Subclass it as `Test...` and implement `pair()`.
 
@@ -126,7 +127,6 @@ class TransportSuite:
 
     # --- 1: sending ---------------------------------------------------------------------------------------------------
 
-    @guarded
     async def test_frames_arrive_whole_and_in_order_and_are_reported_as_written(self) -> None:
         async with self._opened() as (handler, peer, transport):
             sent = [b'{"n":%d}' % number for number in range(1, 101)]
@@ -136,14 +136,12 @@ class TransportSuite:
             assert handler.writes == sorted(set(handler.writes)), "numbers increase, and each is reported once"
             assert [await peer.receive() for _ in sent] == sent
 
-    @guarded
     async def test_an_empty_queue_accepts_any_legal_frame(self) -> None:
         async with self._opened() as (_, peer, transport):
             frame = b'"' + b"x" * (FRAME_LIMIT - 2) + b'"'
             assert transport.send(frame, 1)
             assert await peer.receive() == frame
 
-    @guarded
     async def test_a_frame_over_the_limit_is_rejected_and_does_not_affect_others(self) -> None:
         async with self._opened() as (_, peer, transport):
             try:
@@ -154,11 +152,9 @@ class TransportSuite:
             assert transport.send(b'"next"', 2)
             assert await peer.receive() == b'"next"'
 
-    @guarded
     async def test_many_frames_make_it_busy_and_reading_makes_room(self) -> None:
         await self._fill(b'"' + b"y" * 998 + b'"')
 
-    @guarded
     async def test_large_frames_make_it_busy_and_reading_makes_room(self) -> None:
         await self._fill(b'"' + b"z" * 1_048_574 + b'"')
 
@@ -180,7 +176,6 @@ class TransportSuite:
             assert transport.send(b'"after"', accepted + 2)
             assert await peer.receive() == b'"after"', "nothing of a rejected frame is sent"
 
-    @guarded
     async def test_a_frame_that_is_not_written_can_be_withdrawn_and_is_never_sent(self) -> None:
         async with self._opened() as (handler, peer, transport):
             assert transport.send(b'"first"', 1)
@@ -200,7 +195,6 @@ class TransportSuite:
             assert transport.send(b'"last"', number + 1)
             assert await peer.receive() == b'"last"'
 
-    @guarded
     async def test_withdrawing_frames_makes_room(self) -> None:
         async with self._opened() as (handler, _, transport):
             accepted = await _full(transport, b'"' + b"v" * 65_534 + b'"')
@@ -210,7 +204,6 @@ class TransportSuite:
             await handler.until(lambda: handler.room_calls)
             assert handler.room_calls == 1, "room_made is called once"
 
-    @guarded
     async def test_a_flush_waits_for_all_accepted_frames(self) -> None:
         async with self._opened() as (handler, peer, transport):
             assert await transport.flush(), "there is nothing to wait for"
@@ -227,7 +220,6 @@ class TransportSuite:
             assert handler.through == accepted, "the last write is reported before"
             assert handler.room_calls == 1, "room_made is called before"
 
-    @guarded
     async def test_a_flush_ends_when_the_transport_does(self) -> None:
         async with self._opened() as (_, _, transport):
             await _full(transport, b'"' + b"f" * 1_048_574 + b'"')
@@ -239,7 +231,6 @@ class TransportSuite:
 
     # --- 2: receiving -------------------------------------------------------------------------------------------------
 
-    @guarded
     async def test_frames_are_delivered_in_order(self) -> None:
         async with self._opened() as (handler, peer, _):
             sent = [b'{"n":%d}' % number for number in range(100)]
@@ -248,7 +239,6 @@ class TransportSuite:
             await handler.until(lambda: len(handler.frames) == 100)
             assert handler.frames == sent
 
-    @guarded
     async def test_a_handler_that_pulls_later_misses_nothing(self) -> None:
         async with self._opened(pulls=False) as (handler, peer, transport):
             await peer.send(b'"one"')
@@ -260,7 +250,6 @@ class TransportSuite:
             await handler.until(lambda: len(handler.frames) == 2)
             assert handler.frames == [b'"one"', b'"two"']
 
-    @guarded
     async def test_a_frame_over_the_limit_is_an_error_and_the_next_is_delivered(self) -> None:
         async with self._opened() as (handler, peer, _):
             await peer.send(b'"' + b"x" * FRAME_LIMIT + b'"')
@@ -272,7 +261,6 @@ class TransportSuite:
 
     # --- 3: closing ---------------------------------------------------------------------------------------------------
 
-    @guarded
     async def test_it_closes_twice_and_from_two_tasks_without_callbacks_afterwards(self) -> None:
         async with self._opened() as (handler, peer, transport):
             assert transport.send(b'"one"', 1)
@@ -287,7 +275,6 @@ class TransportSuite:
             assert (handler.arrivals, handler.through, handler.room_calls) == before
             assert handler.ends == [], "went_down is not called after close()"
 
-    @guarded
     async def test_after_stop_writing_no_frame_is_written_that_was_not_begun(self) -> None:
         async with self._opened() as (handler, peer, transport):
             assert transport.send(b'"one"', 1)
@@ -307,7 +294,6 @@ class TransportSuite:
             receiving.cancel()
             await asyncio.gather(receiving, return_exceptions=True)
 
-    @guarded
     async def test_stop_writing_ends_a_flush_and_reports_no_room(self) -> None:
         async with self._opened() as (handler, _, transport):
             await _full(transport, b'"' + b"s" * 65_534 + b'"')
@@ -320,7 +306,6 @@ class TransportSuite:
                 await asyncio.sleep(0)
             assert (handler.through, handler.room_calls) == before
 
-    @guarded
     async def test_it_leaves_no_task_and_closes_with_frames_in_both_directions(self) -> None:
         handler = RecordingHandler()
         handler.pulls = False
@@ -333,7 +318,6 @@ class TransportSuite:
             assert asyncio.all_tasks() <= before
             assert handler.ends == []
 
-    @guarded
     async def test_an_open_that_is_cancelled_leaves_nothing(self) -> None:
         async with self.pair() as (target, _):
             before = asyncio.all_tasks()
@@ -347,7 +331,6 @@ class TransportSuite:
 
     # --- 4: disconnection ---------------------------------------------------------------------------------------------
 
-    @guarded
     async def test_frames_sent_before_a_disconnect_are_delivered_before_went_down(self) -> None:
         async with self._opened() as (handler, peer, transport):
             for number in range(10):
@@ -362,7 +345,6 @@ class TransportSuite:
             await transport.close()
             assert len(handler.ends) == 1
 
-    @guarded
     async def test_was_silent_is_true_if_the_peer_sent_nothing(self) -> None:
         async with self._opened() as (handler, peer, transport):
             await peer.disconnect()
