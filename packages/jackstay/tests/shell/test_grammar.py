@@ -23,9 +23,9 @@ def test_options_of_a_parser(boat: Program) -> None:
 
 def test_positionals_of_a_parser(boat: Program) -> None:
     query, load = boat.commands
-    assert (query.positionals, query.repeats_last, query.has_server) == ((Value("server"),), False, True)
-    assert load.positionals == (Value(choices=("crate", "barrel")), Value("file"))
-    assert (load.repeats_last, load.has_server) == (True, False)
+    assert (query.positionals, query.has_server) == ((Value("server"),), True)
+    assert load.positionals == (Value(choices=("crate", "barrel")), Value("file", is_repeatable=True))
+    assert load.has_server is False
 
 
 def test_kind_of_a_metavar() -> None:

@@ -5,7 +5,8 @@ validates the arguments. Strict mode closes every object, requires every propert
 removes unsupported keywords; nulls that only strict mode allows are removed from the arguments.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import Any, Final, TypeAlias
 
 from jackstay.errors import Json
@@ -102,11 +103,9 @@ def object_schema(schema: Mapping[str, Any]) -> Schema:
     Raises: KeyError for an unresolvable reference, ValueError for too many alternatives.
     """
     root: Schema = dict(schema)
-    result: Schema = deep_copy(root)
-    if "$ref" in result:
-        result = deep_copy(_resolved(root, root))
+    result: Schema = deep_copy(_resolved(root, root))
     if any(key in result for key in _NOT_AT_THE_ROOT):
-        properties, required = _PropertyMerger(root).merge(result)
+        properties, required = _merge(root, result, count(1))
         result = {key: part for key, part in result.items() if key not in _NOT_AT_THE_ROOT}
         result["properties"] = deep_copy(properties)
         result["required"] = sorted(required)
@@ -115,32 +114,28 @@ def object_schema(schema: Mapping[str, Any]) -> Schema:
     return result
 
 
-class _PropertyMerger:
-    """Collects the properties and the required names of an object over all alternatives of its schema."""
+def _merge(root: Schema, node: Any, numbers: Iterator[int]) -> tuple[dict[str, Any], set[str]]:
+    """Return the properties and the required names of an object over all alternatives of its schema.
 
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._branches = 0
-
-    def merge(self, node: Any) -> tuple[dict[str, Any], set[str]]:
-        self._branches += 1
-        if self._branches > _MAX_BRANCHES:
-            raise ValueError(f"the schema has more than {_MAX_BRANCHES} alternatives at its root")
-        found = _resolved(self._root, node)
-        properties: dict[str, Any] = dict(found.get("properties") or {})
-        required: set[str] = set(found.get("required") or ())
-        for part in _list_of(found, "allOf"):
-            more, needed = self.merge(part)
-            _join(properties, more, "allOf")
-            required |= needed
-        branches = [self.merge(part) for key in ("anyOf", "oneOf") for part in _list_of(found, key)]
-        alternatives: dict[str, Any] = {}
-        for more, _ in branches:
-            _join(alternatives, more, "anyOf")
-        if branches:
-            required |= set.intersection(*(needed for _, needed in branches))
-        # The object's own schema of a property applies to every alternative and takes precedence.
-        return {**alternatives, **properties}, required
+    `numbers` counts the alternatives.
+    """
+    if next(numbers) > _MAX_BRANCHES:
+        raise ValueError(f"the schema has more than {_MAX_BRANCHES} alternatives at its root")
+    found = _resolved(root, node)
+    properties: dict[str, Any] = dict(found.get("properties") or {})
+    required: set[str] = set(found.get("required") or ())
+    for part in _list_of(found, "allOf"):
+        more, needed = _merge(root, part, numbers)
+        _join(properties, more, "allOf")
+        required |= needed
+    branches = [_merge(root, part, numbers) for key in ("anyOf", "oneOf") for part in _list_of(found, key)]
+    alternatives: dict[str, Any] = {}
+    for more, _ in branches:
+        _join(alternatives, more, "anyOf")
+    if branches:
+        required |= set.intersection(*(needed for _, needed in branches))
+    # The object's own schema of a property applies to every alternative and takes precedence.
+    return {**alternatives, **properties}, required
 
 
 def _join(into: dict[str, Any], more: dict[str, Any], how: str) -> None:

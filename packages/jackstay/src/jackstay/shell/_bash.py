@@ -134,8 +134,7 @@ def _values(program: Program, rows: list[tuple[str, tuple[Option, ...]]]) -> Ite
                 patterns.setdefault(_completion(option.value), []).extend(keys)
     for command in program.commands:
         for number, value in enumerate(command.positionals, 1):
-            is_last = number == len(command.positionals) and command.repeats_last
-            pattern = f"'{command.name} '*" if is_last else f"'{command.name} {number}'"
+            pattern = f"'{command.name} '*" if value.is_repeatable else f"'{command.name} {number}'"
             patterns.setdefault(_completion(value), []).append(pattern)
     # Patterns with a wildcard come last: they would also match the names of options.
     for has_wildcard in (False, True):

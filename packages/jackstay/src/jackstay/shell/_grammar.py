@@ -11,10 +11,14 @@ KINDS = {"FILE": "file", "DIR": "directory"}
 
 
 class Value(NamedTuple):
-    """A value: one of `choices`, or a `kind`: `file`, `directory`, `server` (a name in the `--config` file) or `""`."""
+    """A value: one of `choices`, or a `kind`: `file`, `directory`, `server` (a name in the `--config` file) or `""`.
+
+    `is_repeatable`: the last positional may be repeated.
+    """
 
     kind: str = ""
     choices: tuple[str, ...] = ()
+    is_repeatable: bool = False
 
 
 class Option(NamedTuple):
@@ -27,17 +31,12 @@ class Option(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A sub-command.
-
-    `repeats_last`: the last positional may be repeated. `has_server`: the words after `--` are the command of a server,
-    which has its own completion.
-    """
+    """A sub-command. `has_server`: the words after `--` are the command of a server, which has its own completion."""
 
     name: str
     summary: str
     options: tuple[Option, ...]
     positionals: tuple[Value, ...] = ()
-    repeats_last: bool = False
     has_server: bool = False
 
 
@@ -77,7 +76,6 @@ def command_from_parser(name: str, summary: str, parser: ArgumentParser, *, has_
     """Read a parser. With `has_server`, the first of the positionals `words` selects a server."""
     options: list[Option] = []
     values: list[Value] = []
-    repeats_last = False
     for action in parser._actions:  # argparse has no public API for this
         metavar = action.metavar if isinstance(action.metavar, str) else ""
         value = value_from_metavar(metavar, tuple(str(choice) for choice in action.choices or ()))
@@ -90,9 +88,8 @@ def command_from_parser(name: str, summary: str, parser: ArgumentParser, *, has_
         elif has_server and action.dest == "words":
             values.append(Value("server"))
         else:
-            values.append(value)
-            repeats_last = action.nargs in ("*", "+")
-    return Command(name, summary, tuple(options), tuple(values), repeats_last, has_server)
+            values.append(value._replace(is_repeatable=action.nargs in ("*", "+")))
+    return Command(name, summary, tuple(options), tuple(values), has_server)
 
 
 def _help_text(action: Action) -> str:

@@ -93,9 +93,9 @@ def zsh(program: Program) -> str:
 def _case(command: Command, function: str) -> Iterator[str]:
     arguments = [*_options(command.options)]
     for number, value in enumerate(command.positionals, 1):
-        is_last = number == len(command.positionals) and command.repeats_last
-        arguments.append(quote(f"{'*' if is_last else number}: :{_action(value, function, '->other')}"))
-    if not command.repeats_last:
+        place = "*" if value.is_repeatable else number
+        arguments.append(quote(f"{place}: :{_action(value, function, '->other')}"))
+    if not any(value.is_repeatable for value in command.positionals):
         arguments.append(_OTHER)
     yield f"                {command.name})"
     yield "                    _arguments \\"
