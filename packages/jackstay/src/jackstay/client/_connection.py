@@ -213,7 +213,7 @@ class Connection:
         callers = [exchange.caller for exchange in self.core.calls.pending.values()]
         return [caller.future for caller in callers if isinstance(caller, Call)]
 
-    def subscription_key(self, id: int | str | None) -> str | None:
+    def subscription_key(self, id: object) -> str | None:
         """Return the key of the subscription that the request with this id opened, or None."""
         exchange = self.core.calls.pending.get(id) if isinstance(id, int) else None
         return exchange.caller if exchange is not None and isinstance(exchange.caller, str) else None

@@ -8,6 +8,7 @@ import asyncio
 import builtins
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from operator import itemgetter
 
 from jackstay.client._call import Call
 from jackstay.errors import TimeoutError
@@ -26,15 +27,12 @@ class Deadline:
     @property
     def at(self) -> float | None:
         """The event loop time at which the call times out, or None."""
-        return min((at for at in (self._soft_at, self._hard_at) if at is not None), default=None)
+        return min((at for at, _, _ in self._limits()), default=None)
 
-    @property
-    def _soft_at(self) -> float | None:
-        return None if self.timeout is None else self.moved_at + self.timeout
-
-    @property
-    def _hard_at(self) -> float | None:
-        return None if self.max_timeout is None else self.began_at + self.max_timeout
+    def _limits(self) -> list[tuple[float, str, float]]:
+        """Return when each limit expires, with its name and its seconds; the soft one first."""
+        limits = (self.moved_at, "timeout", self.timeout), (self.began_at, "max_timeout", self.max_timeout)
+        return [(start + seconds, name, seconds) for start, name, seconds in limits if seconds is not None]
 
     def note(self, call: Call[object]) -> None:
         """Extend the soft deadline by the progress of this request."""
@@ -43,9 +41,7 @@ class Deadline:
 
     def error(self, *, sent: bool) -> TimeoutError:
         """Return the error for an expired deadline; it names the limit that expired first."""
-        soft_at, hard_at = self._soft_at, self._hard_at
-        is_hard = hard_at is not None and (soft_at is None or hard_at < soft_at)
-        limit, seconds = ("max_timeout", self.max_timeout) if is_hard else ("timeout", self.timeout)
+        _, limit, seconds = min(self._limits(), key=itemgetter(0), default=(0.0, "timeout", None))
         return TimeoutError(seconds, sent=sent, limit=limit)
 
     @asynccontextmanager

@@ -101,7 +101,9 @@ def _counted(name: str, rule: _Rule) -> _Rule:
         try:
             if steps.depth > MAX_DEPTH:
                 raise RecursionError
-            for error in rule(validator, value, instance, schema) or ():
+            # `additionalProperties` beside `patternProperties` is skipped: those would have to be evaluated for it.
+            is_skipped = name == "additionalProperties" and "patternProperties" in schema
+            for error in () if is_skipped else rule(validator, value, instance, schema) or ():
                 steps.consume(len(error.message) // CHARACTERS_PER_STEP)
                 yield error
         finally:
@@ -138,21 +140,6 @@ def _skip(*_: object) -> None:
     """The function of a keyword that is not checked."""
 
 
-def _additional(rule: _Rule) -> _Rule:
-    """Skip `additionalProperties` beside `patternProperties`, which would have to be evaluated for it."""
-
-    def additional(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any] | None:
-        return None if "patternProperties" in schema else rule(validator, value, instance, schema)
-
-    return additional
-
-
-def _rules() -> dict[str, _Rule]:
-    rules: dict[str, _Rule] = dict(Draft202012Validator.VALIDATORS)
-    rules["additionalProperties"] = _additional(rules["additionalProperties"])
-    return {name: _limited(name, rule) for name, rule in rules.items()}
-
-
 def _limited(name: str, rule: _Rule) -> _Rule:
     if name in UNCHECKED:
         return _skip
@@ -164,7 +151,8 @@ def _validator_class() -> Any:
 
     Strips `$schema`, which would switch the validator.
     """
-    validator_class = extend(Draft202012Validator, _rules())
+    rules = {name: _limited(name, rule) for name, rule in Draft202012Validator.VALIDATORS.items()}
+    validator_class = extend(Draft202012Validator, rules)
     evolve = validator_class.evolve
 
     def evolve_without_schema(self: Any, **changes: Any) -> Any:

@@ -112,12 +112,9 @@ class Requests:
         self.trace: Trace | None = None
         # The setting `replay` of the connection.
         self.default_replay = "never"
-        self.is_http = False
-        # Whether the server runs calls as tasks, whether it recognizes calls that are sent again, and whether calls of
-        # tools need more than a request.
+        # Whether the server runs calls as tasks, and whether it recognizes calls that are sent again.
         self.has_tasks = False
         self.has_idempotency = False
-        self.is_plain = True
         # Waits for the result of a task in place of a call.
         self.on_task: Callable[[str, CreateTaskResult, Deadline], Awaitable[CallToolResult]] | None = None
         # The functions of extensions that complete a result of `tools/call`, by its `resultType`.
@@ -132,7 +129,6 @@ class Requests:
         """Set the connection that requests use."""
         self._connection = connection
         self.default_replay = connection.settings.replay
-        self.is_http = connection.target.is_http
         self.negotiated()
 
     def negotiated(self) -> None:
@@ -145,9 +141,8 @@ class Requests:
             declared = extensions if isinstance(extensions, dict) else {}
         self.has_tasks = TASKS_EXTENSION in declared
         self.has_idempotency = self.has_tasks and IDEMPOTENCY_EXTENSION in declared
-        is_special = self.is_http or self.default_replay == "safe" or self.has_tasks or self.completions
-        self.is_plain = not is_special
-        self._plain_server = server if self.is_plain and self.has_capability("tools") else None
+        is_special = connection.target.is_http or self.default_replay == "safe" or self.has_tasks or self.completions
+        self._plain_server = server if not is_special and self.has_capability("tools") else None
 
     def read_tool_result(self, raw: msgspec.Raw) -> Any:
         """Decode a result of `tools/call`: complete, `input_required`, a task, or the members for an extension."""

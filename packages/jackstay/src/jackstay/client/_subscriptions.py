@@ -129,10 +129,11 @@ class Subscriptions:
         Called as it arrives, before queued notifications: a handler that subscribes must not wait behind itself.
         """
         acknowledgement = decode(SubscriptionsAcknowledgedNotificationParams, params)
-        id = dict(acknowledgement.meta or {}).get(META_SUBSCRIPTION_ID)
-        key = self._requests.connection.subscription_key(id) if isinstance(id, int | str) else None
-        self._losses.pop(key or "", None)
-        subscription = self._by_id(id)
+        key = self._requests.connection.subscription_key(dict(acknowledgement.meta or {}).get(META_SUBSCRIPTION_ID))
+        if key is None:
+            return
+        self._losses.pop(key, None)
+        subscription = self._by_uri.get(key.removeprefix(_PREFIX))
         if subscription is not None and not subscription.opened.done():
             if acknowledgement.notifications.resource_subscriptions:
                 subscription.opened.set_result(None)
@@ -185,16 +186,14 @@ class Subscriptions:
 
     def handlers_for(self, update: ResourceUpdatedNotificationParams) -> list[UpdateHandler]:
         """Return the handlers for an update of a resource or of a sub-resource (2025-06-18 server/resources)."""
-        subscription = self._by_uri.get(update.uri) or self._by_id(dict(update.meta or {}).get(META_SUBSCRIPTION_ID))
+        key = self._requests.connection.subscription_key(dict(update.meta or {}).get(META_SUBSCRIPTION_ID))
+        by_key = None if key is None else self._by_uri.get(key.removeprefix(_PREFIX))
+        subscription = self._by_uri.get(update.uri) or by_key
         if subscription is not None:
             found = [subscription]
         else:
             found = [parent for uri, parent in self._by_uri.items() if is_part_of(update.uri, uri)]
         return [match.handler for match in found if match.handler is not None]
-
-    def _by_id(self, id: object) -> _Subscription | None:
-        key = self._requests.connection.subscription_key(id) if isinstance(id, int | str) else None
-        return None if key is None else self._by_uri.get(key.removeprefix(_PREFIX))
 
 
 _PREFIX = "resource "

@@ -64,10 +64,9 @@ class Tools:
         self._listing = asyncio.Lock()
         # By name of a called tool; None if it has no output schema or the schema library is not installed.
         self._checks: dict[str, Check | None] = {}
-        # The output schemas for `result.data`, by name of the tool, of which version of the list, and their readers.
-        self._schemas: dict[str, Mapping[str, Json]] = {}
-        self._schemas_version: tuple[int, int] | None = None
+        # The readers for `result.data`, by name of a tool with an output schema, and of which version of the list.
         self._readers: dict[str, OutputReader] = {}
+        self._readers_version: tuple[int, int] | None = None
 
     async def _list(self, options: CallOptions, deadline: Deadline | None) -> list[Tool]:
         """List tools as part of a call with this deadline; without one, as `list()`."""
@@ -77,7 +76,7 @@ class Tools:
         self._known = {tool.name: tool for tool in tools}
         self._listed_version = version
         self._checks.clear()
-        self._keep_schemas(tools, version)
+        self._keep_readers(tools, version)
         return tools
 
     @shows("jackstay.client:CallOptions")
@@ -183,7 +182,8 @@ class Tools:
             if name not in self._known and self._listed_version != self._cache.version("tools/list"):
                 deadline = deadline or requests.deadline(options)
                 await self._ensure_listed(name, options, deadline)
-            is_safe = self._is_safe(name)
+            hints = self._known[name].annotations if name in self._known else None
+            is_safe = hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
         try:
             if requests.has_tasks or requests.completions:  # it may become a task, or be completed by an extension
                 deadline = deadline or requests.deadline(options)
@@ -194,7 +194,10 @@ class Tools:
             )
         except OutcomeUnknownError as error:
             if is_safe is False:
-                error.advice = f"the call was not replayed because {self._no_replay_reason(name)}; {error.advice}"
+                is_listed = name in self._known
+                annotated = f"{name!r} is annotated neither as read-only nor as idempotent"
+                reason = annotated if is_listed else f"the server did not list {name!r}"
+                error.advice = f"the call was not replayed because {reason}; {error.advice}"
             raise
 
     async def _ensure_listed(self, name: str, options: CallOptions, deadline: Deadline) -> None:
@@ -224,19 +227,9 @@ class Tools:
             error.may_have_run = False
             raise
 
-    def _no_replay_reason(self, name: str) -> str:
-        if name in self._known:
-            return f"{name!r} is annotated neither as read-only nor as idempotent"
-        return f"the server did not list {name!r}"
-
     def session_mode(self) -> str:
         """Return `required` if any listed tool is stateful, else `optional`."""
         return "required" if any(tool.mode == "stateful" for tool in self._known.values()) else "optional"
-
-    def _is_safe(self, name: str) -> bool:
-        tool = self._known.get(name)
-        hints = None if tool is None else tool.annotations
-        return hints is not None and bool(hints.read_only_hint or hints.idempotent_hint)
 
     # --- output -------------------------------------------------------------------------------------------------------
 
@@ -257,31 +250,25 @@ class Tools:
         The list of tools is fetched if it has changed since. The time for that is part of the call's, and short: the
         result has arrived.
         """
-        if self._schemas_version != self._cache.version("tools/list"):
+        if self._readers_version != self._cache.version("tools/list"):
             shared = list_options(options)
             deadline = self._requests.deadline(shared)
             deadline.began_at = deadline.moved_at = began_at
             try:
                 async with asyncio.timeout(MAX_LIST_SECONDS), deadline.bound(sent=True), self._listing:
-                    if self._schemas_version != (version := self._cache.version("tools/list")):  # by another call
+                    if self._readers_version != (version := self._cache.version("tools/list")):  # by another call
                         pages = await self._requests.fetch_pages("tools/list", ListToolsResult, shared, deadline)
-                        self._keep_schemas([tool for page in pages for tool in page.tools], version)
+                        self._keep_readers([tool for page in pages for tool in page.tools], version)
             except (McpError, builtins.TimeoutError) as error:
                 # Not tried again before the next change: a server without a list must not delay every call.
-                self._keep_schemas((), self._cache.version("tools/list"))
+                self._keep_readers((), self._cache.version("tools/list"))
                 logger.debug("listing the tools failed, so the data of %r is plain JSON: %s", name, error)
-        return result.with_reader(self._reader(name))
+        return result.with_reader(self._readers.get(name))
 
-    def _keep_schemas(self, tools: Sequence[Tool], version: tuple[int, int]) -> None:
-        self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
-        self._schemas_version = version
-        self._readers.clear()
-
-    def _reader(self, name: str) -> OutputReader | None:
-        schema = self._schemas.get(name)
-        if schema is not None and name not in self._readers:
-            self._readers[name] = OutputReader(schema)
-        return self._readers.get(name)
+    def _keep_readers(self, tools: Sequence[Tool], version: tuple[int, int]) -> None:
+        schemas = {tool.name: tool.output_schema for tool in tools}
+        self._readers = {name: OutputReader(schema) for name, schema in schemas.items() if schema is not None}
+        self._readers_version = version
 
     async def _prepare_check(self, name: str, options: CallOptions, deadline: Deadline) -> None:
         """Make sure that the output can be checked, before the call is sent.

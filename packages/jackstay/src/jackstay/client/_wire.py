@@ -25,8 +25,6 @@ MessageHandler: TypeAlias = Callable[[str, bytes, int], None]
 # Handles a request of a handshake-era server: method and encoded params in, encoded result out.
 RequestHandler: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 
-_OPENS_OBJECT = b"{"
-
 
 class Wire:
     """The connection of one client as bytes. `on_state(state)` is called for every change of `client.state`.
@@ -122,6 +120,6 @@ class Wire:
 
 def _copy_result(result: msgspec.Raw) -> bytes:
     copy = bytes(result)
-    if copy[:1] != _OPENS_OBJECT:
+    if not copy.startswith(b"{"):
         raise ProtocolError("the result must be an object", path="$.result", sent=True)
     return copy

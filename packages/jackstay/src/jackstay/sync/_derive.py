@@ -7,7 +7,7 @@ async class needs no change here. `tools/make_sync_stub.py` writes the result to
 import functools
 import inspect
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from jackstay.sync._portal import ClientPortal
 
@@ -54,13 +54,6 @@ class Blocking:
                 counterpart = self._counterparts.get(type(value))
                 setattr(self, name, value if counterpart is None else counterpart(value, client_portal))
 
-    @classmethod
-    def _wrap(cls, async_object: Any) -> Self:
-        """Return the blocking object of an async one with a portal of its own."""
-        blocking = cls.__new__(cls)
-        blocking._bind(async_object, ClientPortal())
-        return blocking
-
 
 def like(source: Callable[..., Any]) -> Callable[[F], F]:
     """Give a function the name, signature and docstring of `source`."""
@@ -87,7 +80,9 @@ def _derive(name: str, member: Any, inline: Collection[str]) -> Any:
         @like(member.__func__)
         def construct(cls: type[Blocking], *args: Any, **kwargs: Any) -> Blocking:
             (source,) = (source for source, blocking in cls._counterparts.items() if issubclass(cls, blocking))
-            return cls._wrap(getattr(source, name)(*args, **kwargs))
+            blocking = cls.__new__(cls)
+            blocking._bind(getattr(source, name)(*args, **kwargs), ClientPortal())
+            return blocking
 
         return classmethod(construct)
     if isinstance(member, property):
