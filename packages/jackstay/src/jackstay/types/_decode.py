@@ -275,7 +275,9 @@ def _expected(hint: Hint) -> Expected:
     if hint is Any:
         return Expected(dict.fromkeys(_KIND_NAMES), ("JSON",))
     if origin is Annotated:
-        return _expected_marked(arguments[1])
+        if isinstance(arguments[1], OneOf):
+            return Expected({dict: partial(_convert_choice, arguments[1])}, ("an object",))
+        return Expected({msgspec.Raw: None, dict: _convert_unparsed}, ("an object",))
     if origin in (Union, UnionType):
         parts = [_expected(part) for part in arguments]
         # `int` alone accepts 1.0 as an integer, as JSON Schema does; in a union it does not.
@@ -294,12 +296,6 @@ def _expected(hint: Hint) -> Expected:
         return Expected({dict: _convert_body(hint)}, ("an object",))
     kinds = {hint: None, float: _convert_integer} if hint is int else {hint: None}
     return Expected(kinds, (_KIND_NAMES[hint],))
-
-
-def _expected_marked(marker: OneOf | Unparsed) -> Expected:
-    if isinstance(marker, OneOf):
-        return Expected({dict: partial(_convert_choice, marker)}, ("an object",))
-    return Expected({msgspec.Raw: None, dict: _convert_unparsed}, ("an object",))
 
 
 def _convert_choice(one_of: OneOf, value: Json, path: Path) -> Body:

@@ -280,12 +280,12 @@ def methods(harness):
 
 def test_an_unknown_server_gets_the_probe_and_after_a_while_initialize():
     harness, component = negotiation()
-    assert (methods(harness), component.has_only_probed) == (["server/discover"], True)
+    assert (methods(harness), component.handshake_id) == (["server/discover"], None)
     assert ProbeExpired in harness.calls.timers
     harness.turn()
     assert component.send_initialize() is None
     assert component.send_initialize() is None
-    assert (methods(harness), component.has_only_probed) == (["initialize"], False)
+    assert (methods(harness), component.handshake_id) == (["initialize"], 2)
 
 
 def test_a_known_era_and_a_single_era_are_tried_first():

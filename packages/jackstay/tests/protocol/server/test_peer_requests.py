@@ -40,24 +40,19 @@ def test_integers_and_strings_are_different_ids() -> None:
 
 def test_a_serial_distinguishes_requests_with_the_same_id() -> None:
     requests, out = begin(1)
-    assert requests.is_current(1, 1)
+    assert requests.in_flight == {1: 1}
     requests.stop(1, "why")
     assert out == [StopServing(1, 1, "why")]
-    assert not requests.is_current(1, 1)
+    assert requests.in_flight == {}
     requests.serve(request(1), ROW, "2025-11-25", None)
-    assert not requests.is_current(1, 1)
-    assert requests.is_current(1, 2)
+    assert requests.in_flight == {1: 2}
 
 
-def test_progress_increases_and_is_removed_with_its_request() -> None:
+def test_progress_is_removed_with_its_request() -> None:
     requests, _ = begin(1)
-    assert requests.would_advance(1, 0.0)
     requests.progress[1] = 0.5
-    assert [requests.would_advance(1, value) for value in (0.4, 0.5, 0.6)] == [False, False, True]
-    assert not requests.would_advance(1, float("nan"))
-    assert not requests.would_advance(1, float("inf"))
     requests.respond(1, b"{}")
-    assert requests.would_advance(1, 0.0)
+    assert requests.progress == {}
 
 
 def test_a_malformed_frame_gets_no_response_with_an_id_in_flight(subtests: pytest.Subtests) -> None:
@@ -82,9 +77,9 @@ def test_a_malformed_frame_gets_no_response_with_an_id_in_flight(subtests: pytes
 def test_responses_of_a_batch_are_collected() -> None:
     requests, out = begin()
     requests.open_batch(Batch((request(1), request(2))))
-    requests.select_member(0)
+    requests.member = 0
     requests.serve(request(1), ROW, "2025-03-26", None)
-    requests.select_member(1)
+    requests.member = 1
     requests.reply(b"two", 2)
     requests.close_batch()
     assert [type(effect) for effect in out] == [Serve]
@@ -102,10 +97,10 @@ def test_an_empty_batch_is_not_sent() -> None:
 def test_stop_all_and_flush_batches() -> None:
     requests, out = begin(3, limit=10)
     requests.open_batch(Batch((request(1), request(2))))
-    requests.select_member(0)
+    requests.member = 0
     requests.serve(request(1), ROW, "2025-03-26", None)
     for member in (1, 2):
-        requests.select_member(member)
+        requests.member = member
         requests.reply(b"member %d" % member, member)
     requests.close_batch()
     requests.progress[3] = 1.0

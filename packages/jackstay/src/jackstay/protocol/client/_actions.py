@@ -430,7 +430,7 @@ def deliver(c: "Client", event: e.NotificationReceived) -> None:
 
 def answer_ping_only(c: "Client", event: e.RequestReceived) -> None:
     """send initialize too; respond to ping, others -32600; stateless only: violation"""
-    if c.negotiation.has_only_probed:
+    if c.negotiation.is_probing and c.negotiation.handshake_id is None:
         # A stateless server sends no requests (2026-07-28 basic), so do not wait for the probe any longer.
         c.calls.timers.disarm(e.ProbeExpired)
         send_initialize(c, event)
@@ -534,7 +534,7 @@ def is_session_too_new(c: "Client", _: e.Event) -> bool:
 
 def answers_negotiation(c: "Client", event: e.ResponseReceived | e.ExchangeLost | e.SessionLost) -> bool:
     """it belongs to the probe or the handshake"""
-    return c.negotiation.is_answered_by(event.id)
+    return event.id in (c.negotiation.probe_id, c.negotiation.handshake_id)
 
 
 def is_open_post(c: "Client", event: e.ResponseReceived) -> bool:

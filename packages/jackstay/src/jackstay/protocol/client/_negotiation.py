@@ -107,24 +107,16 @@ class Negotiation(msgspec.Struct):
         """True while the probe has no response, and the server may be of the handshake era."""
         return self.probe_id is not None and supports_both_eras(self.calls.settings)
 
-    @property
-    def has_only_probed(self) -> bool:
-        """True while the probe has no response and `initialize` may still be sent."""
-        return self.is_probing and self.handshake_id is None
-
-    def is_answered_by(self, id: int) -> bool:
-        """Return True for the id of an open request of the negotiation."""
-        return id in (self.probe_id, self.handshake_id)
-
     def handle_response(self, event: e.ResponseReceived | e.ExchangeLost) -> e.Event | None:
         """Continue with the response to a request of the negotiation."""
         calls = self.calls
         calls.remove(calls.pending[event.id])
         response = event.error if isinstance(event, e.ExchangeLost) or event.result is None else event.result
         assert response is not None  # a response has a result or an error
-        if isinstance(event, e.ExchangeLost) and (is_permanent(event.error) or not event.was_declined):
+        # A retry cannot help, for example after refused credentials.
+        is_final = isinstance(event.error, TransportError) and event.error.permanent
+        if isinstance(event, e.ExchangeLost) and (is_final or not event.was_declined):
             self.probe_id = self.handshake_id = None
-            is_final = is_permanent(event.error)
             outcome: e.Event = e.NegotiationRefused(event.error) if is_final else e.NegotiationFailed(event.error)
         elif event.id == self.probe_id:
             self.probe_id = None
@@ -137,7 +129,8 @@ class Negotiation(msgspec.Struct):
             # decides; without one the connect deadline does, and next time `initialize` is not sent.
             self.deferred = outcome
             return None
-        is_usable = isinstance(outcome, e.Negotiated | e.VersionProposed) or is_stateless_error(response)
+        is_stateless = isinstance(response, JsonRpcError) and response.code in STATELESS_ERROR_CODES
+        is_usable = isinstance(outcome, e.Negotiated | e.VersionProposed) or is_stateless
         if self.deferred is not None and not isinstance(outcome, e.Negotiated):
             return self.deferred
         if not is_usable and (self.probe_id is not None or self.handshake_id is not None):
@@ -157,14 +150,12 @@ class Negotiation(msgspec.Struct):
         for exchange in list(calls.pending.values()):
             if exchange.role in (Role.PROBE, Role.HANDSHAKE):
                 calls.abandon(exchange)
-        is_stateless = server.era is Era.STATELESS
-        calls.request_meta = b""
-        if is_stateless:
+        calls.request_meta = calls.version_meta = b""
+        if server.era is Era.STATELESS:
             calls.request_meta = request_meta(calls.settings, server.version, _accepted(calls.offered, server))
-        calls.version_meta = version_meta(server.version) if is_stateless else b""
-        calls.closes_response_to_cancel = self.is_http and REVISIONS[server.version].disconnect_cancels
-        if is_stateless:
+            calls.version_meta = encode_json({META_PROTOCOL_VERSION: server.version})[1:-1]
             self.probe_history = ProbeHistory.HARMLESS
+        calls.closes_response_to_cancel = self.is_http and REVISIONS[server.version].disconnect_cancels
 
     def record_failure(self, event: e.Event) -> None:
         """Record why it failed, for the next start."""
@@ -207,16 +198,6 @@ _read_discovered = msgspec.json.Decoder(_DiscoverResult).decode
 _read_initialized = msgspec.json.Decoder(_InitializeResult).decode
 
 
-def is_stateless_error(response: msgspec.Raw | McpError) -> bool:
-    """Return True for an error that only a server of the stateless era sends."""
-    return isinstance(response, JsonRpcError) and response.code in STATELESS_ERROR_CODES
-
-
-def is_permanent(error: McpError) -> bool:
-    """Return True if a retry cannot help, for example after refused credentials."""
-    return isinstance(error, TransportError) and error.permanent
-
-
 def first_proposal(settings: Settings, verdict: Era | None) -> e.VersionProposed:
     """Return the first era and version to try: the known era, else the stateless era if it is enabled."""
     stateless = newest(settings.versions, Era.STATELESS)
@@ -255,11 +236,6 @@ def request_meta(settings: Settings, version: str, extensions: dict[str, Json] |
         META_CLIENT_INFO: settings.client_info,
     }
     return encode_json(members)[1:-1]
-
-
-def version_meta(version: str) -> bytes:
-    """Return only the version member, for a request that is made on behalf of another client."""
-    return encode_json({META_PROTOCOL_VERSION: version})[1:-1]
 
 
 def initialize_params(settings: Settings, version: str) -> bytes:
@@ -351,20 +327,20 @@ def _fall_back_to_handshake(settings: Settings, why: str, error: McpError | None
     version = newest(settings.versions, Era.HANDSHAKE)
     if version is not None:
         return e.VersionProposed(Era.HANDSHAKE, version)
-    versions = ", ".join(settings.versions)
-    refusal = ProtocolError(f"the server does not support {versions}: {why}")
-    refusal.__cause__ = error
-    return e.NegotiationRefused(refusal)
+    return _refused(f"the server does not support {', '.join(settings.versions)}: {why}", error)
 
 
 def _mismatch(settings: Settings, server_versions: list[str], error: McpError | None = None) -> e.NegotiationRefused:
     client_versions = ", ".join(settings.versions)
     # The server's list is untrusted: shorten it.
     listed = ", ".join(str(name)[:40] for name in server_versions[:10]) or "none that it lists"
-    refusal = ProtocolError(
-        f"no common protocol version: the client supports {client_versions}; the server supports {listed}"
-    )
-    refusal.__cause__ = error
+    message = f"no common protocol version: the client supports {client_versions}; the server supports {listed}"
+    return _refused(message, error)
+
+
+def _refused(message: str, cause: McpError | None) -> e.NegotiationRefused:
+    refusal = ProtocolError(message)
+    refusal.__cause__ = cause
     return e.NegotiationRefused(refusal)
 
 

@@ -4,6 +4,7 @@ An action applies its event to the component that it concerns (`c.peer_requests`
 error response of a refusal has the reason in `data`; its `Send` also has the exception, for the HTTP status and logs.
 """
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from jackstay.errors import (
@@ -92,7 +93,7 @@ def process_batch(c: "Server", event: e.BatchReceived) -> None:
     requests = c.peer_requests
     requests.open_batch(event.batch)
     for index, member in enumerate(event.batch.members):
-        requests.select_member(index)
+        requests.member = index
         c.fire(c.classify(member, event.size))
     requests.close_batch()
 
@@ -451,13 +452,14 @@ def is_in_flight(c: "Server", event: e.CancelReceived) -> bool:
 
 def is_current(c: "Server", event: e.Finished | e.Failed) -> bool:
     """the request is still in flight"""
-    return c.peer_requests.is_current(event.id, event.serial)
+    return c.in_flight.get(event.id) == event.serial
 
 
 def advances(c: "Server", event: e.Progressed) -> bool:
     """the request is in flight and its progress increases"""
-    requests = c.peer_requests
-    return requests.is_current(event.id, event.serial) and requests.would_advance(event.id, event.progress)
+    # Progress must increase (2025-11-25 basic/utilities/progress). NaN never does.
+    last = c.peer_requests.progress.get(event.id, -inf)
+    return c.in_flight.get(event.id) == event.serial and last < event.progress < inf
 
 
 def has_invalid_meta(_: "Server", event: e.DiscoverRequested | e.StatelessRequested) -> bool:

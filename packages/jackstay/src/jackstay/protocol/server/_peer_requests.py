@@ -4,8 +4,6 @@ A request is in flight from the time it is passed to a handler until the respons
 dropped. Responses to a 2025-03-26 batch are collected (`_batches`).
 """
 
-from math import inf
-
 from jackstay.errors import Json, McpError, RequestId
 from jackstay.protocol._methods import Method
 from jackstay.protocol.server._batches import Batches
@@ -24,7 +22,7 @@ class PeerRequests:
     batch is open while its id is in `in_flight`, and nothing else refers to it.
     """
 
-    __slots__ = ("_batch", "_limit", "_member", "_out", "batches", "in_flight", "progress", "serial")
+    __slots__ = ("_batch", "_limit", "_out", "batches", "in_flight", "member", "progress", "serial")
 
     def __init__(self, out: list[Effect], limit: int) -> None:
         self._out = out
@@ -38,7 +36,7 @@ class PeerRequests:
         self.batches = _NO_BATCHES
         # The batch that is being processed, and the index of the current member; None between batches.
         self._batch: int | None = None
-        self._member = 0
+        self.member = 0
 
     def __repr__(self) -> str:
         return f"<PeerRequests {self.in_flight!r}>"
@@ -50,16 +48,8 @@ class PeerRequests:
         self.serial += 1
         self.in_flight[request.id] = self.serial
         if self._batch is not None:
-            self.batches.expect(self._batch, self._member, request.id)
+            self.batches.expect(self._batch, self.member, request.id)
         self._out.append(Serve(request.id, self.serial, method, request.params, version, meta))
-
-    def is_current(self, id: RequestId, serial: int) -> bool:
-        """Return True if this request, and not a later one with the same id, is in flight."""
-        return self.in_flight.get(id) == serial
-
-    def would_advance(self, id: RequestId, progress: float) -> bool:
-        """Return True if progress increases, as 2025-11-25 basic/utilities/progress requires. NaN never does."""
-        return self.progress.get(id, -inf) < progress < inf
 
     def respond(self, id: RequestId, frame: bytes) -> None:
         """Respond to a request in flight with this frame, now or with the rest of its batch."""
@@ -94,7 +84,7 @@ class PeerRequests:
         if self._batch is None:
             self._out.append(Send(frame, related_request_id, error))
         else:
-            self.batches.add(self._batch, self._member, frame)
+            self.batches.add(self._batch, self.member, frame)
 
     def reject(
         self, error: McpError, id: RequestId | Absent, unreadable: Absent | None, data: "dict[str, Json]"
@@ -117,10 +107,6 @@ class PeerRequests:
         if self.batches is _NO_BATCHES:
             self.batches = Batches()
         self._batch = self.batches.open(ids[0] if ids else None)
-
-    def select_member(self, member: int) -> None:
-        """Set the member that later responses belong to."""
-        self._member = member
 
     def close_batch(self) -> None:
         """End the processing of a batch. It is sent now if none of its requests is in flight."""

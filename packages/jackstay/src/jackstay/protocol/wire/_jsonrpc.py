@@ -253,18 +253,13 @@ def _decode_response(frame: bytes, envelope: _Envelope) -> Single:
 
 
 def _decode_error(frame: bytes, id: RequestId | None, raw: Raw) -> Single:
+    path = "$.error"
     try:
         error = _read_error(raw)
+        path = "$.error.data"
+        return Error(id, error.code, error.message, ABSENT if error.data is UNSET else _read_any(error.data))
     except DECODE_ERRORS as refusal:
-        reason, path = _describe_refusal(refusal, "$.error")
-        return _invalid(frame, reason, path)
-    if error.data is UNSET:
-        return Error(id, error.code, error.message)
-    try:
-        return Error(id, error.code, error.message, _read_any(error.data))
-    except DECODE_ERRORS as refusal:
-        reason, path = _describe_refusal(refusal, "$.error.data")
-        return _invalid(frame, reason, path)
+        return _invalid(frame, *_describe_refusal(refusal, path))
 
 
 @cache
@@ -309,8 +304,7 @@ def _explain(frame: bytes, error: Exception) -> Message:
         _check_syntax(frame)  # msgspec stopped at the first invalid member
     except DECODE_ERRORS as refusal:
         return _malformed_text(frame, explain(frame, refusal))
-    reason, path = _describe_refusal(error, "$")
-    return _invalid(frame, reason, path)
+    return _invalid(frame, *_describe_refusal(error, "$"))
 
 
 def _describe_refusal(error: Exception, under: str) -> tuple[str, str]:
