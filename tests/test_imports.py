@@ -289,7 +289,7 @@ def test_a_stdio_server_loads_little() -> None:
     # The rest is for subscriptions, and peers other than clients over stdio.
     unused = {"jackstay.server._subscriptions"}
     assert internal.isdisjoint({*unused, "jackstay.client", "jackstay.protocol.client", "jackstay.transport.http"})
-    assert len(internal) <= 66, sorted(internal)
+    assert len(internal) <= 62, sorted(internal)
     assert set(loaded) - internal <= {"_bisect", "bisect"}
 
 

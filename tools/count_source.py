@@ -137,7 +137,7 @@ LATER: dict[str, tuple[str, ...]] = {
     ),
     "typed results": (
         "types/_data.py",
-        "types/_tools.py: CallToolResult._repr_html_ CallToolResult.with_reader CallToolResult.data_as",
+        "types/_tool_results.py: CallToolResult._repr_html_ CallToolResult.with_reader CallToolResult.data_as",
     ),
     "own HTTP/1.1 server": (
         "server/_parked_task.py",

@@ -23,7 +23,6 @@ from jackstay.protocol.server import check_capabilities
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._catalogue import LISTS, Catalogue
-from jackstay.server._context import Context
 from jackstay.server._driver import Caller, Driver, Outcome
 from jackstay.server._entries import Entry
 from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError, report
@@ -36,6 +35,7 @@ from jackstay.types import DECODE_ERRORS, Body
 if TYPE_CHECKING:
     from jackstay.server._backend import Backend
     from jackstay.server._completions import CompletionEntry
+    from jackstay.server._context import Context
     from jackstay.server._depends import Dependencies
     from jackstay.server._input_required import InputRounds, KeyRing
     from jackstay.server._lifespan import Lifespan
@@ -50,7 +50,7 @@ P = TypeVar("P")
 Next: TypeAlias = Callable[[], Awaitable[bytes]]
 
 # Runs around every request: `async def middleware(ctx, call_next): return await call_next()`.
-Middleware: TypeAlias = Callable[[Context, Next], Awaitable[bytes]]
+Middleware: TypeAlias = Callable[["Context", Next], Awaitable[bytes]]
 
 # Called with the tool's name for invalid arguments. Returns a str for the model, or a whole result.
 OnInvalidArguments: TypeAlias = Callable[[str, "InvalidArguments"], object]
@@ -102,7 +102,7 @@ class Job(msgspec.Struct, gc=False):
     entry: "Entry | CompletionEntry"
     arguments: Call
     encode_result: Callable[[object, str], bytes]
-    context: Context | None
+    context: "Context | None"
     # Together they describe the function in the log, as in "tool" and "echo".
     kind: str
     name: str
@@ -152,6 +152,12 @@ class Dispatch:
         }
         # Each method, and the capability that it needs; empty if none.
         self._methods = {name: (serve, _needed_capability(name)) for name, serve in methods.items()}
+
+    @cached_property
+    def _context_class(self) -> "type[Context]":
+        from jackstay.server._context import Context  # noqa: PLC0415  # few servers need it
+
+        return Context
 
     @cached_property
     def dependencies(self) -> "Dependencies":
@@ -210,7 +216,7 @@ class Dispatch:
             self._on_notification(connection, method, params)
 
     async def _serve_through_middleware(
-        self, connection: Driver, request: e.Serve, caller: Caller, context: Context
+        self, connection: Driver, request: e.Serve, caller: Caller, context: "Context"
     ) -> bytes:
         stays_open = False
         params = context._params
@@ -466,7 +472,7 @@ class Dispatch:
         *,
         name: str = "",
         arguments: Raw | bytes = b"null",
-    ) -> Context:
+    ) -> "Context":
         """Create a context. With `params` it can request input in both eras; `name` and `arguments` are part of them.
 
         Raises: JsonRpcError for an invalid `requestState`.
@@ -484,7 +490,9 @@ class Dispatch:
 
         encoded = _EMPTY if request.params is None else bytes(request.params)
         # Not the handlers of the connection: it belongs to another server if this one is mounted there.
-        context = Context(connection, request, encoded, caller, make_rounds if can_request else None, dispatch=self)
+        context = self._context_class(
+            connection, request, encoded, caller, make_rounds if can_request else None, dispatch=self
+        )
         connection.on_stop(request.serial, context.cancel)
         if params is not None and params.request_state is not None:
             context.rounds()

@@ -6,6 +6,7 @@ validates the arguments in one pass. Invalid arguments are returned as `InvalidA
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -16,7 +17,6 @@ import msgspec
 from msgspec import NODEFAULT, Raw
 
 from jackstay.errors import Json, UsageError
-from jackstay.server._context import Context
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._foreign import Hint, adapt, decode_foreign, is_field
 from jackstay.server._portable_schema import make_portable
@@ -307,7 +307,9 @@ def _unresolved(plain: Any) -> str:
 def _is_context(hint: Hint) -> bool:
     if get_origin(hint) in (Union, types.UnionType):
         return any(_is_context(part) for part in get_args(hint))
-    return isinstance(hint, type) and issubclass(hint, Context)
+    # An annotation cannot refer to `Context` before its module is loaded, which few servers need.
+    module = sys.modules.get("jackstay.server._context")
+    return module is not None and isinstance(hint, type) and issubclass(hint, module.Context)
 
 
 # --- making the schema and the decoder --------------------------------------------------------------------------------

@@ -10,7 +10,9 @@ from jackstay._lazy import attach
 __all__, __getattr__, __dir__ = attach(
     __name__,
     {
-        "._body": "Body BodyWithMeta Cursor JsonObject ProgressToken RequestId with_members",
+        "._body": "LOGGING_LEVELS META_CLIENT_CAPABILITIES META_CLIENT_INFO META_LOG_LEVEL META_PROGRESS_TOKEN"
+        " META_PROTOCOL_VERSION META_RELATED_TASK META_SERVER_INFO META_SUBSCRIPTION_ID Body BodyWithMeta Cursor"
+        " JsonObject LoggingLevel ProgressToken RequestId with_members",
         "._content": "AudioContent BlobResourceContents ContentBlock EmbeddedResource ImageContent ResourceContents"
         " ResourceLink SamplingMessageContentBlock TextContent TextResourceContents ToolResultContent ToolUseContent"
         " UnknownContent",
@@ -35,11 +37,9 @@ __all__, __getattr__, __dir__ = attach(
         " SubscriptionsAcknowledgedNotificationParams SubscriptionsListenRequestParams SubscriptionsListenResult"
         " SubscriptionsListenResultMetaObject TasksElicitationCapability TasksSamplingCapability"
         " TasksToolsCapability ToolsCapability UnsupportedProtocolVersionErrorData",
-        "._messages": "LOGGING_LEVELS META_CLIENT_CAPABILITIES META_CLIENT_INFO META_LOG_LEVEL META_PROGRESS_TOKEN"
-        " META_PROTOCOL_VERSION META_RELATED_TASK META_SERVER_INFO META_SUBSCRIPTION_ID CacheableResult"
-        " CancelledNotificationParams EmptyResult LoggingLevel LoggingMessageNotificationParams NotificationParams"
-        " PaginatedRequestParams PaginatedResult ProgressNotificationParams RelatedTaskMetadata RequestParams Result"
-        " ResultType SetLevelRequestParams TaskAugmentedRequestParams TaskMetadata",
+        "._messages": "CacheableResult CancelledNotificationParams EmptyResult LoggingMessageNotificationParams"
+        " NotificationParams PaginatedRequestParams PaginatedResult ProgressNotificationParams RelatedTaskMetadata"
+        " RequestParams Result ResultType SetLevelRequestParams TaskAugmentedRequestParams TaskMetadata",
         "._prompts": "CompleteRequestParams CompleteResult Completion CompletionArgument CompletionContext"
         " CompletionReference GetPromptResult ListPromptsResult Prompt PromptArgument PromptMessage PromptReference"
         " ResourceTemplateReference",
@@ -52,6 +52,7 @@ __all__, __getattr__, __dir__ = attach(
         "._tasks": "TASKS_EXTENSION CancelTaskRequestParams CancelTaskResult CreateTaskResult"
         " GetTaskPayloadRequestParams GetTaskPayloadResult GetTaskRequestParams GetTaskResult ListTasksResult Task"
         " TaskStatus TaskStatusNotificationParams UpdateTaskRequestParams UpdateTaskResult",
-        "._tools": "CallToolResult ListToolsResult Tool ToolAnnotations ToolExecution",
+        "._tool_results": "CallToolResult ListToolsResult",
+        "._tools": "Tool ToolAnnotations ToolExecution",
     },
 )

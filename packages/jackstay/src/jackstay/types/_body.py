@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import repeat
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -105,6 +105,21 @@ class Body(
     def has(self, member: str) -> bool:
         """Return whether the object has this member, by its wire name, even if it is null."""
         return member in self.raw
+
+
+# Keys of `_meta` that belong to the protocol (2026-07-28, basic/index; the last one 2025-11-25, basic/utilities/tasks).
+META_PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
+META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+META_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+META_PROGRESS_TOKEN = "progressToken"  # noqa: S105  # a key, not a secret
+META_RELATED_TASK = "io.modelcontextprotocol/related-task"
+
+# The severities of RFC 5424, in ascending order. Closed.
+LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+LOGGING_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 
 
 class BodyWithMeta(Body, frozen=True, kw_only=True):

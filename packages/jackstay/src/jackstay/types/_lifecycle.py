@@ -10,17 +10,24 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from jackstay.types._body import Body, JsonObject, Maybe, MaybeJson, ProgressToken, RequestId
-from jackstay.types._display import Implementation
-from jackstay.types._messages import (
+from jackstay.types._body import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_PROTOCOL_VERSION,
     META_SERVER_INFO,
     META_SUBSCRIPTION_ID,
-    CacheableResult,
+    Body,
+    JsonObject,
     LoggingLevel,
+    Maybe,
+    MaybeJson,
+    ProgressToken,
+    RequestId,
+)
+from jackstay.types._display import Implementation
+from jackstay.types._messages import (
+    CacheableResult,
     NotificationParams,
     RequestParams,
     Result,

@@ -1,4 +1,4 @@
-"""The common parts of params and results, and the keys of `_meta` that MCP defines.
+"""The common parts of params and results.
 
 `meta` is an open map, decoded as JSON, so that nothing in it can fail a message. Parse it on demand with the Structs of
 `_lifecycle`: `from_json(RequestMetaObject, params.meta)`.
@@ -6,23 +6,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from jackstay.types._body import Body, BodyWithMeta, Json, JsonObject, Maybe, Number, ProgressToken, RequestId
-
-# Keys of `_meta` that belong to the protocol (2026-07-28, basic/index; the last one 2025-11-25, basic/utilities/tasks).
-META_PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
-META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
-META_CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
-META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
-META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
-META_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
-META_PROGRESS_TOKEN = "progressToken"  # noqa: S105  # a key, not a secret
-META_RELATED_TASK = "io.modelcontextprotocol/related-task"
-
-# The severities of RFC 5424, in ascending order. Closed.
-LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-LOGGING_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
+from jackstay.types._body import (
+    META_PROGRESS_TOKEN,
+    Body,
+    BodyWithMeta,
+    Json,
+    JsonObject,
+    LoggingLevel,
+    Maybe,
+    Number,
+    ProgressToken,
+    RequestId,
+)
 
 # The kind of a result (2026-07-28): "complete", "input_required", or a value of an extension, such as "task".
 ResultType: TypeAlias = str

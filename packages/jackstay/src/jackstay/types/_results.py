@@ -19,7 +19,7 @@ from jackstay.types._messages import Result
 from jackstay.types._prompts import GetPromptResult
 from jackstay.types._resources import ReadResourceResult
 from jackstay.types._tasks import CreateTaskResult
-from jackstay.types._tools import CallToolResult
+from jackstay.types._tool_results import CallToolResult
 
 R = TypeVar("R", bound=Result)
 
