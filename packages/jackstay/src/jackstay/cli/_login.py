@@ -20,14 +20,14 @@ def with_login(target: HttpTarget, is_wanted: bool) -> tuple[HttpTarget, Callabl
 
     Raises: UsageError if `--login` cannot be used with this target.
     """
-    obstacle = ""
-    if target.has_credentials:
-        obstacle = "--login cannot be combined with a header that contains credentials; use one of them"
-    elif not target.url.startswith("https:") and not is_loopback(target.url):
-        obstacle = "--login requires https: plain http would expose the token"
-    if obstacle and is_wanted:
-        raise UsageError(obstacle, path="--login")
-    if obstacle:
+    is_plain = not target.url.startswith("https:") and not is_loopback(target.url)
+    if is_wanted and target.has_credentials:
+        raise UsageError(
+            "--login cannot be combined with a header that contains credentials; use one of them", path="--login"
+        )
+    if is_wanted and is_plain:
+        raise UsageError("--login requires https: plain http would expose the token", path="--login")
+    if is_plain or target.has_credentials:
         return target, None
     oauth = HintingOAuth(Identity(name="jackstay"), store=FileStore(), show=open_browser if is_wanted else None)
     oauth.sign_in_timeout = 0.0  # the user signs in before the connection is opened

@@ -98,7 +98,6 @@ def add_http_arguments(parser: ArgumentParser, *, without: Sequence[str] = (), h
     parser.add_argument("--http", metavar="[HOST:]PORT", help="serve HTTP on this address; port 0: any free port")
     for row in FLAGS:
         if row.flag in without:
-            parser.set_defaults(**{row.option: None})
             continue
         kind: dict[str, Any] = {"action": "store_true"}
         if row.metavar:
@@ -149,7 +148,7 @@ def http_options(arguments: Namespace) -> dict[str, Any] | None:
 
     Raises: UsageError that names the flag.
     """
-    options = {row.option: value for row in FLAGS if (value := getattr(arguments, row.option)) is not None}
+    options = {row.option: value for row in FLAGS if (value := vars(arguments).get(row.option)) is not None}
     if arguments.http is None:
         for row in FLAGS:
             if row.option in options:
