@@ -117,13 +117,13 @@ async def test_reading_stops_while_the_handler_does_not_pull() -> None:
     handler = RecordingHandler()
     handler.pulls = False
     transport = await started(handler, "-c", flood)
-    while transport._stdout._is_reading:
+    while transport._input.is_reading:
         await asyncio.sleep(0)
-    assert transport._frames._framer.buffered < 2 * FULL_BYTES
+    assert transport._frames.framer.buffered < 2 * FULL_BYTES
     handler.pulls = True
     handler.pull()
     await handler.until(lambda: len(handler.frames) == lines)
-    assert transport._stdout._is_reading
+    assert transport._input.is_reading
     await transport.close()
 
 
@@ -180,13 +180,13 @@ async def test_the_late_report_delivers_data_that_is_still_in_the_pipe(
     """The timer and the data may be due in one iteration of the loop: the data is delivered first."""
     handler = RecordingHandler()
     transport = await started(handler, MISBEHAVING, "never_answers")
-    transport._stdout.pause()
+    transport._input.pause()
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.write(writer, b'{"answer":1}\nhalf')
-    transport._stdout._fd = reader  # as if a grandchild kept it open
+    transport._input.fd = reader  # as if a grandchild kept it open
     transport._change(ChildEvent.EXITED)
-    transport._stdout.pause()
+    transport._input.pause()
     transport._expired()
     assert handler.frames == [b'{"answer":1}', b"half"]
     assert handler.frames_at_end == 2

@@ -161,7 +161,7 @@ def test_reading_stops_while_the_handler_does_not_pull(ends: Ends, tmp_path: Pat
         transport = await opened(handler)
         while not transport._frames.is_full():
             await asyncio.sleep(0)
-        assert transport._frames._framer.buffered < 2 * FULL_BYTES
+        assert transport._frames.framer.buffered < 2 * FULL_BYTES
         assert handler.ends == []
         handler.pulls = True
         handler.pull()

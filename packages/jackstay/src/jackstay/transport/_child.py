@@ -102,12 +102,12 @@ class ChildTransport(PipeTransport):
         self._report_timer: asyncio.TimerHandle | None = None
         self._have_pipes_ended = asyncio.Event()
         self._shutdown: asyncio.Task[None] | None = None
-        self._stdout = ReadPipe(self._loop, pipes[1], self._received, self._stdout_ended)
+        self._input = ReadPipe(self._loop, pipes[1], self._received, self._stdout_ended)
         self._stderr = None
         if len(pipes) > 2:
             self._stderr = ReadPipe(self._loop, pipes[2], stderr_tail.feed, self._settle, STDERR_BYTES)
         self._process = Process(self._loop, child, self._exited)
-        self._stdout.resume()
+        self._input.resume()
         if self._stderr is not None:
             self._stderr.resume()
 
@@ -137,10 +137,7 @@ class ChildTransport(PipeTransport):
             return  # discarded, but read: a child that blocks in a write cannot exit
         self._frames.feed(data)
         if self._frames.is_notified and self._state is _OPEN and self._frames.is_full():
-            self._stdout.pause()
-
-    def _drained(self) -> None:
-        self._stdout.resume()
+            self._input.pause()
 
     def _stdout_ended(self) -> None:
         self._change(ChildEvent.STDOUT_ENDED)
@@ -159,14 +156,14 @@ class ChildTransport(PipeTransport):
         self._loop.call_soon(self._change, ChildEvent.CORRUPTED, error)
 
     def _settle(self) -> None:
-        if self._stdout.has_ended and (self._stderr is None or self._stderr.has_ended):
+        if self._input.has_ended and (self._stderr is None or self._stderr.has_ended):
             self._have_pipes_ended.set()
             if self._process.has_exited:
                 self._change(ChildEvent.SETTLED)
 
     def _expired(self) -> None:
         # Read what is there now. If another process keeps the pipes open, their end may never come.
-        self._stdout.drain()
+        self._input.drain()
         if self._stderr is not None:
             self._stderr.drain()
         self._change(ChildEvent.EXPIRED)
@@ -190,7 +187,7 @@ class ChildTransport(PipeTransport):
         """stop writing, read the rest, report within 100 ms"""
         self._reason = f"{ENDS[event]} ({error.strerror})" if isinstance(error, OSError) else ENDS[event]
         self._queue.pause()
-        self._stdout.resume()  # even if the handler does not pull: the pipe is about to close
+        self._input.resume()  # even if the handler does not pull: the pipe is about to close
         self._report_timer = self._loop.call_later(REPORT_AFTER, self._expired)
 
     def _stop(self, _: ChildEvent, __: Exception | None) -> None:
@@ -214,7 +211,7 @@ class ChildTransport(PipeTransport):
 
     def _is_no_server(self) -> bool:
         """Return True if the program closed its stdout before it sent anything."""
-        return self._stdout.has_ended and self._frames.was_silent
+        return self._input.has_ended and self._frames.was_silent
 
     def _drop_frames(self, _: ChildEvent, __: Exception | None) -> None:
         """drop what was not pulled"""
@@ -228,7 +225,7 @@ class ChildTransport(PipeTransport):
         first = min(step, SILENT_GRACE) if self._is_no_server() else step
         try:
             self._close_stdin()
-            self._stdout.resume()
+            self._input.resume()
             for number, seconds in ((signal.SIGTERM, first), (signal.SIGKILL, step)):
                 if await self._process.exits_within(seconds):
                     break
@@ -260,7 +257,7 @@ class ChildTransport(PipeTransport):
         self._child.stdin.close()
 
     def _release(self) -> None:
-        for pipe in (self._stdout, self._stderr):
+        for pipe in (self._input, self._stderr):
             if pipe is not None:
                 pipe.stop()
         close_pipes(self._child)

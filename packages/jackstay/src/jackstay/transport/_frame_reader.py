@@ -5,10 +5,13 @@ reading stops.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError
-from jackstay.protocol.wire import LineFramer, framing_of
+from jackstay.protocol.wire import LineFramer
+
+if TYPE_CHECKING:
+    from jackstay.protocol.wire import ContentLengthFramer
 
 # Reading stops when this much is buffered. Four times the capacity of a pipe, so that a handler which pulls in a task
 # of its own, one iteration of the event loop later, does not stop it.
@@ -18,42 +21,33 @@ FULL_BYTES: Final = 262_144
 class FrameReader:
     """Receives bytes by `feed()` and returns frames from `next_frame()`.
 
-    `arrived` is called when there is something to pull and there was nothing before. `drained` is called when a reader
-    that was full has been emptied. `lost` is called once, if the stream can no longer be cut into frames.
+    `on_frames` is called when there is something to pull and there was nothing before. `on_drained` is called when a
+    reader that was full has been emptied. `on_lost` is called once, if the stream can no longer be cut into frames.
     """
 
     def __init__(
         self,
-        framing: str,
-        limit: int,
-        arrived: Callable[[], None],
-        drained: Callable[[], None],
-        lost: Callable[[ProtocolError], None],
-        *,
-        waits_for_id: bool = False,
+        framer: "LineFramer | ContentLengthFramer",
+        on_frames: Callable[[], None],
+        on_drained: Callable[[], None],
+        on_lost: Callable[[ProtocolError], None],
     ) -> None:
-        self._framer = framing_of(framing).reader(limit)
-        if isinstance(self._framer, LineFramer):
-            self._framer.waits_for_id = waits_for_id
-        self._keeps_tail = framing == "lines"
-        self._on_frames = arrived
-        self._on_drained = drained
-        self._on_lost = lost
+        self.framer = framer
+        self._on_frames = on_frames
+        self._on_drained = on_drained
+        self._on_lost = on_lost
         self._cut: list[bytes | McpError] = []  # not yet pulled, last first
-        self.is_notified = False  # `arrived` was called, and not everything was pulled since
+        self.is_notified = False  # `on_frames` was called, and not everything was pulled since
         self._has_ended = False
         self._was_full = False
         self.is_lost = False
         self.was_silent = True  # nothing was ever fed
 
-    def __repr__(self) -> str:
-        return f"<{self.__class__.__name__} of {self._framer!r}{', ended' if self._has_ended else ''}>"
-
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
         if data:
             self.was_silent = False
-            self._framer.feed(data)
+            self.framer.feed(data)
         if not self.is_notified and self._cut_more():
             self.is_notified = True
             self._on_frames()
@@ -69,8 +63,8 @@ class FrameReader:
         self.is_lost = True
 
     def is_full(self) -> bool:
-        """Whether to stop reading, until `drained` is called."""
-        if self.is_notified and self._framer.buffered > FULL_BYTES:
+        """Whether to stop reading, until `on_drained` is called."""
+        if self.is_notified and self.framer.buffered > FULL_BYTES:
             self._was_full = True
         return self._was_full
 
@@ -90,7 +84,7 @@ class FrameReader:
             return False
         cut = self._cut
         try:
-            cut += self._framer.next_frames()
+            cut += self.framer.next_frames()
             if not cut and self._has_ended:
                 cut += self._tail()
         except FrameTooLargeError as error:
@@ -102,10 +96,10 @@ class FrameReader:
         return bool(cut)
 
     def _tail(self) -> list[bytes | McpError]:
-        unfinished = self._framer.eof()
+        unfinished = self.framer.eof()
         if unfinished is None:
             return []
-        if self._keeps_tail:
+        if isinstance(self.framer, LineFramer):
             # Some servers omit the newline after their last message. An incomplete message is delivered, too: only the
             # JSON parser can distinguish the two, and it rejects the incomplete one.
             return [unfinished.data] if unfinished.data else []

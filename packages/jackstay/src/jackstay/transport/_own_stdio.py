@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
-from jackstay.protocol.wire import FRAMINGS
+from jackstay.protocol.wire import FRAMINGS, LineFramer
 from jackstay.transport._contract import TransportHandler
 from jackstay.transport._pipe import PipeTransport, ReadingThread, ReadPipe
 from jackstay.transport._streams import Streams
@@ -168,17 +168,17 @@ class OwnStdioTransport(PipeTransport):
     def __init__(
         self, streams: Streams, handler: TransportHandler, framing: str, limit: int, release: Callable[[], None] | None
     ) -> None:
-        super().__init__(
-            handler, streams.output, framing, limit, waits_for_id=True, must_not_wait=streams.must_not_wait
-        )
+        super().__init__(handler, streams.output, framing, limit, must_not_wait=streams.must_not_wait)
+        if isinstance(self._framer, LineFramer):
+            self._framer.waits_for_id = True
         self._streams = streams
         self._release = release
         self._is_down = False
         self._is_closed = False
         self.send_all = self._queue.send_all
         reader = ReadPipe if streams.is_input_watchable else ReadingThread
-        self._stdin = reader(self._loop, streams.input, self._received, self._stdin_ended)
-        self._stdin.resume()
+        self._input = reader(self._loop, streams.input, self._received, self._stdin_ended)
+        self._input.resume()
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "down" if self._is_down else "open"
@@ -191,7 +191,7 @@ class OwnStdioTransport(PipeTransport):
         self._is_closed = True
         self._queue.close()
         self._frames.close()
-        self._stdin.stop()
+        self._input.stop()
         if self._release is not None:
             self._release()
 
@@ -206,8 +206,8 @@ class OwnStdioTransport(PipeTransport):
     def _read_rest(self) -> None:
         # This is bounded by the capacity of the pipe, and never blocks: the end of the stream is always readable.
         if not self._is_closed:
-            self._stdin.drain()
-            self._stdin.resume()  # for the rest of a very large pipe
+            self._input.drain()
+            self._input.resume()  # for the rest of a very large pipe
 
     def _received(self, data: bytes) -> None:
         # Responses that are ready at once leave in this iteration of the event loop.
@@ -217,10 +217,7 @@ class OwnStdioTransport(PipeTransport):
         finally:
             self._queue.release()
         if self._frames.is_notified and self._frames.is_full():
-            self._stdin.pause()
-
-    def _drained(self) -> None:
-        self._stdin.resume()
+            self._input.pause()
 
     def _stdin_ended(self) -> None:
         if not self._is_closed:
@@ -230,7 +227,7 @@ class OwnStdioTransport(PipeTransport):
     def _write_failed(self, error: OSError) -> None:
         self._queue.close()
         if not self._streams.is_input_shared:
-            self._stdin.drain()  # deliver what the client had sent; if stdin has ended, that is reported instead
+            self._input.drain()  # deliver what the client had sent; if stdin has ended, that is reported instead
         self._go_down(TransportError(f"the client closed stdout ({error.strerror})"))
 
     def _lost(self, error: ProtocolError) -> None:

@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import msgspec
+
 from jackstay.errors import ProtocolError
 from jackstay.protocol.wire import framing_of
 from jackstay.transport._contract import TransportHandler
@@ -43,45 +45,33 @@ def keeping_mode(fd: int) -> Iterator[None]:
         os.set_blocking(fd, True)
 
 
-class ReadPipe:
+class ReadPipe(msgspec.Struct, eq=False):
     """Reads at most `size` bytes of a descriptor whenever it is readable.
 
     `ended` is called once, at its end or on an error. It does not own the descriptor, which may be closed
     after `stop()`.
     """
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        fd: int,
-        received: Callable[[bytes], None],
-        ended: Callable[[], None],
-        size: int = READ_BYTES,
-    ) -> None:
-        self._loop = loop
-        self._fd = fd
-        self._received = received
-        self._ended = ended
-        self._size = size
-        self._is_reading = False
-        self.has_ended = False
-
-    def __repr__(self) -> str:
-        state = "ended" if self.has_ended else "reading" if self._is_reading else "paused"
-        return f"<{self.__class__.__name__} fd={self._fd} {state}>"
+    loop: asyncio.AbstractEventLoop
+    fd: int
+    received: Callable[[bytes], None]
+    ended: Callable[[], None]
+    size: int = READ_BYTES
+    is_reading: bool = False
+    has_ended: bool = False
 
     def resume(self) -> None:
         """Start or resume reading."""
-        if not self._is_reading and not self.has_ended:
-            self._is_reading = True
-            with keeping_mode(self._fd):
-                self._loop.add_reader(self._fd, self._read)
+        if not self.is_reading and not self.has_ended:
+            self.is_reading = True
+            with keeping_mode(self.fd):
+                self.loop.add_reader(self.fd, self._read)
 
     def pause(self) -> None:
         """Stop reading until `resume()`."""
-        if self._is_reading:
-            self._is_reading = False
-            self._loop.remove_reader(self._fd)
+        if self.is_reading:
+            self.is_reading = False
+            self.loop.remove_reader(self.fd)
 
     def stop(self) -> None:
         """Stop reading permanently, without a callback."""
@@ -96,16 +86,16 @@ class ReadPipe:
 
     def _read(self) -> int:
         try:
-            data = os.read(self._fd, self._size)
+            data = os.read(self.fd, self.size)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError:
             data = b""  # EIO from a terminal that was hung up counts as the end
         if data:
-            self._received(data)
+            self.received(data)
             return len(data)
         self.stop()
-        self._ended()
+        self.ended()
         return 0
 
 
@@ -116,18 +106,17 @@ class ReadingThread(ReadPipe):
     a daemon, because some devices block forever.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, fd: int, received: Callable[[bytes], None], ended: Callable[[], None]
-    ) -> None:
-        super().__init__(loop, os.dup(fd), received, ended)
-        self._turn = threading.Semaphore(0)  # one permit per read
-        self._thread: threading.Thread | None = None
+    _turn: threading.Semaphore = msgspec.field(default_factory=lambda: threading.Semaphore(0))  # one permit per read
+    _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self.fd = os.dup(self.fd)
 
     def resume(self) -> None:
         """Start or resume reading."""
-        if self._is_reading or self.has_ended:
+        if self.is_reading or self.has_ended:
             return
-        self._is_reading = True
+        self.is_reading = True
         self._turn.release()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="jackstay-stdin", daemon=True)
@@ -135,14 +124,14 @@ class ReadingThread(ReadPipe):
 
     def pause(self) -> None:
         """Stop reading until `resume()`."""
-        self._is_reading = False
+        self.is_reading = False
 
     def stop(self) -> None:
         """Stop reading permanently, without a callback."""
         super().stop()
         self._turn.release()
         if self._thread is None:
-            os.close(self._fd)
+            os.close(self.fd)
 
     def drain(self) -> None:
         """Does nothing: a read may block."""
@@ -151,26 +140,26 @@ class ReadingThread(ReadPipe):
         try:
             while self._turn.acquire() and not self.has_ended:
                 try:
-                    data = os.read(self._fd, self._size)
+                    data = os.read(self.fd, self.size)
                 except OSError:
                     data = b""
-                self._loop.call_soon_threadsafe(self._on_data, data)
+                self.loop.call_soon_threadsafe(self._on_data, data)
                 if not data:
                     break
         except RuntimeError:
             pass  # the loop is closed
         finally:
-            os.close(self._fd)
+            os.close(self.fd)
 
     def _on_data(self, data: bytes) -> None:
         if self.has_ended:
             return
         if not data:
             self.has_ended = True
-            self._ended()
+            self.ended()
             return
-        self._received(data)
-        if self._is_reading:
+        self.received(data)
+        if self.is_reading:
             self._turn.release()
 
 
@@ -188,9 +177,6 @@ class WritePipe:
         self._is_writable = False
         self._is_watched = False
         self._on_writable: Callable[[], None] | None = None
-
-    def __repr__(self) -> str:
-        return f"<{self.__class__.__name__} fd={self._fd}{' full' if self._is_watched else ''}>"
 
     def write(self, data: bytes | memoryview) -> int:
         """Write as much as possible without waiting, and return the number of bytes. Raises: OSError."""
@@ -232,23 +218,17 @@ class WritePipe:
 class PipeTransport(ABC):
     """The common part of the transports over two pipes; subclasses implement how a connection ends."""
 
+    _input: ReadPipe
+
     def __init__(
-        self,
-        handler: TransportHandler,
-        output: int,
-        framing: str,
-        limit: int,
-        *,
-        waits_for_id: bool = False,
-        must_not_wait: bool = False,
+        self, handler: TransportHandler, output: int, framing: str, limit: int, *, must_not_wait: bool = False
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._handler = handler
-        self._frames = FrameReader(
-            framing, limit, handler.frames_arrived, self._drained, self._lost, waits_for_id=waits_for_id
-        )
+        reader, join = framing_of(framing)
+        self._framer = reader(limit)
+        self._frames = FrameReader(self._framer, handler.frames_arrived, self._drained, self._lost)
         self._output = WritePipe(self._loop, output, must_not_wait=must_not_wait)
-        join = framing_of(framing).join
         self._queue = WriteQueue(self._loop, self._output, handler, join, self._write_failed, limit=limit)
         # See `Transport`. These run for every frame, so there is no method around them.
         self.next_frame = self._frames.next_frame
@@ -263,9 +243,8 @@ class PipeTransport(ABC):
         """See `Transport.stop_writing`."""
         self._queue.close()
 
-    @abstractmethod
     def _drained(self) -> None:
-        """Resume reading."""
+        self._input.resume()
 
     @abstractmethod
     def _lost(self, error: ProtocolError) -> None:

@@ -7,8 +7,9 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
 from typing import ClassVar, Final
+
+import msgspec
 
 from jackstay.errors import TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS
@@ -22,8 +23,7 @@ SLOW_STARTERS: Final = frozenset({"npx", "uvx", "bunx", "pipx"})
 SLOW_INIT_TIMEOUT: Final = 30.0
 
 
-@dataclass(repr=False, eq=False, kw_only=True)
-class StdioTarget:
+class StdioTarget(msgspec.Struct, eq=False, kw_only=True):
     """A command that serves MCP on its stdin and stdout. Returned by `stdio()`; each `open()` starts a process."""
 
     command: str
@@ -35,7 +35,7 @@ class StdioTarget:
     cwd: str | None
     stderr: StderrTo
     framing: str
-    _executable: str | None = field(default=None, init=False)  # looked up at the first start
+    _executable: str | None = None  # looked up at the first start
     is_http: ClassVar[bool] = False
 
     def __repr__(self) -> str:
