@@ -70,12 +70,7 @@ class Upstream:
     """One upstream server. Call `open()` or `start()` first, and `stop()` at the end."""
 
     def __init__(
-        self,
-        target: Target,
-        settings: dict[str, Any],
-        handler: "Proxy",
-        era: Era | None = None,
-        owner: Driver | None = None,
+        self, target: Target, settings: dict[str, Any], handler: "Proxy", era: Era | None, owner: Driver | None
     ) -> None:
         """Prepare a connection. `era` limits it to revisions of that era, until the server rejects them."""
         # The only client of a dedicated server; None: the server is shared.
@@ -83,7 +78,6 @@ class Upstream:
         self.in_flight = InFlightCalls(asyncio.get_running_loop().time)
         self.lists = Lists()
         self._versions = settings.get("versions", VERSIONS)
-        self._is_narrowed = era is not None
         if era is not None:
             settings = {**settings, "versions": of_era(self._versions, era)}
         self.client = connect(target, **{**settings, "max_attempts": 1})
@@ -102,7 +96,6 @@ class Upstream:
         self._check: asyncio.Future[bytes] | None = None
         self._answered_at: float | None = None
         self._server_facts: ServerFacts | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         # Notifications that clients sent before the server was started.
         self._unsent: deque[tuple[str, bytes]] = deque()
@@ -139,8 +132,6 @@ class Upstream:
         """Stop the server, and return when it is closed and all background tasks are cancelled."""
         self._is_stopping = True
         self._is_ready.clear()
-        if self._timer is not None:
-            self._timer.cancel()
         for task in list(self._tasks):
             task.cancel()
         await self.client.stop()
@@ -400,13 +391,12 @@ class Upstream:
                 logger.warning("the upstream server %s is down: %s", self.target.name, cause)
                 self._reported = cause
             if state == "closed":
-                if self._is_narrowed and not isinstance(client.wire.cause, TransportError | TimeoutError):
-                    # The server no longer supports this era: allow the other one.
-                    self._is_narrowed = False
+                if not isinstance(client.wire.cause, TransportError | TimeoutError):
+                    # The server no longer supports the era that it was limited to: allow the other one.
                     self._settings["versions"] = self._versions
                 delay = backoff_delay(client.settings, self._failures, random.random())  # noqa: S311  # jitter
                 self._failures += 1
-                self._timer = asyncio.get_running_loop().call_later(delay, self._replace)
+                self.run_in_background(self._replace(delay))
 
     def _on_ready(self) -> None:
         was_ready = self._server_facts is not None
@@ -424,7 +414,8 @@ class Upstream:
             logger.warning("the upstream server %s is ready again", self.target.name)
             self._handler.reconnected(self)
 
-    def _replace(self) -> None:
+    async def _replace(self, delay: float) -> None:
+        await asyncio.sleep(delay)
         self.client = connect(self.target, **self._settings)
         self.start()
 
