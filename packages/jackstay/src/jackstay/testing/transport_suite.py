@@ -94,13 +94,20 @@ async def opened(target: Target, handler: RecordingHandler) -> AsyncIterator[Tra
         await transport.close()
 
 
-async def _full(transport: Transport, frame: bytes) -> int:
-    """Send until it is busy, and return the number of accepted frames, which are numbered from 1."""
-    accepted = 0
-    while transport.send(frame, accepted + 1):
-        accepted += 1
+async def _fill(handler: RecordingHandler, transport: Transport, frame: bytes, number: int = 0) -> int:
+    """Send until it is busy, and return the number of the last accepted frame. `number` is that of the last one before.
+
+    Those before must be written.
+    """
+    first = number
+    while transport.send(frame, number + 1):
+        number += 1
         await asyncio.sleep(0)  # one iteration of the loop, so that it can write
-    return accepted
+        assert number - handler.through <= MAX_QUEUED_FRAMES, "too many frames queued"
+        queued = (number - handler.through) * len(frame)
+        assert queued <= MAX_QUEUED_BYTES + len(frame), "too many bytes queued"
+    assert number > first, "an empty queue rejected a frame"
+    return number
 
 
 @guarded
@@ -153,21 +160,14 @@ class TransportSuite:
             assert await peer.receive() == b'"next"'
 
     async def test_many_frames_make_it_busy_and_reading_makes_room(self) -> None:
-        await self._fill(b'"' + b"y" * 998 + b'"')
+        await self._fill_and_read(b'"' + b"y" * 998 + b'"')
 
     async def test_large_frames_make_it_busy_and_reading_makes_room(self) -> None:
-        await self._fill(b'"' + b"z" * 1_048_574 + b'"')
+        await self._fill_and_read(b'"' + b"z" * 1_048_574 + b'"')
 
-    async def _fill(self, frame: bytes) -> None:
+    async def _fill_and_read(self, frame: bytes) -> None:
         async with self._opened() as (handler, peer, transport):
-            accepted = 0
-            while transport.send(frame, accepted + 1):
-                accepted += 1
-                await asyncio.sleep(0)  # one iteration of the loop, so that it can write
-                assert accepted - handler.through <= MAX_QUEUED_FRAMES, "too many frames queued"
-                queued = (accepted - handler.through) * len(frame)
-                assert queued <= MAX_QUEUED_BYTES + len(frame), "too many bytes queued"
-            assert accepted, "an empty queue rejected a frame"
+            accepted = await _fill(handler, transport, frame)
             assert handler.room_calls == 0
             for number in range(1, accepted + 1):
                 assert await peer.receive() == frame, f"frame {number} of {accepted} was changed or lost"
@@ -180,10 +180,7 @@ class TransportSuite:
         async with self._opened() as (handler, peer, transport):
             assert transport.send(b'"first"', 1)
             await handler.until(lambda: handler.through == 1)
-            number = 1
-            while transport.send(b'"' + b"w" * 65_534 + b'"', number + 1):
-                number += 1
-                await asyncio.sleep(0)
+            number = await _fill(handler, transport, b'"' + b"w" * 65_534 + b'"', 1)
             assert not transport.withdraw(1), "it was written"
             assert not transport.withdraw(number + 7), "the number is unknown"
             assert transport.withdraw(number), "the last of a full queue is not written"
@@ -197,7 +194,7 @@ class TransportSuite:
 
     async def test_withdrawing_frames_makes_room(self) -> None:
         async with self._opened() as (handler, _, transport):
-            accepted = await _full(transport, b'"' + b"v" * 65_534 + b'"')
+            accepted = await _fill(handler, transport, b'"' + b"v" * 65_534 + b'"')
             withdrawn = [number for number in range(1, accepted + 1) if transport.withdraw(number)]
             assert withdrawn, "nothing of a full queue could be withdrawn"
             assert handler.room_calls == 0, "room_made was called inside withdraw()"
@@ -208,7 +205,7 @@ class TransportSuite:
         async with self._opened() as (handler, peer, transport):
             assert await transport.flush(), "there is nothing to wait for"
             frame = b'"' + b"f" * 1_048_574 + b'"'
-            accepted = await _full(transport, frame)
+            accepted = await _fill(handler, transport, frame)
             first, second = (asyncio.ensure_future(transport.flush()) for _ in range(2))
             await asyncio.sleep(0)
             assert not first.done(), "the peer has read nothing"
@@ -221,8 +218,8 @@ class TransportSuite:
             assert handler.room_calls == 1, "room_made is called before"
 
     async def test_a_flush_ends_when_the_transport_does(self) -> None:
-        async with self._opened() as (_, _, transport):
-            await _full(transport, b'"' + b"f" * 1_048_574 + b'"')
+        async with self._opened() as (handler, _, transport):
+            await _fill(handler, transport, b'"' + b"f" * 1_048_574 + b'"')
             flushing = asyncio.ensure_future(transport.flush())
             await asyncio.sleep(0)
             await transport.close()
@@ -296,7 +293,7 @@ class TransportSuite:
 
     async def test_stop_writing_ends_a_flush_and_reports_no_room(self) -> None:
         async with self._opened() as (handler, _, transport):
-            await _full(transport, b'"' + b"s" * 65_534 + b'"')
+            await _fill(handler, transport, b'"' + b"s" * 65_534 + b'"')
             flushing = asyncio.ensure_future(transport.flush())
             await asyncio.sleep(0)
             before = (handler.through, handler.room_calls)
