@@ -67,9 +67,9 @@ def reason_of(error: McpError) -> str:
         return "too large"
     if isinstance(error, ProtocolError):
         return "invalid response"
-    if isinstance(error, TimeoutError):
-        return "timeout" if error.may_have_run else "down"
-    return "lost" if error.may_have_run else "down"
+    if not error.may_have_run:
+        return "down"
+    return "timeout" if isinstance(error, TimeoutError) else "lost"
 
 
 _SENTENCES: Final = {

@@ -6,8 +6,7 @@ dropped: it may contain data of one client.
 """
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,6 +17,9 @@ from jackstay.proxy._in_flight import InFlightCall, Owner
 from jackstay.proxy._upstream import Upstream
 from jackstay.server import Driver
 from jackstay.types import LOGGING_LEVELS
+
+if TYPE_CHECKING:
+    from jackstay.proxy._proxy import Proxy
 
 logger = logging.getLogger("jackstay.proxy")
 
@@ -37,20 +39,10 @@ _read_params = msgspec.json.Decoder(_Params).decode
 
 
 class NotificationRouter:
-    """Sends notifications of servers to clients.
+    """Sends notifications of servers to the clients of `proxy`."""
 
-    Args:
-        notify_subscribers: notifies all clients of a shared server that subscribed to a change.
-        pop_elicitation: returns the client whose URL-mode elicitation is complete.
-    """
-
-    def __init__(
-        self,
-        notify_subscribers: Callable[[Upstream, str, str, bytes], None],
-        pop_elicitation: Callable[[bytes], Driver | None],
-    ) -> None:
-        self._notify_subscribers = notify_subscribers
-        self._pop_elicitation = pop_elicitation
+    def __init__(self, proxy: "Proxy") -> None:
+        self._proxy = proxy
         # Messages that could not be attributed to one client.
         self.dropped = 0
 
@@ -70,7 +62,7 @@ class NotificationRouter:
             self.changed(upstream, method, "", params)
         else:
             is_complete = method == "notifications/elicitation/complete"
-            connection = self._pop_elicitation(params) if is_complete else None
+            connection = self._proxy._client_requests.pop_elicitation(params) if is_complete else None
             if connection is not None:
                 self._notify(connection, method, params)
             else:  # also if the elicitation was in an error, or came from another instance of the server
@@ -79,7 +71,7 @@ class NotificationRouter:
     def changed(self, upstream: Upstream, method: str, uri: str = "", params: bytes = b"") -> None:
         """Notify the clients that a list or a resource of this server changed."""
         if upstream.owner is None:
-            self._notify_subscribers(upstream, method, uri, params)
+            self._proxy._notify_subscribers(upstream, method, uri, params)
         else:
             upstream.owner.subscriptions.changed(method, uri, params)
 

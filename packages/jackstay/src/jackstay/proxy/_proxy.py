@@ -101,7 +101,7 @@ class Proxy(Server):
         self._shared: dict[int, Upstream] = {}
         self._cached_config: tuple[tuple[ServerFacts, ServerFacts], tuple[ServerConfig, frozenset[str]]] | None = None
         self._client_requests = ClientRequestRouter()
-        self._router = NotificationRouter(self._notify_subscribers, self._client_requests.pop_elicitation)
+        self._router = NotificationRouter(self)
         self._relay = Relay(self._find, self._client_requests, self._report)
         self.on_startup(self._open)
 

@@ -197,7 +197,7 @@ def _header(path: str, number: int, line: bytes) -> Header:
     if header.version < 1:
         raise _invalid(path, number, f"has the invalid version {header.version}", "record again")
     if not all(header.redacted):
-        raise _invalid(path, number, "has an empty name in redacted", "record again, or fix the line")
+        raise _invalid(path, number, "has an empty name in redacted")
     return header
 
 
@@ -205,7 +205,7 @@ def _entry(path: str, number: int, data: bytes) -> Entry:
     try:
         line = _read_line(data)
     except msgspec.ValidationError as error:
-        raise _invalid(path, number, f"is invalid: {error}", "record again, or fix the line") from error
+        raise _invalid(path, number, f"is invalid: {error}") from error
     except DECODE_ERRORS as error:
         if not data.endswith(b"\n"):
             what = "is truncated: the recorder was killed while writing, or the file is incomplete"
@@ -215,9 +215,9 @@ def _entry(path: str, number: int, data: bytes) -> Entry:
     kinds = [kind for kind in _KINDS if getattr(line, kind) is not UNSET]
     if len(kinds) != 1:
         what = f"must have exactly one of {', '.join(_KINDS)}, but has {' and '.join(kinds) or 'none'}"
-        raise _invalid(path, number, what, "record again, or fix the line")
+        raise _invalid(path, number, what)
     if line.sender != _SENDERS.get(kinds[0], line.sender):
-        raise _invalid(path, number, f"has {kinds[0]} from the {line.sender}", "record again, or fix the line")
+        raise _invalid(path, number, f"has {kinds[0]} from the {line.sender}")
     return Entry(number, line, *_content(path, number, line))
 
 
@@ -225,8 +225,7 @@ def _content(path: str, number: int, line: Line) -> tuple[Message | None, bytes 
     if line.message is not UNSET:
         message = decode(bytes(line.message))
         if isinstance(message, Malformed):
-            what = f"has an invalid message: {message.message} at {message.path or '$'}"
-            raise _invalid(path, number, what, "record again, or fix the line")
+            raise _invalid(path, number, f"has an invalid message: {message.message} at {message.path or '$'}")
         return message, None
     if line.text is not UNSET:
         return None, line.text.encode()
@@ -243,7 +242,7 @@ def _quote(line: bytes) -> str:
     return repr(quoted if len(line) <= MAX_QUOTE_CHARS else quoted + "...")
 
 
-def _invalid(path: str, number: int, what: str, advice: str) -> UsageError:
+def _invalid(path: str, number: int, what: str, advice: str = "record again, or fix the line") -> UsageError:
     error = UsageError(f"{path}: line {number} {what}; {advice}", path=path)
     error.details["line"] = number
     return error

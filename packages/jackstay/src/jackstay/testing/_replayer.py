@@ -9,7 +9,7 @@ import logging
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -86,21 +86,14 @@ def _steps(match: Match) -> Iterator[Step]:
 class Replayer:
     """The transport handler of the replayed server.
 
-    `ended` is called when the recorded server ended the connection, `left` when the client did; it can still receive
-    pending responses. Without `left`, nothing more is sent then.
+    The result of `ended` is the recorded error with which the server ended the connection, or None if the client did;
+    it can still receive pending responses.
     """
 
-    def __init__(
-        self,
-        cassette: Cassette,
-        speed: float | None,
-        ended: Callable[[TransportError], None],
-        left: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, cassette: Cassette, speed: float | None) -> None:
+        self.ended: asyncio.Future[TransportError | None] = asyncio.get_running_loop().create_future()
         self._cassette = cassette
         self._speed = speed
-        self._ended = ended
-        self._left = left or self.stop
         self._transport: Transport | None = None
         self._number = 0
         self._unsent: deque[bytes] = deque()
@@ -163,7 +156,11 @@ class Replayer:
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:  # noqa: ARG002
         """See `TransportHandler.went_down`. The client disconnected."""
-        self._left()
+        self._end(None)
+
+    def _end(self, error: TransportError | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(error)
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
@@ -312,7 +309,7 @@ class Replayer:
             await self._changed()
         if self._transport is not None:
             await self._transport.flush()
-        self._ended(error)
+        self._end(error)
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
@@ -345,7 +342,13 @@ class ReplayedTarget:
     async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
         """Return an in-memory connection to the recorded server."""
         pair = memory_pair(self.name)
-        replayer = Replayer(self._cassette, self._speed, pair.cut)
+        replayer = Replayer(self._cassette, self._speed)
+
+        def end(ended: "asyncio.Future[TransportError | None]") -> None:
+            replayer.stop()
+            pair.cut(ended.result())
+
+        replayer.ended.add_done_callback(end)
         server = await pair.server.open(replayer, MAX_FRAME, close_step)
         client = await pair.client.open(handler, max_frame_bytes, close_step)
         replayer.attach(server)
@@ -372,18 +375,11 @@ async def serve_recording(
 
     Raises: UsageError, as `replayed()`; TransportError, if the target cannot be opened.
     """
-    cassette = _load(path, speed)
-    ended: asyncio.Future[TransportError | None] = asyncio.get_running_loop().create_future()
-
-    def end(error: TransportError | None = None) -> None:
-        if not ended.done():
-            ended.set_result(error)
-
-    replayer = Replayer(cassette, speed, end, end)
+    replayer = Replayer(_load(path, speed), speed)
     transport = await target.open(replayer, MAX_FRAME, DRAIN_SECONDS)
     try:
         replayer.attach(transport)
-        error = await ended
+        error = await replayer.ended
         await finishes_within(DRAIN_SECONDS, replayer.settle())
         await finishes_within(FLUSH_SECONDS, transport.flush())
         return error
