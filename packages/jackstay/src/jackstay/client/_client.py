@@ -108,12 +108,12 @@ class Client:
         self.skills = Skills(self._requests, self.resources)
         self.apps = Apps(self.tools, self.resources)
         self.prompts = Prompts(self._requests)
-        self.sampling = Sampling(self._request_handlers, self._requests)
-        self.roots = Roots(self._request_handlers, self._requests)
-        self.elicitation = Elicitation(self._request_handlers)
+        self.sampling = Sampling(self._requests)
+        self.roots = Roots(self._requests)
+        self.elicitation = Elicitation(self._requests)
         self.logging = Logging(self._requests)
         self.completion = Completions(self._requests)
-        self.wire = Wire(self._requests, self._request_handlers)
+        self.wire = Wire(self._requests)
 
     def __repr__(self) -> str:
         return f"<Client {self.settings.name} {self.state}>"
@@ -295,11 +295,10 @@ class Client:
         """Send the request that `keepalive` sends, wait for the response, and return the method that was used."""
         deadline = self._requests.deadline(options)
         connection = await self._requests.wait_until_ready(options, deadline)
-        if connection.server().era is Era.STATELESS:
-            await self._requests.request("server/discover", {}, DiscoverResult, options, deadline=deadline)
-            return "server/discover"
-        await self._requests.request("ping", {}, EmptyResult, options, deadline=deadline)
-        return "ping"
+        method = "server/discover" if connection.server().era is Era.STATELESS else "ping"
+        result = DiscoverResult if method == "server/discover" else EmptyResult
+        await self._requests.request(method, {}, result, options, deadline=deadline)
+        return method
 
     # --- messages from the server -------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from math import inf
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -418,17 +418,15 @@ class Connection:
     # --- effects: calls -----------------------------------------------------------------------------------------------
 
     def _complete(self, effect: e.Complete) -> None:
-        call = effect.caller
-        assert isinstance(call, Call)  # callers come from `submit()`
+        call = cast("Call[Any]", effect.caller)  # callers come from `submit()`
         call.complete(effect.result)
         call.emit_end(self.telemetry, "jackstay.request.stop")
 
     def _fail(self, effect: e.Fail) -> None:
-        call, error = effect.caller, effect.error
+        call, error = cast("Call[Any] | None", effect.caller), effect.error  # callers come from `submit()`
         if call is None:  # of a notification that was submitted during a step
             logger.warning("%s: %s", self.telemetry.client, error)
             return
-        assert isinstance(call, Call)  # callers come from `submit()`
         call.fail(error)
         if self.telemetry.listeners:
             if not call.id:
@@ -437,8 +435,7 @@ class Connection:
             call.emit_end(self.telemetry, "jackstay.request.exception", reason=error, may_have_run=may_have_run)
 
     def _accept(self, effect: e.Accept) -> None:
-        call = effect.caller
-        assert isinstance(call, Call)  # callers come from `submit()`
+        call = cast("Call[Any]", effect.caller)  # callers come from `submit()`
         is_first = not call.id
         call.id = effect.id
         if is_first and self.telemetry.listeners:
@@ -452,8 +449,7 @@ class Connection:
     # --- effects: messages from the server ----------------------------------------------------------------------------
 
     def _report(self, effect: e.ReportProgress) -> None:
-        call = effect.caller
-        assert isinstance(call, Call)  # callers come from `submit()`
+        call = cast("Call[Any]", effect.caller)  # callers come from `submit()`
         call.progress_at = self._loop.time()
         self._arrived("notifications/progress", effect.params, effect.id, call)
 

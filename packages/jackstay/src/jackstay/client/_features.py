@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 from jackstay._signatures import shows
-from jackstay.client._request_handlers import ClientRequestHandlers, ElicitationHandler, SamplingHandler, check_callable
+from jackstay.client._request_handlers import ElicitationHandler, SamplingHandler, check_callable
 from jackstay.client._requests import CallOptions, Requests, check_mapping
 from jackstay.errors import CapabilityError, ClosedError, ShutdownError, StateError, UsageError
 from jackstay.protocol import Era
@@ -29,11 +29,13 @@ from jackstay.types import (
 )
 
 
-class Prompts:
-    """The prompts of a server."""
-
+class _Feature:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
+
+
+class Prompts(_Feature):
+    """The prompts of a server."""
 
     @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Prompt]:
@@ -56,11 +58,8 @@ class Prompts:
         return await self._requests.request("prompts/get", params, GetPromptResult, options, subject=name)
 
 
-class Completions:
+class Completions(_Feature):
     """Argument completion by the server."""
-
-    def __init__(self, requests: Requests) -> None:
-        self._requests = requests
 
     @shows("jackstay.client:CallOptions")
     async def complete(
@@ -82,11 +81,8 @@ class Completions:
         return result.completion
 
 
-class Logging:
+class Logging(_Feature):
     """The level of the server's log messages, which arrive as notifications."""
-
-    def __init__(self, requests: Requests) -> None:
-        self._requests = requests
 
     @shows("jackstay.client:CallOptions")
     async def set_level(self, level: LoggingLevel, **options: Unpack[CallOptions]) -> None:
@@ -104,12 +100,8 @@ class Logging:
         await self._requests.request("logging/setLevel", {"level": level}, EmptyResult, options)
 
 
-class Sampling:
+class Sampling(_Feature):
     """Sampling: register a handler before the client is opened."""
-
-    def __init__(self, request_handlers: ClientRequestHandlers, requests: Requests) -> None:
-        self._request_handlers = request_handlers
-        self._requests = requests
 
     def handle(self, handler: SamplingHandler) -> SamplingHandler:
         """Call `handler(params)`, sync or async, for each `sampling/createMessage`; usable as a decorator.
@@ -117,7 +109,7 @@ class Sampling:
         Raises: UsageError if `handler` is not callable.
         """
         check_callable(handler, "sampling.handle")
-        self._request_handlers.sampling = handler
+        self._requests.request_handlers.sampling = handler
         return handler
 
     async def create_message(self, params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -132,14 +124,11 @@ class Sampling:
         return await self._requests.request("sampling/createMessage", params.raw, CreateMessageResult, {})
 
 
-class Elicitation:
+class Elicitation(_Feature):
     """Elicitation: register a handler before the client is opened.
 
     In URL mode, show the full URL; never open it without consent and never fetch it (2025-11-25 client/elicitation).
     """
-
-    def __init__(self, request_handlers: ClientRequestHandlers) -> None:
-        self._request_handlers = request_handlers
 
     def handle(self, handler: ElicitationHandler) -> ElicitationHandler:
         """Call `handler(params)`, sync or async, for each `elicitation/create`; usable as a decorator.
@@ -147,16 +136,12 @@ class Elicitation:
         Raises: UsageError if `handler` is not callable.
         """
         check_callable(handler, "elicitation.handle")
-        self._request_handlers.elicitation = handler
+        self._requests.request_handlers.elicitation = handler
         return handler
 
 
-class Roots:
+class Roots(_Feature):
     """The roots of the client. Set them before the client is opened; they can be changed at any time."""
-
-    def __init__(self, request_handlers: ClientRequestHandlers, requests: Requests) -> None:
-        self._request_handlers = request_handlers
-        self._requests = requests
 
     def set(self, roots: Iterable[Root | str]) -> None:
         """Replace the roots, which are `file://` URIs. A handshake-era server is notified of the change.
@@ -165,7 +150,7 @@ class Roots:
         """
         if isinstance(roots, str) or not isinstance(roots, Iterable):
             raise UsageError(f"roots must be a list of URIs such as ['file:///project'], got {roots!r}", path="roots")
-        self._request_handlers.roots = [_root(root) for root in roots]
+        self._requests.request_handlers.roots = [_root(root) for root in roots]
         try:
             connection = self._requests.connection
             is_declared = "roots" in (connection.settings.capabilities or {})

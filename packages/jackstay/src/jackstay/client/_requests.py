@@ -268,15 +268,12 @@ class Requests:
                 if round_number and error.may_have_run is False:
                     raise _outcome_unknown(error) from error
                 raise
-            if isinstance(answer, result):
-                if deadline is not None:
-                    deadline.note(call)
-                return answer
-            if not isinstance(answer, InputRequiredResult):
-                if has_alternatives:
-                    if deadline is not None:
-                        deadline.note(call)
-                    return answer  # type: ignore[no-any-return]  # see the docstring
+            if deadline is not None:
+                deadline.note(call)
+            is_input = isinstance(answer, InputRequiredResult)
+            if isinstance(answer, result) or (has_alternatives and not is_input):
+                return answer  # type: ignore[no-any-return]  # see the docstring
+            if not is_input:
                 if isinstance(answer, CreateTaskResult) and self.has_tasks and self.on_task is not None:
                     return await self.on_task(subject, answer, deadline or self.deadline(options))  # type: ignore[return-value]  # of a tool
                 message = "the server returned a task, but this client did not declare the tasks capability"
@@ -285,7 +282,7 @@ class Requests:
                 if deadline is None:
                     deadline = self.deadline(options)
                     deadline.began_at = deadline.moved_at = began_at
-                deadline.note(call)
+                    deadline.note(call)
                 async with deadline.bound(sent=True):
                     params = await self._next_params(params, answer)
                 fields["may_replay"] = False  # the server may have acted on an earlier round

@@ -12,7 +12,6 @@ import msgspec
 
 from jackstay.client._call import Call
 from jackstay.client._connection import REQUEST_SOURCE
-from jackstay.client._request_handlers import ClientRequestHandlers
 from jackstay.client._requests import ProgressHandler, Requests
 from jackstay.errors import McpError, ProtocolError
 from jackstay.protocol.client import ServerFacts
@@ -34,11 +33,10 @@ class Wire:
     conflation. `source` is the id of the call whose HTTP response carried the notification, or 0.
     """
 
-    def __init__(self, requests: Requests, request_handlers: ClientRequestHandlers) -> None:
+    def __init__(self, requests: Requests) -> None:
         self.on_state: Callable[[str], None] | None = None
         self.on_message: MessageHandler | None = None
         self._requests = requests
-        self._request_handlers = request_handlers
 
     @property
     def facts(self) -> ServerFacts:
@@ -74,7 +72,7 @@ class Wire:
 
         The client then declares exactly the setting `capabilities`. `handler` raises JsonRpcError to return an error.
         """
-        self._request_handlers.override = handler
+        self._requests.request_handlers.override = handler
 
     def call(
         self,

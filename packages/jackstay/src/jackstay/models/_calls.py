@@ -70,14 +70,9 @@ def read_arguments(call: ModelCall) -> dict[str, Json]:
 
 
 def _chat_calls(response: object) -> Iterator[ModelCall]:
-    choices = _member(response, "choices")
-    message = response
-    reason: object = None
-    if isinstance(choices, list):
-        if len(choices) != 1:
-            raise UsageError(f"this completion has {len(choices)} choices; pass the message of one of them")
-        reason = _member(choices[0], "finish_reason")
-        message = _member(choices[0], "message")
+    choice = _only_one(response, "choices", "this completion has {} choices; pass the message of one of them")
+    message = response if choice is None else _member(choice, "message")
+    reason = _member(choice, "finish_reason")
     calls: object
     if isinstance(message, list):
         calls = message
@@ -127,16 +122,11 @@ def _message_calls(response: object) -> Iterator[ModelCall]:
 
 
 def _content_calls(response: object) -> Iterator[ModelCall]:
-    candidates = _member(response, "candidates")
-    content = response
-    reason: object = None
-    if isinstance(candidates, list):
-        if len(candidates) != 1:
-            raise UsageError(f"this response has {len(candidates)} candidates; pass the content of one of them")
-        reason = _member(candidates[0], "finishReason") or _member(candidates[0], "finish_reason")
-        content = _member(candidates[0], "content")
-        if content is None:
-            return  # blocked, or nothing but a reason
+    candidate = _only_one(response, "candidates", "this response has {} candidates; pass the content of one of them")
+    content = response if candidate is None else _member(candidate, "content")
+    reason = _member(candidate, "finishReason") or _member(candidate, "finish_reason")
+    if candidate is not None and content is None:
+        return  # blocked, or nothing but a reason
     parts = _member(content, "parts")
     if not isinstance(parts, list) or _member(content, "role") not in (None, "model"):
         raise _not_a_response("gemini", content)
@@ -158,6 +148,16 @@ _READERS: Final = {
     "anthropic": _message_calls,
     "gemini": _content_calls,
 }
+
+
+def _only_one(response: object, name: str, problem: str) -> object:
+    """Return the only alternative of a response, or None if it has no list of them. Raises: UsageError for several."""
+    found = _member(response, name)
+    if not isinstance(found, list):
+        return None
+    if len(found) != 1:
+        raise UsageError(problem.format(len(found)))
+    return found[0]
 
 
 def _function_calls(shape: str, items: object) -> list[object]:

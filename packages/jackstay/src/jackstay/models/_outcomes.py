@@ -76,15 +76,10 @@ def messages(shape: str, outcomes: Iterable[Outcome]) -> list[Message]:
     Raises: UsageError if `outcomes` is not an iterable of Outcome.
     """
     check_shape(shape)
-    checked = _checked(outcomes)
-    if shape == "openai":
-        return [_tool_message(outcome) for outcome in checked]
-    if shape == "openai-responses":
-        return [_call_output(outcome) for outcome in checked]
-    if shape == "gemini":
-        return [{"role": "user", "parts": [_function_response(outcome) for outcome in checked]}] if checked else []
+    parts = [_PARTS[shape](outcome) for outcome in _checked(outcomes)]
     # Anthropic requires all results in one message, with nothing before them.
-    return [{"role": "user", "content": [_tool_result(outcome) for outcome in checked]}] if checked else []
+    member = {"gemini": "parts", "anthropic": "content"}.get(shape)
+    return [{"role": "user", member: parts}] if member and parts else parts
 
 
 def _checked(outcomes: object) -> list[Outcome]:
@@ -159,6 +154,13 @@ def _function_response(outcome: Outcome) -> dict[str, Any]:
         response["parts"] = [{"inlineData": {"mimeType": image.mime_type, "data": image.data}} for image in images]
     return {"functionResponse": response}
 
+
+_PARTS: Final = {
+    "openai": _tool_message,
+    "openai-responses": _call_output,
+    "anthropic": _tool_result,
+    "gemini": _function_response,
+}
 
 # For the APIs without an error flag.
 _FAILED: Final = "Error:"

@@ -21,7 +21,7 @@ from jackstay.models._names import model_name
 from jackstay.models._outcomes import Outcome, messages
 from jackstay.models._schemas import object_schema, strict_schema, without_nulls
 from jackstay.models._shapes import Definition, Message, check_shape, definition
-from jackstay.types import CallToolResult, Tool
+from jackstay.types import Tool
 
 logger = logging.getLogger("jackstay.models")
 
@@ -59,6 +59,8 @@ class Toolbox:
         self.shape = shape
         self.strict = strict
         self._source = source
+        self._list = source.tools if isinstance(source, Fleet) else source.tools.list
+        self._call = source.call if isinstance(source, Fleet) else source.tools.call
         self._only = only
         self._table: dict[str, Tool] | None = None
 
@@ -84,7 +86,7 @@ class Toolbox:
 
         Raises: as listing the tools.
         """
-        listed = await self._list(options)
+        listed = await self._list(**options)
         table: dict[str, Tool] = {}
         definitions: dict[str, Definition] = {}
         ambiguous: set[str] = set()
@@ -130,7 +132,8 @@ class Toolbox:
             options = await self._list_first(options)
         try:
             tool, arguments = self._resolve_call(call)
-            return Outcome(call, result=await self._call(tool, arguments, options))
+            options["raise_on_error"] = False  # the model reads the error
+            return Outcome(call, result=await self._call(tool, arguments, **options))
         except McpError as error:
             if isinstance(error, UsageError) and not error.path.startswith(_MODEL_INPUT_PATHS):
                 raise
@@ -164,7 +167,8 @@ class Toolbox:
 
     async def _list_first(self, options: ToolOptions) -> ToolOptions:
         """List the tools as part of a call. Return its options with the remaining time of its deadlines."""
-        clients = [self._source] if isinstance(self._source, Client) else [*map(self._source.__getitem__, self._source)]
+        source = self._source
+        clients = [source] if isinstance(source, Client) else [source[name] for name in source]
         if not clients:
             await self.definitions()
             return options
@@ -178,17 +182,6 @@ class Toolbox:
         spent = loop.time() - began_at
         remaining: ToolOptions = {"timeout": _remaining(timeout, spent), "max_timeout": _remaining(max_timeout, spent)}
         return {**options, **remaining}
-
-    async def _list(self, options: CallOptions) -> list[Tool]:
-        if isinstance(self._source, Fleet):
-            return await self._source.tools(**options)
-        return await self._source.tools.list(**options)
-
-    async def _call(self, tool: str, arguments: dict[str, Json], options: ToolOptions) -> CallToolResult:
-        options["raise_on_error"] = False  # the model reads the error
-        if isinstance(self._source, Fleet):
-            return await self._source.call(tool, arguments, **options)
-        return await self._source.tools.call(tool, arguments, **options)
 
     def _define(self, name: str, tool: Tool) -> Definition:
         parameters = object_schema(tool.input_schema)
