@@ -9,6 +9,8 @@ from jackstay.errors import (
     ShutdownError,
     TransportError,
 )
+from jackstay.protocol._versions import Era
+from jackstay.protocol.client import _actions as a
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._exchange import Role
 from jackstay.protocol.client._recovery import Recovery
@@ -562,14 +564,15 @@ def test_attempts_are_limited_and_fewer_if_there_is_no_server():
 
 
 def test_a_start_that_times_out_extends_the_next_deadline_until_ready():
-    harness, component, transport = recovery(init_timeout=10.0, open_timeout=60.0)
+    core = Harness(init_timeout=10.0, open_timeout=60.0).core
     for deadline in (10.0, 20.0, 40.0):
-        component.arm_connect()
-        assert harness.calls.timers.at(e.ConnectExpired) == deadline
-        component.record(e.ConnectExpired(), transport, "ping")
-    component.became_ready()
-    component.arm_connect()
-    assert harness.calls.timers.at(e.ConnectExpired) == 10.0
+        a.arm_connect(core, e.Event())
+        assert core.calls.timers.at(e.ConnectExpired) == deadline
+        core.recovery.record(e.ConnectExpired(), core.transport, "ping")
+    core.server = e.ServerFacts("2025-11-25", Era.HANDSHAKE)
+    a.arm_ready_timers(core, e.Event())
+    a.arm_connect(core, e.Event())
+    assert core.calls.timers.at(e.ConnectExpired) == 10.0
 
 
 def test_an_exit_code_is_kept_only_if_no_message_was_received():
@@ -602,13 +605,13 @@ def test_the_reason_is_the_cause_at_the_end():
 
 
 def test_a_session_is_new_for_a_while_and_the_warning_is_given_once():
-    harness, component, _ = recovery()
-    assert not component.is_session_new()
-    component.session_renewed_at = 0.0
-    harness.turn(10.0)
-    assert component.is_session_new()
-    component.warn_about_sessions()
-    component.warn_about_sessions()
-    assert len(harness.out) == 1
-    harness.turn(0.1)
-    assert not component.is_session_new()
+    core = Harness().core
+    assert not a.is_session_too_new(core, e.Event())
+    core.recovery.session_renewed_at = 0.0
+    out = core.calls.begin(10.0, 0.5)
+    assert a.is_session_too_new(core, e.Event())
+    a.warn_about_sessions(core, e.Event())
+    a.warn_about_sessions(core, e.Event())
+    assert len(out) == 1
+    core.calls.begin(10.1, 0.5)
+    assert not a.is_session_too_new(core, e.Event())

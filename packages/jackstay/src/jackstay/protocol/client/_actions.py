@@ -13,7 +13,8 @@ from jackstay.protocol.client import events as e
 from jackstay.protocol.client._exchange import ExchangeEvent, ExchangeState, Role
 from jackstay.protocol.client._message_classifier import progress_token
 from jackstay.protocol.client._negotiation import ProbeHistory
-from jackstay.protocol.client._settings import MAX_INVALID_FRAMES
+from jackstay.protocol.client._recovery import SESSIONS_NOT_KEPT
+from jackstay.protocol.client._settings import MAX_INVALID_FRAMES, SESSION_LOSS_WINDOW, STABLE_AFTER
 from jackstay.protocol.client._states import ClientState
 from jackstay.protocol.client._transport import TransportStatus
 from jackstay.protocol.wire._jsonrpc import ErrorCode, encode_notification, encode_result
@@ -249,7 +250,7 @@ def finish_negotiation(c: "Client", event: e.Negotiated) -> None:
 
 def arm_connect(c: "Client", _: e.Event) -> None:
     """arm the connect deadline"""
-    c.recovery.arm_connect()
+    c.calls.timers.arm(e.ConnectExpired, c.calls.now + c.settings.start_timeout(c.recovery.slow_starts))
 
 
 def record_cause(c: "Client", event: e.Event) -> None:
@@ -313,7 +314,9 @@ def requeue(c: "Client", event: e.SessionLost | e.OldSessionLost) -> None:
 
 def warn_about_sessions(c: "Client", _: e.Event) -> None:
     """warn once that the server does not keep sessions"""
-    c.recovery.warn_about_sessions()
+    if not c.recovery.has_warned:
+        c.recovery.has_warned = True
+        c.emit(e.Warn(SESSIONS_NOT_KEPT))
 
 
 def fail_exchange(c: "Client", event: e.ExchangeLost) -> None:
@@ -346,7 +349,8 @@ def sweep(c: "Client", _: e.Event) -> None:
 
 def arm_ready_timers(c: "Client", _: e.Event) -> None:
     """arm the keepalive and stable timers"""
-    c.recovery.became_ready()
+    c.recovery.slow_starts = 0
+    c.calls.timers.arm(e.BecameStable, c.calls.now + STABLE_AFTER)
     c.health.begin(c.agreed.era)
 
 
@@ -529,7 +533,8 @@ def is_check_unanswered(c: "Client", _: e.Event) -> bool:
 
 def is_session_too_new(c: "Client", _: e.Event) -> bool:
     """session under 10 s old"""
-    return c.recovery.is_session_new()
+    last = c.recovery.session_renewed_at
+    return last is not None and c.calls.now - last <= SESSION_LOSS_WINDOW
 
 
 def answers_negotiation(c: "Client", event: e.ResponseReceived | e.ExchangeLost | e.SessionLost) -> bool:

@@ -14,7 +14,7 @@ from jackstay.errors import (
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._backoff import backoff_delay
 from jackstay.protocol.client._calls import Calls
-from jackstay.protocol.client._settings import KEEPALIVE_MISSES, MAX_ATTEMPTS, SESSION_LOSS_WINDOW, STABLE_AFTER
+from jackstay.protocol.client._settings import KEEPALIVE_MISSES, MAX_ATTEMPTS
 from jackstay.protocol.client._transport import TransportLink
 
 SESSIONS_NOT_KEPT = (
@@ -39,15 +39,6 @@ class Recovery(msgspec.Struct):
     # When the newest session was created with an HTTP client that was kept.
     session_renewed_at: float | None = None
     has_warned: bool = False
-
-    def arm_connect(self) -> None:
-        """Arm the deadline of a start."""
-        self.calls.timers.arm(e.ConnectExpired, self.calls.now + self.calls.settings.start_timeout(self.slow_starts))
-
-    def became_ready(self) -> None:
-        """Record that a start succeeded; the failures are forgotten when the connection is stable."""
-        self.slow_starts = 0
-        self.calls.timers.arm(e.BecameStable, self.calls.now + STABLE_AFTER)
 
     def record(self, event: e.Event, transport: TransportLink, check_method: str) -> None:
         """Record the cause of a failure."""
@@ -115,17 +106,6 @@ class Recovery(msgspec.Struct):
         if self.cause is not None:
             self.cause.details["attempts"] = self.failures
         return True
-
-    def is_session_new(self) -> bool:
-        """Return True if the session was renewed so recently that losing it delays the next one."""
-        last = self.session_renewed_at
-        return last is not None and self.calls.now - last <= SESSION_LOSS_WINDOW
-
-    def warn_about_sessions(self) -> None:
-        """Warn once that the server does not keep sessions."""
-        if not self.has_warned:
-            self.has_warned = True
-            self.calls.out.append(e.Warn(SESSIONS_NOT_KEPT))
 
     def close(self) -> None:
         """Record why the connection closes."""

@@ -25,7 +25,7 @@ PARAM_PREFIX = "Mcp-Param-"
 SESSION_HEADER = "Mcp-Session-Id"
 LAST_EVENT_HEADER = "Last-Event-ID"
 
-_METHOD, _NAME = METHOD_HEADER.lower(), NAME_HEADER.lower()
+_METHOD = METHOD_HEADER.lower()
 
 # Header lines to send, in order.
 HeaderPairs: TypeAlias = tuple[tuple[str, str], ...]
@@ -369,16 +369,7 @@ def check_method_headers(
         return _mismatch(METHOD_HEADER, found, method)
     if method not in NAME_SOURCES:
         return None
-    found = headers.get(_NAME)
-    if found is None:
-        if is_request and isinstance(name, str):
-            return HeaderMismatch(NAME_HEADER, f"is missing; the body value is {_quote(name)}")
-        return None
-    try:
-        decoded = decode_header_value(found, NAME_HEADER)
-    except ProtocolError as error:
-        return _unreadable(NAME_HEADER, error)
-    return None if decoded == name else _mismatch(NAME_HEADER, decoded, name)
+    return _compare(headers, NAME_HEADER, "string", name, is_required=is_request and isinstance(name, str))
 
 
 def check_param_headers(
@@ -391,18 +382,24 @@ def check_param_headers(
     """
     for row in rows:
         value = _value_at(arguments, row.path)
-        found = headers.get(row.header.lower())
-        if found is None:
-            if value is not None:
-                return HeaderMismatch(row.header, f"is missing; the body value is {_quote(value)}")
-            continue
-        try:
-            decoded = decode_header_value(found, row.header)
-        except ProtocolError as error:
-            return _unreadable(row.header, error)
-        if not _matches(row.type, decoded, value):
-            return _mismatch(row.header, decoded, value)
+        mismatch = _compare(headers, row.header, row.type, value, is_required=value is not None)
+        if mismatch is not None:
+            return mismatch
     return None
+
+
+def _compare(
+    headers: Mapping[str, str], header: str, kind: str, value: object, *, is_required: bool
+) -> HeaderMismatch | None:
+    """Compare a header with the value in the body; it may be absent unless `is_required`."""
+    found = headers.get(header.lower())
+    if found is None:
+        return HeaderMismatch(header, f"is missing; the body value is {_quote(value)}") if is_required else None
+    try:
+        decoded = decode_header_value(found, header)
+    except ProtocolError as error:
+        return HeaderMismatch(header, f"header: {error.message}: {_quote(error.quote)}")
+    return None if _matches(kind, decoded, value) else _mismatch(header, decoded, value)
 
 
 def _matches(kind: str, text: str, value: object) -> bool:
@@ -417,10 +414,6 @@ def _mismatch(header: str, value: str, body: object) -> HeaderMismatch:
     if body is None:
         return HeaderMismatch(header, f"header value {_quote(value)} has no counterpart in the body")
     return HeaderMismatch(header, f"header value {_quote(value)} does not match body value {_quote(body)}")
-
-
-def _unreadable(header: str, error: ProtocolError) -> HeaderMismatch:
-    return HeaderMismatch(header, f"header: {error.message}: {_quote(error.quote)}")
 
 
 def _quote(value: object) -> str:
