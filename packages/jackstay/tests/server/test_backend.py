@@ -4,6 +4,7 @@ import pytest
 
 from jackstay.errors import UsageError
 from jackstay.server import MemoryBackend, MemoryChanges, Server, Tasks, use_backend
+from jackstay.server._input_required import KeyRing
 from scripted.asgi import http_client, tool
 
 
@@ -76,11 +77,12 @@ async def test_a_server_gets_a_backend_after_it_was_created() -> None:
     backend.calls.clear()
     use_backend(server, backend, request_state_secrets=(b"s" * 16,))
     assert server.options.request_state_secrets == (b"s" * 16,)
+    assert server._key_ring.verify(KeyRing((b"s" * 16,)).sign(b"x")) == b"x"
     assert server._extensions is not None
     tasks = next(row for row in server._extensions.rows if isinstance(row, Tasks))
     assert tasks.store is backend.tasks
     await server.call_tool("echo", {"text": "a"})
-    assert server._dispatch.backend is backend
+    assert server._dispatch.server._backend is backend
     assert backend.calls == ["open late", "startup hook", "close"]
     with pytest.raises(UsageError, match="'late' already has a backend or a change bus"):
         use_backend(server, MemoryBackend())

@@ -10,12 +10,12 @@ from jackstay.server._entries import (
     body_fields,
     check_name,
     check_scopes,
-    encode_listed,
+    entry_fields,
     read_icons,
     runs_blocking,
 )
 from jackstay.server._functions import Function
-from jackstay.types import Icon, Tool
+from jackstay.types import Body, Icon, Tool
 
 
 def test_valid_names(subtests: pytest.Subtests) -> None:
@@ -45,10 +45,14 @@ def test_meta_is_copied_and_none_if_empty() -> None:
     assert body_fields("f", Function(now), EntryOptions(meta={}))["meta"] is None
 
 
+def fields_of(body: Body) -> dict[str, Any]:
+    return entry_fields("t", body, Function(now), now, EntryOptions())
+
+
 def test_a_list_item_must_have_a_json_form() -> None:
-    assert encode_listed(Icon(src="a"), "icon") == b'{"src":"a"}'
+    assert fields_of(Icon(src="a"))["listed"] == b'{"src":"a"}'
     with pytest.raises(UsageError, match="t cannot be encoded: cannot encode nan") as caught:
-        encode_listed(Tool(name="t", input_schema={"a": float("nan")}), "t")
+        fields_of(Tool(name="t", input_schema={"a": float("nan")}))
     assert caught.value.path == "$.inputSchema.a"
 
 

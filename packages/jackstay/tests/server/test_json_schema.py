@@ -27,13 +27,9 @@ def deep(levels: int) -> dict[str, Any]:
 
 def test_a_schema_is_copied() -> None:
     original = {"type": "object", "properties": {}}
-    copy = check_schema(original, "s", must_be_object=True)
+    copy = check_schema(original, "s")
     original["type"] = "array"
     assert copy == {"type": "object", "properties": {}}
-
-
-def test_other_types_are_allowed_without_must_be_object() -> None:
-    assert check_schema({"type": "array"}, "s", must_be_object=False) == {"type": "array"}
 
 
 def test_unusable_schemas_are_rejected(subtests: pytest.Subtests) -> None:
@@ -49,7 +45,7 @@ def test_unusable_schemas_are_rejected(subtests: pytest.Subtests) -> None:
     ]
     for schema, message in cases:
         with subtests.test(message), pytest.raises(UsageError, match=message):
-            check_schema(schema, "s", must_be_object=True)
+            check_schema(schema, "s")
 
 
 def problems(schema: dict[str, Any], value: Any) -> list[str]:

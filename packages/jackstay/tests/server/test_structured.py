@@ -211,11 +211,14 @@ def test_an_input_required_result_is_sent_unchanged() -> None:
     assert decoded(read_output(int, "t").encode_result(result, "2026-07-28")) == expected
 
 
+def refuse(_: bytes) -> None:
+    raise ValueError("not valid")
+
+
 def test_the_output_of_a_tool_with_a_json_schema() -> None:
-    assert output_from_schema(None, "t", None).schema is None
     unchecked = output_from_schema({"type": "object"}, "t", None)
     assert decoded(unchecked.encode_result({"a": 1}, NOW))["structuredContent"] == {"a": 1}
-    checked = output_from_schema({"type": "object"}, "t", lambda data: "not valid")
+    checked = output_from_schema({"type": "object"}, "t", refuse)
     with pytest.raises(UsageError, match="not valid"):
         checked.encode_result({"a": 1}, NOW)
     with pytest.raises(UsageError, match="expected an object"):

@@ -109,8 +109,6 @@ def use_backend(server: "Server", backend: Backend, *, request_state_secrets: tu
     """
     if server._bus is not None:
         raise UsageError(f"the server {server.name!r} already has a backend or a change bus", path="backend")
-    if "_dispatch" in server.__dict__:
-        server._dispatch.backend = backend
     hooks = server._lifetime.startup_hooks
     others, hooks[:] = hooks[:], []  # the backend opens before everything that may use it
     server._backend = backend

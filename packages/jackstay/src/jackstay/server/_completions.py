@@ -5,6 +5,7 @@ resolved (since 2025-06-18).
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -55,11 +56,10 @@ class CompletionEntry(msgspec.Struct, frozen=True, kw_only=True):
 def _strings(value: object) -> list[str]:
     if value is None:
         return []
-    values: list[str] = []
-    for item in value if isinstance(value, Iterable) and not isinstance(value, str) else [value]:
+    values: list[Any] = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    for item in values:
         if not isinstance(item, str):
             raise UsageError(f"completion values must be str, not {type(item).__name__}", path="values")
-        values.append(item)
     return values
 
 

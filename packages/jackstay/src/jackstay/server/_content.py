@@ -136,21 +136,13 @@ def encode_value(value: object) -> bytes:
     except UsageError:
         raise
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise _explain(value, error) from error
+        encode_json(value)  # raises UsageError with the path of what cannot be encoded, if it finds that
+        raise UsageError(str(error)) from error
 
 
 def _plain_foreign(value: object) -> object:
     plain = encode_foreign(value)
     return msgspec.json.decode(plain) if isinstance(plain, msgspec.Raw) else plain
-
-
-def _explain(value: object, error: Exception) -> UsageError:
-    """Return an error with the path of the value that cannot be encoded, if another pass finds it."""
-    try:
-        encode_json(value)
-    except UsageError as found:
-        return found
-    return UsageError(str(error))
 
 
 def encode_base64(data: bytes) -> str:

@@ -124,7 +124,8 @@ class Context:
         self._make_rounds = make_rounds
         self._rounds: InputRounds | None = None
         self._has_ended = False
-        self._is_cancelled = False
+        # True once the request was cancelled. Blocking functions should check this and return.
+        self.is_cancelled = False
         self._cancelled: threading.Event | None = None
         # Futures that threads wait for in `wait()`.
         self._waiting: set[Future[Any]] = set()
@@ -210,22 +211,17 @@ class Context:
     # --- cancellation -------------------------------------------------------------------------------------------------
 
     @property
-    def is_cancelled(self) -> bool:
-        """True once the request was cancelled. Blocking functions should check this and return."""
-        return self._is_cancelled
-
-    @property
     def cancelled(self) -> threading.Event:
         """Set when the request is cancelled. A blocking function can wait for it instead of sleeping."""
         if self._cancelled is None:
             self._cancelled = threading.Event()
-            if self._is_cancelled:
+            if self.is_cancelled:
                 self._cancelled.set()
         return self._cancelled
 
     def cancel(self) -> None:
         """Mark the request as cancelled. Called by the server."""
-        self._is_cancelled = True
+        self.is_cancelled = True
         if self._cancelled is not None:
             self._cancelled.set()
         for future in list(self._waiting):
@@ -247,7 +243,7 @@ class Context:
     @property
     def state(self) -> Any:
         """What the lifespan of the server yielded; None without one."""
-        lifespan = self._dispatch.lifespan
+        lifespan = self._dispatch.server._lifespan
         return None if lifespan is None else lifespan.state
 
     @property
@@ -433,7 +429,7 @@ class Context:
         waiting = asyncio.run_coroutine_threadsafe(request, self._connection._loop)
         self._waiting.add(waiting)
         try:
-            if self._is_cancelled:  # checked after `add`, so that `cancel()` cannot miss it
+            if self.is_cancelled:  # checked after `add`, so that `cancel()` cannot miss it
                 waiting.cancel()
             return waiting.result()
         finally:

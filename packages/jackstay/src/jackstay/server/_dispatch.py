@@ -28,18 +28,16 @@ from jackstay.server._entries import Entry
 from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError, report
 from jackstay.server._functions import Call
 from jackstay.server._output import encode_content_result, error_result
-from jackstay.server._pool import Pool
 from jackstay.server._tools import ToolEntry
 from jackstay.types import DECODE_ERRORS, Body
 
 if TYPE_CHECKING:
-    from jackstay.server._backend import Backend
     from jackstay.server._completions import CompletionEntry
     from jackstay.server._context import Context
     from jackstay.server._depends import Dependencies
     from jackstay.server._input_required import InputRounds, KeyRing
-    from jackstay.server._lifespan import Lifespan
     from jackstay.server._problems import InvalidArguments
+    from jackstay.server._server import Server
     from jackstay.server._visibility import Views
 
 B = TypeVar("B", bound=Body)
@@ -116,27 +114,14 @@ class Dispatch:
     # The connections (by `id()`) and serials of the requests that `ctx.background()` may turn into tasks.
     deferrable: AbstractSet[tuple[int, int]] = frozenset()
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        pool: Pool,
-        *,
-        key_ring: "Callable[[], KeyRing]",
-        round_timeout: float,
-        on_invalid_arguments: OnInvalidArguments | None = None,
-        name: str = "",
-        backend: "Backend | None" = None,
-    ) -> None:
+    def __init__(self, server: "Server", catalogue: Catalogue) -> None:
+        self.server = server
         self.catalogue = catalogue
-        self.name = name
-        self.backend = backend
-        self.pool = pool
+        self.pool = server._pool
+        self.key_ring: Callable[[], KeyRing] = lambda: server._key_ring
+        self.round_timeout = server.options.round_timeout
         self.middleware: Sequence[Middleware] = ()
         self.views: Views | None = None
-        self._key_ring = key_ring
-        self._round_timeout = round_timeout
-        self._on_invalid_arguments = on_invalid_arguments
-        self.lifespan: Lifespan | None = None
         self._finalized: dict[bytes, bytes] = {}
         self._on_notification: Callable[[Driver, str, Raw | None], None] | None = None
         methods: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {
@@ -299,7 +284,7 @@ class Dispatch:
         return self._run(job) if entry.is_async or entry.is_blocking else self._call(job)
 
     def _refuse_arguments(self, tool: str, invalid: "InvalidArguments", version: str) -> bytes:
-        shape = self._on_invalid_arguments
+        shape = self.server._on_invalid_arguments
         if shape is None:
             return error_result(invalid.text)
         try:
@@ -486,7 +471,7 @@ class Dispatch:
             assert params is not None
             bound = bind(caller.principal, request.method.name, name, _read_anything(given) or None)
             responses = params.input_responses or {}
-            return InputRounds(self._key_ring(), bound, params.request_state, responses, self._round_timeout)
+            return InputRounds(self.key_ring(), bound, params.request_state, responses, self.round_timeout)
 
         encoded = _EMPTY if request.params is None else bytes(request.params)
         # Not the handlers of the connection: it belongs to another server if this one is mounted there.
@@ -517,13 +502,13 @@ def _invalid_params(request: e.Serve, error: Exception) -> JsonRpcError:
 
 
 def _body(cls: type[B], request: e.Serve) -> B:
-    return read_params(cls, request.method.name, _EMPTY if request.params is None else request.params)
+    return read_params(cls, request.method.name, request.params)
 
 
-def read_params(cls: type[B], method: str, params: bytes | Raw) -> B:
+def read_params(cls: type[B], method: str, params: bytes | Raw | None) -> B:
     """Decode the params of a request. Raises: JsonRpcError (-32602)."""
     try:
-        return types.decode(cls, params)  # loaded on first use
+        return types.decode(cls, _EMPTY if params is None else params)  # loaded on first use
     except ProtocolError as error:
         where = f" at {error.path}" if error.path else ""
         message = f"invalid params for {method}: {error.message}{where}"

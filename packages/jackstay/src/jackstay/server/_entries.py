@@ -98,18 +98,6 @@ def read_icons(icons: Sequence[IconLike] | None) -> list[Icon] | None:
     return [Icon(src=icon) if isinstance(icon, str) else icon for icon in icons] if icons else None
 
 
-def encode_listed(body: Body, what: str) -> bytes:
-    """Encode a list item.
-
-    Raises:
-        UsageError: for a member without a JSON form.
-    """
-    try:
-        return encode_json(body)
-    except UsageError as error:
-        raise UsageError(f"{what} cannot be encoded: {error.message}", path=error.path) from error
-
-
 def runs_blocking(function: "Function | Handler", blocking: bool | None) -> bool:
     """Return whether to call a function in the thread pool. Plain functions are, unless `blocking=False`.
 
@@ -143,7 +131,10 @@ def entry_fields(
     Raises:
         UsageError: for a bad option, and for a member without a JSON form.
     """
-    listed = encode_listed(body, key)
+    try:
+        listed = encode_json(body)
+    except UsageError as error:
+        raise UsageError(f"{key} cannot be encoded: {error.message}", path=error.path) from error
     return {
         "key": key,
         "body": body,

@@ -55,7 +55,6 @@ class Parameter(msgspec.Struct, frozen=True):
     hint: Any
     default: object
     description: str
-    is_keyword_only: bool = False
     # Creates the default of each call; `default` is then ignored.
     factory: Callable[[], object] | None = None
 
@@ -154,8 +153,7 @@ class Function:
             raise UsageError(f"{where}: {_KINDS_REFUSED[parameter.kind].format(name)}", path=where)
         if name in bound:
             return  # set by functools.partial: the caller must not be able to override it
-        is_keyword_only = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        if not is_keyword_only:
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             self._positional.append(name)
         hint = hints.get(name, Any)
         if _is_context(hint):
@@ -175,7 +173,7 @@ class Function:
             hint = Optional[hint] if default is None else hint  # noqa: UP045  # created at run time
         except TypeError as error:
             raise UsageError(f"{where}: unsupported annotation: {error}", path=where) from error
-        added = Parameter(name, hint, default, descriptions.get(name, ""), is_keyword_only, factory)
+        added = Parameter(name, hint, default, descriptions.get(name, ""), factory)
         self.parameters = (*self.parameters, added)
 
     # --- binding ------------------------------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ MAX_SCHEMA_DEPTH = 64
 Validate: TypeAlias = Callable[[Json], InvalidArguments | None]
 
 
-def check_schema(schema: Json, where: str, *, must_be_object: bool) -> Schema:
-    """Check that a schema is a JSON object of limited size, and return a copy.
+def check_schema(schema: Json, where: str) -> Schema:
+    """Check that a schema is a JSON object of limited size with `"type": "object"`, and return a copy.
 
-    `must_be_object`: it must have `"type": "object"`. `where` is its name in error messages.
+    `where` is its name in error messages.
 
     Raises:
         UsageError: for an invalid schema.
@@ -41,7 +41,7 @@ def check_schema(schema: Json, where: str, *, must_be_object: bool) -> Schema:
         raise UsageError(f"{where} must be a JSON Schema object, not {type(copy).__name__}", path=where)
     if any(depth > MAX_SCHEMA_DEPTH for _, depth in _walk(copy)):
         raise UsageError(f"{where} is nested too deeply: the limit is {MAX_SCHEMA_DEPTH}", path=where)
-    if must_be_object and copy.get("type") != "object":
+    if copy.get("type") != "object":
         raise UsageError(f'{where} must have "type": "object", which MCP requires', path=where)
     return copy
 
@@ -74,17 +74,14 @@ def compile_validator(schema: Schema, where: str, max_match_length: Callable[[st
     dialect = validator_for(schema, default=Draft202012Validator)
     try:
         dialect.check_schema(schema)
-    except SchemaError as error:
-        pointer = "".join(f"/{step}" for step in error.absolute_path)
-        raise UsageError(f"{where} is invalid at #{pointer}: {error.message[:200]}", path=where) from error
-    except Exception as error:  # such as OverflowError for a pattern that Python cannot compile
-        raise UsageError(f"{where} is not supported ({type(error).__name__})", path=where) from error
-    try:
         root = Resource.from_contents(schema, default_specification=DRAFT202012)
         uri = root.id() or ""
         # Crawl for `$anchor` and `$id` once, not for each reference.
         resolver = SPECIFICATIONS.with_resource(uri, root).crawl().resolver(uri)
-    except Exception as error:  # such as ValueError for an `$id` that is not a URI
+    except SchemaError as error:
+        pointer = "".join(f"/{step}" for step in error.absolute_path)
+        raise UsageError(f"{where} is invalid at #{pointer}: {error.message[:200]}", path=where) from error
+    except Exception as error:  # such as ValueError for an `$id` that is not a URI, or OverflowError for a pattern
         raise UsageError(f"{where} is not supported ({type(error).__name__})", path=where) from error
     if max_match_length is not None:
         dialect = extend(dialect, {"pattern": _bounded(dialect.VALIDATORS["pattern"], max_match_length)})

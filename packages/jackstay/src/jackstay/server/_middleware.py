@@ -107,7 +107,7 @@ class _Stored(Hooks):
         self._memory = MemoryMiddlewareStore()
 
     def _store_of(self, ctx: Context) -> MiddlewareStore:
-        backend = ctx._dispatch.backend
+        backend = ctx._dispatch.server._backend
         return self._store or (self._memory if backend is None else backend.limits)
 
 
@@ -141,7 +141,7 @@ class RateLimit(_Stored):
         """Count the request."""
         key = self._key(ctx)
         if key:
-            name = f"rate:{ctx._dispatch.name}:{self._name}:{self._limit}:{self._per:g}:{key}"
+            name = f"rate:{ctx._dispatch.server.name}:{self._name}:{self._limit}:{self._per:g}:{key}"
             number, left = await self._store_of(ctx).increment(name, self._per)
             if number > self._limit:
                 wait = math.ceil(left)
@@ -199,7 +199,7 @@ class ResponseCache(_Stored):
         if ctx._caller.scopes is not None and not tool.scopes <= ctx._caller.scopes:
             return ""  # the call is refused
         caller = None if self._is_shared else _identify(ctx)
-        parts = [ctx._dispatch.name, ctx.version, tool.key, params.get("arguments") or {}, caller]
+        parts = [ctx._dispatch.server.name, ctx.version, tool.key, params.get("arguments") or {}, caller]
         text = json.dumps(parts, sort_keys=True, default=str)
         return f"result:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
 

@@ -28,8 +28,8 @@ from jackstay.types import encode_json
 # Encodes what a tool returned as a result for a revision.
 EncodeResult: TypeAlias = Callable[[object, str], bytes]
 
-# Checks encoded structured content. Returns what is wrong with it, or None.
-Check: TypeAlias = Callable[[bytes], str | None]
+# Checks encoded structured content. Raises ValueError or one of `DECODE_ERRORS` if it violates the schema.
+Check: TypeAlias = Callable[[bytes], object]
 
 _encode_text = msgspec.json.Encoder().encode
 
@@ -63,10 +63,8 @@ def bare(hint: Hint) -> Hint:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def output_from_schema(schema: Schema | None, tool: str, check: Check | None) -> Output:
+def output_from_schema(schema: Schema, tool: str, check: Check | None) -> Output:
     """Return the output of a tool that was registered with a JSON Schema."""
-    if schema is None:
-        return Output(None, encode_content_result)
     from jackstay.server._structured import structured_encoder  # noqa: PLC0415  # see above
 
     return Output(schema, structured_encoder(tool, check or (lambda _: None)))

@@ -8,7 +8,7 @@ connection; over HTTP it is the principal, or the client's address for a POST wi
 import asyncio
 import contextvars
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -29,8 +29,8 @@ class Pool:
         self._limit = threads
         self._lock = threading.Lock()
         self._has_work = threading.Condition(self._lock)
-        self._queues: dict[Hashable, deque[Work]] = {}
-        self._turns: deque[Hashable] = deque()
+        # In the order of their turns.
+        self._queues: OrderedDict[Hashable, deque[Work]] = OrderedDict()
         # The number of functions that wait for a thread.
         self.queued = 0
         self._threads: set[threading.Thread] = set()
@@ -82,18 +82,13 @@ class Pool:
         with self._lock:
             self._is_closed = True
             self._queues.clear()
-            self._turns.clear()
             self.queued = 0
             self._has_work.notify_all()
 
     def _put(self, owner: Hashable, work: Work) -> None:
         with self._lock:
             self._is_closed = False  # a server can be run again
-            queue = self._queues.get(owner)
-            if queue is None:
-                queue = self._queues[owner] = deque()
-                self._turns.append(owner)
-            queue.append(work)
+            self._queues.setdefault(owner, deque()).append(work)
             self.queued += 1
             # A thread counts as idle until it has got its work, so there may be more work than idle threads.
             if self.queued > self._idle and len(self._threads) < self._limit:
@@ -114,7 +109,6 @@ class Pool:
             self.queued -= 1
             if not queue:
                 del self._queues[owner]
-                self._turns.remove(owner)
 
     def _serve(self) -> None:
         while (work := self._next()) is not None:
@@ -127,19 +121,16 @@ class Pool:
     def _next(self) -> Work | None:
         """Wait for the next work, and count the thread as busy. Returns None if the pool is closed."""
         with self._lock:
-            while not self._turns:
+            while not self._queues:
                 if self._is_closed:
                     self._idle -= 1
                     self._threads.discard(threading.current_thread())
                     return None
                 self._has_work.wait()
-            owner = self._turns.popleft()
-            queue = self._queues[owner]
+            owner, queue = self._queues.popitem(last=False)
             work = queue.popleft()
             if queue:
-                self._turns.append(owner)
-            else:
-                del self._queues[owner]
+                self._queues[owner] = queue  # its next turn is after those of all others
             self.queued -= 1
             self._idle -= 1
             return work

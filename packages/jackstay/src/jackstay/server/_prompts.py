@@ -94,12 +94,9 @@ def _read_message(message: dict[str, object]) -> PromptMessage:
 
 
 def _encode_message(message: object, version: str) -> bytes:
-    role = "user"
     if isinstance(message, dict) and message.keys() == {"role", "content"}:
         message = _read_message(message)
-    if isinstance(message, PromptMessage):
-        role, block = message.role, message.content
-    else:
-        block = to_block(message)
-    content = encode_blocks([block], version)[1:-1]
-    return b'{"role":"%b","content":%b}' % (role.encode(), content)
+    if not isinstance(message, PromptMessage):
+        message = PromptMessage(role="user", content=to_block(message))
+    content = encode_blocks([message.content], version)[1:-1]
+    return b'{"role":"%b","content":%b}' % (message.role.encode(), content)

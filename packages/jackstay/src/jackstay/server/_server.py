@@ -94,7 +94,8 @@ class Server:
         self._lifetime = Lifetime()
         self._lifetime.final_hooks.append(self._close_dependencies)
         self._telemetry = Telemetry(name)
-        self._state_secrets = self.options.request_state_secrets
+        # Those of all workers, for `requestState`.
+        self._shared_secrets: tuple[bytes, ...] = ()
         self._middleware: list[Middleware] = []
         self._views: Views | None = None
         self._on_invalid_arguments = on_invalid_arguments
@@ -183,7 +184,6 @@ class Server:
         """The request dispatcher. Created with the first connection, because its imports are slow."""
         dispatch = self._make_dispatch(self.catalogue)
         dispatch.middleware = self._middleware
-        dispatch.lifespan = self._lifespan
         for part in (self._extensions, self._mounts, self._views):
             if part is not None:
                 part.install(dispatch)
@@ -192,15 +192,7 @@ class Server:
     def _make_dispatch(self, catalogue: Catalogue) -> Dispatch:
         from jackstay.server._dispatch import Dispatch  # noqa: PLC0415  # loaded on first use
 
-        return Dispatch(
-            catalogue,
-            self._pool,
-            key_ring=lambda: self._key_ring,
-            round_timeout=self.options.round_timeout,
-            on_invalid_arguments=self._on_invalid_arguments,
-            name=self.options.name,
-            backend=self._backend,
-        )
+        return Dispatch(self, catalogue)
 
     @property
     def _handlers(self) -> Handlers:
@@ -607,7 +599,7 @@ class Server:
 
     def _share_request_state_secrets(self, secrets: tuple[bytes, ...]) -> None:
         """Use these secrets for `requestState`, unless the server has its own: several workers share one set."""
-        self._state_secrets = self._state_secrets or secrets
+        self._shared_secrets = secrets
 
     @property
     def _blocking_calls(self) -> int:
@@ -786,7 +778,7 @@ class Server:
     def _key_ring(self) -> KeyRing:
         from jackstay.server._input_required import KeyRing  # noqa: PLC0415  # imports hmac, which few servers need
 
-        return KeyRing(self._state_secrets)
+        return KeyRing(self.options.request_state_secrets or self._shared_secrets)
 
 
 def find_server(module: object, name: str | None = None) -> Server:

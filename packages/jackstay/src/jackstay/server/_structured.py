@@ -38,15 +38,7 @@ def read_structured(hint: Hint, tool: str, structured: bool | None) -> Output:
         message = f"{tool}(return): unsupported annotation: {error}; pass structured=False to send only text"
         raise UsageError(message, path=f"{tool}(return)") from error
     schema = resolve(found.schemas[0], found.definitions)
-    decode = msgspec.json.Decoder[Any](adapted, dec_hook=accept_foreign).decode
-
-    def check(data: bytes) -> str | None:
-        try:
-            decode(data)
-        except DECODE_ERRORS as error:
-            return str(error)
-        return None
-
+    check = msgspec.json.Decoder[Any](adapted, dec_hook=accept_foreign).decode
     if schema.get("type") == "object":
         return Output(schema, structured_encoder(tool, check))
     return _wrapped(schema, tool, check)
@@ -74,14 +66,9 @@ def _model_union(hint: Hint, tool: str) -> Output:
     # pydantic is loaded, because the annotation has one of its models; this package does not depend on it.
     adapter: Any = sys.modules["pydantic"].TypeAdapter(hint)
 
-    def check(data: bytes) -> str | None:
-        if data[:1] == b"{":  # a model, which may be written with other names than it is read with
-            return None
-        try:
+    def check(data: bytes) -> None:
+        if data[:1] != b"{":  # not a model, which may be written with other names than it is read with
             adapter.validate_json(data)
-        except ValueError as error:
-            return str(error)
-        return None
 
     return _wrapped(adapter.json_schema(mode="serialization"), tool, check)
 
@@ -115,11 +102,11 @@ def encode_value_result(value: object, version: str) -> bytes:
 def structured_encoder(tool: str, check: Check, *, is_wrapped: bool = False) -> EncodeResult:
     """Return the encoder of results with structured content: the value, or an object with the value as its member."""
 
-    def check_wrapped(data: bytes) -> str | None:
-        try:
-            return check(bytes(msgspec.json.decode(data, type=dict[str, msgspec.Raw])[_RESULT]))
-        except KeyError:
-            return f"missing member {_RESULT!r}"
+    def check_wrapped(data: bytes) -> None:
+        members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        if _RESULT not in members:
+            raise ValueError(f"missing member {_RESULT!r}")
+        check(bytes(members[_RESULT]))
 
     check_result = check_wrapped if is_wrapped else check
     structured = b'{"result":%b}' if is_wrapped else b"%b"
@@ -129,15 +116,22 @@ def structured_encoder(tool: str, check: Check, *, is_wrapped: bool = False) -> 
         if isinstance(value, Result):
             return _encode_result(value, version, tool, check_result)
         data = encode_value(value)
-        flaw = check(data) if data[:1] == b"{" or is_wrapped else "expected an object"
-        if flaw is not None:
-            raise _schema_violation(tool, flaw)
+        if data[:1] != b"{" and not is_wrapped:
+            raise _schema_violation(tool, "expected an object")
+        _verify(tool, check, data)
         text = encode_json(to_text(value) if is_wrapped and isinstance(value, str | bytes) else data.decode())
         if not REVISIONS[version].has_structured_output:
             return b'{"content":[{"type":"text","text":%b}]}' % text
         return result % (text, data)
 
     return encode_result
+
+
+def _verify(tool: str, check: Check, data: bytes) -> None:
+    try:
+        check(data)
+    except (*DECODE_ERRORS, ValueError) as error:
+        raise _schema_violation(tool, str(error)) from error
 
 
 def _schema_violation(tool: str, flaw: str) -> UsageError:
@@ -151,9 +145,7 @@ def _encode_result(result: Result, version: str, tool: str = "", check: Check | 
     content = msgspec.Raw(encode_blocks(result.content, version))
     structured: Json = result.structured_content
     if check is not None and structured is not None and not result.is_error:
-        flaw = check(encode_json(structured))
-        if flaw is not None:
-            raise _schema_violation(tool, flaw)
+        _verify(tool, check, encode_json(structured))
     without: CallToolResult = msgspec.structs.replace(result, content=())
     members: dict[str, object] = msgspec.json.decode(encode_json(without), type=dict[str, msgspec.Raw])
     members["content"] = content

@@ -312,29 +312,18 @@ class Subscriptions:
     def flush_changes(self) -> None:
         """Send what has changed."""
         changed, self._changed = self._changed, {}
-        for method, uri, params in changed:
-            self._notify_client(method, uri, params)
-            for subscription in list(self._open.values()):
-                self._notify_subscription(subscription, method, uri, params)
-
-    def _notify_client(self, method: str, uri: str, params: bytes) -> None:
         version = self._connection.core.version
-        if version is None or not REVISIONS[version].has_server_requests:
-            return  # in the stateless era, and before the handshake, nothing is sent without a subscription
-        if method == _UPDATED:
-            if uri in self.uris:
-                self._connection.notify(method, params or b'{"uri":%b}' % encode_json(uri))
-        elif _flags()[method][0] in self._connection.capabilities:
-            self._connection.notify(method, params or b"{}")
-
-    def _notify_subscription(self, subscription: Subscription, method: str, uri: str, params: bytes) -> None:
-        about, meta = subscription.request.id, subscription.meta
-        if method == _UPDATED:
-            if uri in subscription.uris:
-                updated = params or b'{"uri":%b}' % encode_json(uri)
-                self._connection.notify(method, _with_meta(updated, meta), about)
-        elif getattr(subscription.accepted, _flags()[method][1]):
-            self._connection.notify(method, _with_meta(params or b"{}", meta), about)
+        # In the stateless era, and before the handshake, nothing is sent without a subscription.
+        is_stateful = version is not None and REVISIONS[version].has_server_requests
+        for method, uri, given in changed:
+            is_update = method == _UPDATED
+            capability, member = ("", "") if is_update else _flags()[method]
+            params = given or (b'{"uri":%b}' % encode_json(uri) if is_update else b"{}")
+            if is_stateful and (uri in self.uris if is_update else capability in self._connection.capabilities):
+                self._connection.notify(method, params)
+            for subscription in list(self._open.values()):
+                if uri in subscription.uris if is_update else getattr(subscription.accepted, member):
+                    self._connection.notify(method, _with_meta(params, subscription.meta), subscription.request.id)
 
 
 def _size(uri: str) -> int:

@@ -288,16 +288,10 @@ class TaskWorker:
         from jackstay.server._dispatch import Dispatch  # noqa: PLC0415  # loaded by now
         from jackstay.server._input_required import KeyRing  # noqa: PLC0415  # as above
 
-        server = self._server
-        main = server._dispatch
-        made = Dispatch(
-            main.catalogue,
-            main.pool,
-            key_ring=lambda: KeyRing(STATE_KEYS),
-            round_timeout=_STATE_SECONDS,
-            on_invalid_arguments=server._on_invalid_arguments,
-        )
-        made.lifespan = main.lifespan
+        main = self._server._dispatch
+        made = Dispatch(self._server, main.catalogue)
+        made.key_ring = lambda: KeyRing(STATE_KEYS)
+        made.round_timeout = _STATE_SECONDS
         made.__dict__["dependencies"] = main.dependencies
         return made
 

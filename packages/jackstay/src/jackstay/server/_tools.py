@@ -15,7 +15,7 @@ from jackstay.errors import Json, ProtocolError, UsageError, did_you_mean
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._entries import Entry, EntryOptions, body_fields, check_name, check_scopes, entry_fields
 from jackstay.server._functions import Call, Function, RawArguments
-from jackstay.server._output import Check, EncodeResult, Output, output_from_schema, read_output
+from jackstay.server._output import EncodeResult, Output, encode_content_result, output_from_schema, read_output
 from jackstay.server._schema import Schema
 from jackstay.types import DECODE_ERRORS, Tool, ToolAnnotations, encode_json
 
@@ -119,9 +119,9 @@ def tool_from_schema(
 
     handler = Handler(call)
     name = options.name or handler.name
-    schema = check_schema(dict(input_schema), f"{name}(input_schema)", must_be_object=True)
+    schema = check_schema(dict(input_schema), f"{name}(input_schema)")
     validator = compile_validator(schema, f"{name}(input_schema)") if validate else None
-    output = output_from_schema(None, name, None)
+    output = Output(None, encode_content_result)
     if output_schema is not None:
         output = _read_output_schema(output_schema, name, validate=validate)
     return _make(handler, schema, output, handler.binder(validator), options)
@@ -132,8 +132,17 @@ def _read_output_schema(schema: object, name: str, *, validate: bool) -> Output:
 
     where = f"{name}(output_schema)"
     plain: Any = dict(schema) if isinstance(schema, Mapping) else schema
-    checked = check_schema(plain, where, must_be_object=True)
-    return output_from_schema(checked, name, _check_of(compile_validator(checked, where)) if validate else None)
+    checked = check_schema(plain, where)
+    if not validate:
+        return output_from_schema(checked, name, None)
+    find_problems = compile_validator(checked, where)
+
+    def check(data: bytes) -> None:
+        invalid = find_problems(msgspec.json.decode(data))
+        if invalid is not None:
+            raise ValueError("; ".join(map(str, invalid.problems)))
+
+    return output_from_schema(checked, name, check)
 
 
 class Handler:
@@ -181,14 +190,6 @@ def _can_bind(signature: inspect.Signature, count: int) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _check_of(validate: "Validate") -> Check:
-    def check(data: bytes) -> str | None:
-        invalid = validate(msgspec.json.decode(data))
-        return None if invalid is None else "; ".join(map(str, invalid.problems))
-
-    return check
 
 
 def _make(function: Function | Handler, schema: Schema, output: Output, bind: Bind, options: ToolOptions) -> ToolEntry:
