@@ -51,5 +51,5 @@ async def listening(http: Http, last: str | None = None) -> Response:
 
 def only(app: App) -> Session:
     """The only session."""
-    (session,) = app._all_sessions()
+    (session,) = app._sessions.all
     return session

@@ -222,7 +222,7 @@ def test_repr_and_absence(server: Server, oauth: BearerAuth) -> None:
     text = repr(server.asgi(auth=oauth, cors=[PAGE], health=True)._auxiliary_routes)
     assert PAGE in text
     assert "/health" in text
-    assert server.asgi()._auxiliary_routes is None
+    assert not server.asgi()._auxiliary_routes.is_enabled
 
 
 def test_other_paths_have_no_metadata(server: Server, oauth: BearerAuth) -> None:

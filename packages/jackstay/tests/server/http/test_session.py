@@ -107,7 +107,7 @@ async def test_a_changed_list_visits_only_sessions_with_a_get_stream_and_others_
     async with http_client(app) as quiet, http_client(app) as http:
         await quiet.handshake()
         await http.handshake()
-        silent, session = (found.number for found in app._all_sessions())
+        silent, session = (found.number for found in app._sessions.all)
         stream = await listening(http)
         assert add_tool() == [session]
         assert (await stream.message())["method"] == "notifications/tools/list_changed"
@@ -121,7 +121,7 @@ async def test_a_changed_list_visits_only_sessions_with_a_get_stream_and_others_
             assert visited.pop() == number
             assert len(opened.messages) == 1
         assert add_tool() == [session, silent]
-    for found in app._all_sessions():
+    for found in app._sessions.all:
         found.stop()
     assert repr(server._subscriber_index) == "<SubscriberIndex of 0 topics>"
 

@@ -292,7 +292,7 @@ async def test_another_worker_can_serve_a_session() -> None:
         assert level.status == 200
         http.app = workers[1]
         assert await status(http) == 200
-        (session,) = workers[1]._all_sessions()
+        (session,) = workers[1]._sessions.all
         assert (session.core.version, session.log_level) == ("2025-06-18", "error")
         assert session.core.client is not None
         assert b"roots" in session.core.client.capabilities

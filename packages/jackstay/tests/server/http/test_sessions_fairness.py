@@ -74,7 +74,7 @@ def test_two_flooding_callers_share_the_limit() -> None:
                 await opened(http, who["bob"])
             for _ in range(3 * LIMIT):
                 await opened(http, who["carol"])
-            counts = [session.principal for session in app._all_sessions()]
+            counts = [session.principal for session in app._sessions.all]
             assert await ping(http, who["alice"], own) == 200
             assert counts.count("bob") >= LIMIT // 4
             assert counts.count("carol") >= LIMIT // 4

@@ -387,10 +387,10 @@ async def test_the_limit_of_sessions_holds_for_those_of_other_workers() -> None:
         await both.open_session()
         assert both.apps[1].sessions == 3
         streams = []
-        for session in both.apps[1]._all_sessions():
+        for session in both.apps[1]._sessions.all:
             both.second.headers["mcp-session-id"] = session.id
             streams.append(await listening(both.second))
-        missing = next(id for id in ids if id not in {session.id for session in both.apps[1]._all_sessions()})
+        missing = next(id for id in ids if id not in {session.id for session in both.apps[1]._sessions.all})
         both.second.headers["mcp-session-id"] = missing
         refused = await both.second.post(tool("echo", text="a"))
         assert (refused.status, refused.json["error"]["data"]["reason"]) == (503, "busy")

@@ -53,7 +53,7 @@ from jackstay.server.http._asgi import (
     respond_client_closed,
 )
 from jackstay.server.http._auth import ANONYMOUS, Guard, caller_key, read_auth
-from jackstay.server.http._auxiliary_routes import make_access, make_auxiliary_routes
+from jackstay.server.http._auxiliary_routes import AuxiliaryRoutes, make_access
 from jackstay.server.http._call_headers import check_call_headers
 from jackstay.server.http._cors import Cors
 from jackstay.server.http._legacy import LegacyConnection
@@ -100,13 +100,12 @@ class App:
     def __init__(self, server: "Server", options: HttpOptions, guard: Guard | None = None) -> None:
         self.server = server
         self.options = options
-        auth = None if options.auth is None else read_auth(options.auth)
-        self.auth = auth
+        self.auth = auth = None if options.auth is None else read_auth(options.auth)
         cors = Cors(options.cors) if options.cors else None
         # Public: routes beside the endpoint apply the same rules.
         self.guard = auth if guard is None else guard
         self.access = make_access(options.hosts, options.origins, cors)
-        self._auxiliary_routes = make_auxiliary_routes(self, auth, cors)
+        self._auxiliary_routes = AuxiliaryRoutes(self, cors)
         frame_bytes = server.options.max_frame_bytes
         self._endpoint = Endpoint(
             access=self.access,
@@ -130,7 +129,7 @@ class App:
         self._pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, DisconnectPoller] = (
             weakref.WeakKeyDictionary()
         )
-        self.lifecycle = Lifecycle(server, self)
+        self.lifecycle = Lifecycle(self)
         # For an application that mounts this one: `FastAPI(lifespan=app.lifespan)`.
         self.lifespan = self.lifecycle.lifespan
         self._requests = 0
@@ -142,8 +141,7 @@ class App:
 
     def check_health_with(self, check: "HealthCheck") -> None:
         """Make `/health` depend on `check`, which returns `ok` or another state, and members to add to the body."""
-        if self._auxiliary_routes is not None:
-            self._auxiliary_routes.check = check
+        self._auxiliary_routes.check = check
 
     @property
     def is_draining(self) -> bool:
@@ -185,7 +183,7 @@ class App:
 
     async def serve(self, request: HttpRequest) -> None:
         """Serve one request. The methods that do so return the error response of one that they refuse."""
-        if self._auxiliary_routes is not None and await self._auxiliary_routes.handle(request):
+        if self._auxiliary_routes.is_enabled and await self._auxiliary_routes.handle(request):
             return
         self._requests += 1
         try:
@@ -452,7 +450,7 @@ class App:
         seconds.
         """
         self.refuse_new()
-        for connection in (*self._posts, *self._legacy.values(), *self._all_sessions()):
+        for connection in (*self._posts, *self._legacy.values(), *self._sessions.all):
             connection.call(connection.drain)
         end = asyncio.get_running_loop().time() + self.server.options.drain_timeout + LAST_WRITES
         while self._requests and asyncio.get_running_loop().time() < end:
@@ -462,9 +460,6 @@ class App:
                     await self._idle.wait()
             except TimeoutError:
                 logger.warning("drain timeout: %d requests are still running", self._requests)
-
-    def _all_sessions(self) -> list[Session]:
-        return self._sessions.all
 
     def connection_config(self) -> ConnectionConfig:
         """Return the configuration of a new connection, the same until the capabilities of the server change."""

@@ -117,7 +117,8 @@ def keys(*given: KeysLike, scopes: Iterable[str] = ()) -> Keys:
             expected = 'keys() expected str or a mapping of names to keys such as {"alice": "secret"}'
             raise UsageError(f"{expected}, got {type(item).__name__}", path="auth")
         for name, secrets in named.items():
-            for secret in (secrets,) if _is_single(secrets) else secrets:
+            is_single = isinstance(secrets, str) or not isinstance(secrets, Iterable)
+            for secret in (secrets,) if is_single else secrets:
                 _check_key(secret)
                 digest = _digest(secret)
                 rows.append((digest, Principal(name or f"key-{digest.hex()[:12]}", granted)))
@@ -126,10 +127,6 @@ def keys(*given: KeysLike, scopes: Iterable[str] = ()) -> Keys:
     if len({digest for digest, _ in rows}) < len(rows):
         raise UsageError("keys() got the same key twice", path="auth")
     return Keys(rows)
-
-
-def _is_single(secrets: object) -> bool:
-    return isinstance(secrets, str) or not isinstance(secrets, Iterable)
 
 
 def _check_key(secret: object) -> None:

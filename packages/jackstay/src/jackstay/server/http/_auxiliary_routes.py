@@ -6,14 +6,14 @@ returns the status alone.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from jackstay.errors import Json, UsageError
 from jackstay.protocol.http import Access, ErrorResponse, check_access, fold_headers
 from jackstay.server.http._asgi import HttpRequest, encode_headers
-from jackstay.server.http._auth import WELL_KNOWN, BearerAuth
+from jackstay.server.http._auth import WELL_KNOWN
 from jackstay.server.http._cors import Cors
 
 if TYPE_CHECKING:
@@ -25,24 +25,30 @@ _METADATA_LINES = encode_headers(
 )
 _HEALTH_LINES = encode_headers((("content-type", "application/json"), ("cache-control", "no-store")))
 
-
-HEALTH_PATH: Final = "/health"
-
 # Returns `ok` or the state of a dependency, and members to add to the body.
 HealthCheck: TypeAlias = Callable[[], Awaitable[tuple[str, Mapping[str, Json]]]]
 
 
 class AuxiliaryRoutes:
-    """Handles requests before the endpoint of `app` does. A feature that is None is disabled."""
+    """Handles requests before the endpoint of `app` does.
 
-    def __init__(self, app: "App", auth: BearerAuth | None, cors: Cors | None) -> None:
+    Raises: UsageError for authorization servers without a resource URL.
+    """
+
+    def __init__(self, app: "App", cors: Cors | None) -> None:
         self._app = app
-        self._auth = auth
+        self._auth = auth = app.auth
         self._cors = cors
-        health = app.options.health
-        self._health = HEALTH_PATH if health is True else health or None
+        self._health = app.options.health_path
         # What `/health` depends on beside the endpoint itself.
         self.check: HealthCheck | None = None
+        has_metadata = auth is not None and bool(auth.authorization_servers)
+        if auth is not None and has_metadata and auth.resource is None:
+            raise UsageError(
+                "BearerAuth(authorization_servers=...) needs resource=, the public URL of the endpoint", path="auth"
+            )
+        # Otherwise every request is for the endpoint.
+        self.is_enabled = has_metadata or cors is not None or self._health is not None
 
     def __repr__(self) -> str:
         return f"<AuxiliaryRoutes auth={self._auth!r} cors={self._cors!r} health={self._health!r}>"
@@ -85,22 +91,6 @@ class AuxiliaryRoutes:
         return not isinstance(caller, ErrorResponse)
 
 
-def make_auxiliary_routes(app: "App", auth: BearerAuth | None, cors: Cors | None) -> AuxiliaryRoutes | None:
-    """Return the auxiliary routes of an endpoint, or None if none is enabled.
-
-    Raises: UsageError for authorization servers without a resource URL.
-    """
-    if auth is not None and not auth.authorization_servers:
-        auth = None  # there is no metadata to publish
-    if auth is not None and auth.resource is None:
-        raise UsageError(
-            "BearerAuth(authorization_servers=...) needs resource=, the public URL of the endpoint", path="auth"
-        )
-    if auth is None and cors is None and not app.options.health:
-        return None
-    return AuxiliaryRoutes(app, auth, cors)
-
-
 def make_access(hosts: Sequence[str], origins: Sequence[str] | None, cors: Cors | None) -> Access:
     """Return the allowed hosts and origins. An origin that CORS allows to read responses may also send requests.
 
@@ -110,9 +100,6 @@ def make_access(hosts: Sequence[str], origins: Sequence[str] | None, cors: Cors 
     if cors is None:
         return access
     return Access.allow(tuple(hosts), (*access.origins, *cors.origins))
-
-
-__all__ = ["AuxiliaryRoutes", "make_access", "make_auxiliary_routes"]
 
 
 async def health_response(

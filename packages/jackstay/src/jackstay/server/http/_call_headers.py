@@ -50,6 +50,3 @@ def check_call_headers(server: "Server", message: Message, caller: Caller) -> Er
     if server._views is not None and server._views.view_for(caller).find_tool(name) is None:
         return None  # the dispatcher refuses it as unknown
     return mismatch_response(mismatch)
-
-
-__all__ = ["check_call_headers"]

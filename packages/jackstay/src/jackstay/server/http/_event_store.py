@@ -130,6 +130,3 @@ class MemoryEventStore:
         stored = self._sessions.pop(session, None)
         if stored is not None:
             self._size -= stored.size
-
-
-__all__ = ["EventStore", "MemoryEventStore"]

@@ -142,13 +142,10 @@ class JwtVerifier:
             return None
         principal = _principal_of(self.issuer, claims)
         if principal is not None:
-            self._remember(digest, principal, min(claims["exp"] + self.leeway, now + CACHE_SECONDS))
+            if len(self._cache) >= MAX_CACHED:
+                del self._cache[next(iter(self._cache))]  # the oldest
+            self._cache[digest] = principal, min(claims["exp"] + self.leeway, now + CACHE_SECONDS)
         return principal
-
-    def _remember(self, digest: bytes, principal: Principal, until: float) -> None:
-        if len(self._cache) >= MAX_CACHED:
-            del self._cache[next(iter(self._cache))]  # the oldest
-        self._cache[digest] = (principal, until)
 
     def _open(self, token: str, key: "Key") -> bytes | None:
         """Return the payload if this key signed the token."""

@@ -18,7 +18,6 @@ from jackstay.server.http._asgi import Receive, Send
 from jackstay.server.http._refusals import NOT_STARTED
 
 if TYPE_CHECKING:
-    from jackstay.server._server import Server
     from jackstay.server.http._app import App
 
 logger = logging.getLogger("jackstay.server.http")
@@ -27,10 +26,9 @@ logger = logging.getLogger("jackstay.server.http")
 class Lifecycle:
     """Runs the startup and shutdown hooks of the server of an app, each once."""
 
-    def __init__(self, server: "Server", app: "App") -> None:
+    def __init__(self, app: "App") -> None:
         self.is_started = False
         self._has_ended = False
-        self._server = server
         self._app = app
         self._loop_end: AsyncIterator[None] | None = None
 
@@ -42,14 +40,14 @@ class Lifecycle:
         if self._has_ended:  # not if the app was drained before its first start
             self._has_ended = False
             self._app.accept_new()
-        self.is_started = await self._server.startup(self)
+        self.is_started = await self._app.server.startup(self)
         return self.is_started
 
     async def end(self) -> None:
         """Run the shutdown hooks unless another app still serves the server. Drain the app first."""
         self.is_started = False
         self._has_ended = True
-        await self._server.shutdown(self)
+        await self._app.server.shutdown(self)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: object = None) -> AsyncIterator[None]:
@@ -86,7 +84,7 @@ class Lifecycle:
 
     async def start_on_first_request(self) -> ErrorResponse | None:
         """Start before the first request. Returns an error response if a hook failed; the next request tries again."""
-        if self._server._lifetime.try_enter(self):
+        if self._app.server._lifetime.try_enter(self):
             await self._on_started()
             return None
         try:
@@ -98,7 +96,7 @@ class Lifecycle:
         return None if is_started else NOT_STARTED
 
     async def _start_once(self) -> bool:
-        if not await self._server.startup(self):
+        if not await self._app.server.startup(self):
             return False
         await self._on_started()
         return True
@@ -108,7 +106,7 @@ class Lifecycle:
         if self._loop_end is None:
             self._loop_end = self._end_with_loop()
             await anext(self._loop_end)
-            if self._server._lifetime.has_shutdown and not self._end_before_uvicorn():
+            if self._app.server._lifetime.has_shutdown and not self._end_before_uvicorn():
                 logger.warning(
                     "received no ASGI lifespan events: shutdown hooks run when the event loop ends;"
                     " pass lifespan=app.lifespan to the application that mounts this one"

@@ -116,14 +116,19 @@ class HttpOptions(SettingsBase, frozen=True, kw_only=True):
         if len({self.path, self.sse_path, self.messages_path}) != 3:
             paths = f"{self.path!r}, {self.sse_path!r}, {self.messages_path!r}"
             raise UsageError(f"path, sse_path and messages_path must differ: {paths}", path="sse_path")
-        health = "/health" if self.health is True else self.health
-        if health in (self.path, self.sse_path, self.messages_path):
+        health = self.health_path
+        if health is not None and health in (self.path, self.sse_path, self.messages_path):
             raise UsageError(
                 f"health must differ from the other paths: {health!r}; use for example '/health'", path="health"
             )
         if not self.sessions and (self.event_store is not None or self.session_store is not None):
             name = "event_store" if self.event_store is not None else "session_store"
             raise UsageError(f"{name} needs sessions=True", path=name)
+
+    @property
+    def health_path(self) -> str | None:
+        """The path of the health check; None: disabled."""
+        return "/health" if self.health is True else self.health or None
 
     def accepted_formats(self, accepts: Accepts) -> tuple[bool, bool]:
         """Return whether a response may be JSON and whether it may be a stream.

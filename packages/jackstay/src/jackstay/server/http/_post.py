@@ -41,18 +41,13 @@ REFUSED_LINES = encode_headers((*JSON_HEADERS, *RETRY_HEADERS))
 POLL_INTERVAL = 0.02
 
 
-def whole_response(
-    channel: Channel, version: str | None, auth: BearerAuth | None, *, is_closed: bool
-) -> tuple[int, HeaderLines, bytes]:
-    """Return the HTTP status, headers and body of a response that is complete when it begins: JSON or events.
-
-    `is_closed`: the connection of the channel has ended.
-    """
+def whole_response(channel: Channel, core: ServerConnection, auth: BearerAuth | None) -> tuple[int, HeaderLines, bytes]:
+    """Return the HTTP status, headers and body of a response that is complete when it begins: JSON or events."""
     responses, error = channel.responses, channel.error
     if not responses:
         if not channel.ids:
             return ACCEPTED, (), b""
-        if is_closed:
+        if core.state is ServerState.CLOSED:
             return 503, (), b""  # whether the handler completed is unknown
         return _cancelled_response(channel)
     if not channel.accepts_json:  # it has a length, so that no proxy buffers it for its chunked encoding
@@ -63,10 +58,10 @@ def whole_response(
     if isinstance(error, InsufficientScopeError):
         return 403, [*JSON_LINES, *encode_headers(challenge_scopes(auth, error.scopes))], body
     status = 200
-    if error.code is not None and version is not None:
+    if error.code is not None and core.version is not None:
         more = error.more if isinstance(error, GuardRefusedError) else {}
         is_refused = more.get("retryable") is True
-        status = error_status(REVISIONS[version], error.code, is_envelope="key" in more, is_refused=is_refused)
+        status = error_status(REVISIONS[core.version], error.code, is_envelope="key" in more, is_refused=is_refused)
     return status, REFUSED_LINES if status == 503 else JSON_LINES, body
 
 
@@ -149,7 +144,8 @@ class Post(Driver):
             self._apply(self.core.process(accepted, len(frame)))
         if self._work is not None or self.core.in_flight:
             await self._finish_work()
-        stream = self._channel.post_stream
+        channel = self._channel
+        stream = channel.post_stream
         if self._is_gone:
             if stream is None:
                 await respond_client_closed(request)
@@ -159,11 +155,10 @@ class Post(Driver):
                 await self._writing
             elif not self._is_written:
                 await stream.pump(request.send, STREAM_LINES, self._app.options.keepalive)
+        elif len(channel.responses) == 1 and channel.error is None and channel.accepts_json:  # most POSTs
+            await request.respond(200, JSON_LINES, channel.responses[0])
         else:
-            is_closed = self.core.state is ServerState.CLOSED
-            await request.respond(
-                *whole_response(self._channel, self.core.version, self._app.auth, is_closed=is_closed)
-            )
+            await request.respond(*whole_response(channel, self.core, self._app.auth))
 
     async def _finish_work(self) -> None:
         self._is_busy = True
@@ -250,7 +245,13 @@ class Post(Driver):
     def _send(self, effect: e.Send) -> None:
         about = effect.related_request_id
         if about is not None and about in self.core.in_flight:
-            self._send_on_stream(effect.frame)
+            if not self._channel.accepts_stream:
+                self.dropped += 1
+                return
+            stream = self._open_stream()
+            if not stream.is_over and not stream.put(encode_event(effect.frame)):
+                logger.warning("connection %d: closing the stream of a client that reads too slowly", self.number)
+                self._on_disconnect()
         elif about is not None or effect.error is not None:
             if effect.error is not None:
                 self._channel.error = effect.error
@@ -258,15 +259,6 @@ class Post(Driver):
             self._channel.responses.append(effect.frame)
             self._settle()
         # Messages that relate to no request of this POST are dropped: there is no other stream.
-
-    def _send_on_stream(self, frame: bytes) -> None:
-        if not self._channel.accepts_stream:
-            self.dropped += 1
-            return
-        stream = self._open_stream()
-        if not stream.is_over and not stream.put(encode_event(frame)):
-            logger.warning("connection %d: closing the stream of a client that reads too slowly", self.number)
-            self._on_disconnect()
 
     def _settle(self) -> None:
         if self.core.in_flight:

@@ -201,12 +201,15 @@ class Session(Driver):
         try:
             await self.settled(channel)
             if channel.responses and not channel.accepts_json and self._events is not None:
-                self._stream_responses(channel)
+                # As a stream that can be resumed: the client or the endpoint does not accept JSON.
+                self._open(channel)
+                for response in channel.responses:
+                    self._emit_event(channel, response, is_response=True)
+                self._end(channel)
             if channel.post_stream is not None:
                 await self._write_response(channel, channel.post_stream, request, more)
             else:
-                version, is_closed = self.core.version, self.core.state is ServerState.CLOSED
-                status, lines, body = whole_response(channel, version, self._sessions.auth, is_closed=is_closed)
+                status, lines, body = whole_response(channel, self.core, self._sessions.auth)
                 await request.respond(status, [*lines, *more] if more else lines, body)
         finally:
             self._end_response()
@@ -243,13 +246,6 @@ class Session(Driver):
     def _open_late(self, channel: Channel) -> None:
         if not channel.is_settled:  # else its response is about to be sent as JSON
             self._open(channel)
-
-    def _stream_responses(self, channel: Channel) -> None:
-        """Send the responses as a stream that can be resumed: the client or the endpoint does not accept JSON."""
-        self._open(channel)
-        for response in channel.responses:
-            self._emit_event(channel, response, is_response=True)
-        self._end(channel)
 
     # --- channels and the responses that carry them -------------------------------------------------------------------
 
@@ -295,15 +291,11 @@ class Session(Driver):
             await stream.pump(request.send, [*STREAM_LINES, *more], self._options.keepalive, first)
         finally:
             watcher.cancel()
-            self._release(channel, stream)
-
-    def _release(self, channel: Channel, stream: Stream) -> None:
-        """Detach a response that has ended from its channel, which may go on."""
-        if channel.current_stream is not stream:
-            return  # another response carries it, or `close_stream()` detached it
-        self._detach(channel)
-        if self._events is None and channel is not self._standalone and not channel.is_settled:
-            self._mark_lost(channel)
+            # Otherwise another response carries the channel, or `close_stream()` detached it.
+            if channel.current_stream is stream:
+                self._detach(channel)
+                if self._events is None and channel is not self._standalone and not channel.is_settled:
+                    self._mark_lost(channel)
 
     @property
     def is_listening(self) -> bool:
@@ -474,7 +466,11 @@ class Session(Driver):
             # Related to no request, or to one that has ended: it may still cancel a request to the client.
             self._emit_event(self._standalone_channel(), effect.frame)
         elif about in self.core.in_flight:
-            self._send_related(channel, effect.frame)
+            if channel.is_lost or not channel.accepts_stream:
+                self.dropped += 1
+                return
+            self._open(channel)
+            self._emit_event(channel, effect.frame)
         else:
             self._send_response(channel, effect.frame)
             self._settle(channel)
@@ -484,13 +480,6 @@ class Session(Driver):
             channel.responses.append(frame)
         else:
             self._emit_event(channel, frame, is_response=True)
-
-    def _send_related(self, channel: Channel, frame: bytes) -> None:
-        if channel.is_lost or not channel.accepts_stream:
-            self.dropped += 1
-            return
-        self._open(channel)
-        self._emit_event(channel, frame)
 
     def _standalone_channel(self) -> Channel:
         if self._standalone is None:

@@ -138,6 +138,3 @@ class MemorySessionStore:
     async def delete(self, id: str) -> None:
         """Delete the session."""
         self._rows.pop(id, None)
-
-
-__all__ = ["NO_CHANGE", "MemorySessionStore", "SessionChange", "SessionRecord", "SessionStore", "id_hash"]

@@ -9,6 +9,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+import msgspec
+
 from jackstay.protocol.http import STREAM_HEADERS
 from jackstay.protocol.wire import KEEP_ALIVE
 from jackstay.server.http._asgi import HeaderLines, Send, encode_headers
@@ -33,22 +35,19 @@ WRITE_BYTES = 16 * 1024
 MAX_RESPONSE_BYTES = MAX_QUEUED_BYTES
 
 
-class Stream:
+class Stream(msgspec.Struct, eq=False):
     """The events of one response. `put()` never waits; `pump()` writes until `end()` or `abort()`."""
 
-    __slots__ = ("_burst", "_items", "_limit", "_loop", "_waiter", "_writer", "is_aborted", "is_ended", "waiting")
-
-    def __init__(self, limit: int = MAX_STREAM_BYTES) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._limit = limit
-        self._items: list[bytes] = []
-        # Bytes that are queued or being written, and how many there were when the writer last began to wait for the
-        # client.
-        self.waiting = self._burst = 0
-        self._waiter: asyncio.Future[None] | None = None
-        self._writer: asyncio.Task[object] | None = None
-        self.is_ended = False
-        self.is_aborted = False
+    limit: int = MAX_STREAM_BYTES
+    _loop: asyncio.AbstractEventLoop = msgspec.field(default_factory=asyncio.get_running_loop)
+    _items: list[bytes] = []
+    # Bytes that are queued or being written, and how many there were when the writer last began to wait for the client.
+    waiting: int = 0
+    _burst: int = 0
+    _waiter: asyncio.Future[None] | None = None
+    _writer: asyncio.Task[object] | None = None
+    is_ended: bool = False
+    is_aborted: bool = False
 
     def __repr__(self) -> str:
         state = "aborted" if self.is_aborted else "ended" if self.is_ended else "open"
@@ -71,7 +70,7 @@ class Stream:
         if not self._is_blocked:
             self._burst = size
         elif not is_response:
-            limit = self._burst + self._limit
+            limit = self._burst + self.limit
         # An empty queue accepts a message of any size: the size of a message is limited by the server.
         if size > limit and self.waiting:
             self.abort()

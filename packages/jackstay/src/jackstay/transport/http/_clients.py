@@ -62,10 +62,7 @@ def default_http_client(
         message = f"HTTP needs the extra 'http' ({error}); run {install_command('http')}"
         raise TransportError(message, permanent=True) from error
 
-    def fixed(_: str) -> str | None:
-        return proxy or None
-
-    proxy_of = environment_proxy if proxy is None else fixed
+    proxy_of = environment_proxy if proxy is None else lambda _: proxy or None
     return Http1Client(verify=verify, proxy_of=proxy_of, connect_timeout=connect_timeout)
 
 

@@ -8,6 +8,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
+
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError, TransportError
 from jackstay.protocol.http import Next, Sent, listen_headers, post_headers, resolve_endpoint
 from jackstay.protocol.wire import EventReader, ServerSentEvent
@@ -20,15 +22,14 @@ logger = logging.getLogger("jackstay.client")
 Events = AsyncIterator[ServerSentEvent | FrameTooLargeError]
 
 
-class LegacyStream:
+class LegacyStream(msgspec.Struct, eq=False):
     """An open stream of 2024-11-05 and its endpoint. Returned by `open_legacy()`."""
 
-    def __init__(self, sender: Sender, reply: Reply, events: Events, endpoint: str) -> None:
-        self._sender = sender
-        self._reply = reply
-        self._events = events
-        self.endpoint = endpoint
-        self.task: asyncio.Task[None] | None = None
+    _sender: Sender
+    _reply: Reply
+    _events: Events
+    endpoint: str
+    task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<LegacyStream, messages to {self.endpoint.partition('?')[0]}>"

@@ -66,8 +66,7 @@ class HttpTarget(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def _sign_in_timeout(self) -> float:
-        sign_in_timeout: float = getattr(self._authorizer, "sign_in_timeout", 0.0)
-        return sign_in_timeout
+        return float(getattr(self._authorizer, "sign_in_timeout", 0.0))
 
     @property
     def has_credentials(self) -> bool:
