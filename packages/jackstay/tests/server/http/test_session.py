@@ -123,7 +123,7 @@ async def test_a_changed_list_visits_only_sessions_with_a_get_stream_and_others_
         assert add_tool() == [session, silent]
     for found in app._sessions.all:
         found.stop()
-    assert repr(server._subscriber_index) == "<SubscriberIndex of 0 topics>"
+    assert server._subscriber_index._by_topic == {}
 
 
 async def test_an_idle_session_takes_less_than_two_kilobytes() -> None:

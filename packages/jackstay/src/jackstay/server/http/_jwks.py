@@ -70,9 +70,9 @@ class KeySource:
 
         Raises: TransportError if no keys that are fresh enough can be fetched.
         """
-        if self._fetch is None:
-            return self._matching(kid, algorithm)
         found = self._matching(kid, algorithm)
+        if self._fetch is None:
+            return found
         age = self._clock() - self._fetched_at
         if not found or age >= REFRESH_AGE:
             running = self._refresh()

@@ -137,7 +137,10 @@ class JwtVerifier:
         payload = next(filter(None, (self._open(token, key) for key in keys[:MAX_KEYS_TRIED])), None)
         if payload is None:
             return None
-        claims = _claims_of(payload)
+        try:
+            claims = _read_claims(payload)
+        except DECODE_ERRORS:
+            return None
         if not self._are_valid(claims, now):
             return None
         principal = _principal_of(self.issuer, claims)
@@ -202,13 +205,6 @@ def _header_of(token: str) -> _Header | None:
     typ = None if header.typ is None else header.typ.lower()
     is_plain = header.crit is msgspec.UNSET and typ in _TYPES
     return header if is_plain else None
-
-
-def _claims_of(payload: bytes) -> dict[str, Any]:
-    try:
-        return _read_claims(payload)
-    except DECODE_ERRORS:
-        return {}
 
 
 def _is_time(value: object) -> TypeGuard[float]:

@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from jackstay.protocol.http import ErrorResponse
 from jackstay.server.http._asgi import Receive, Send
 from jackstay.server.http._refusals import NOT_STARTED
@@ -140,15 +142,14 @@ class Lifecycle:
                 await self.end()
 
 
-class _BeforeUvicorn:
+class _BeforeUvicorn(msgspec.Struct, eq=False):
     """A signal handler that ends a server, and then calls the handler of uvicorn. The second signal does not wait."""
 
-    def __init__(self, lifecycle: Lifecycle, handler: Any) -> None:
-        self._lifecycle = lifecycle
-        self._handler = handler
-        self._loop = asyncio.get_running_loop()
-        self._ending: asyncio.Task[None] | None = None
-        self._is_ending = False
+    _lifecycle: Lifecycle
+    _handler: Any
+    _loop: asyncio.AbstractEventLoop = msgspec.field(default_factory=asyncio.get_running_loop)
+    _ending: asyncio.Task[None] | None = None
+    _is_ending: bool = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self._is_ending or not self._lifecycle.is_started:

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Coroutine, Hashable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from jackstay.errors import GuardRefusedError, Json, McpError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import ACCEPTED, JSON_HEADERS, RETRY_HEADERS, Route, error_status
@@ -307,22 +309,19 @@ class Post(Driver):
         self._settle()
 
 
-class DisconnectPoller:
+class DisconnectPoller(msgspec.Struct, eq=False):
     """One timer for all POSTs of a loop that take long enough to need watching.
 
     Most calls end before it matters whether their client is still connected, and a timer for each would cost more than
     the rest of the driver. So `watch()` of a call runs between one and two intervals after it began.
     """
 
-    __slots__ = ("_new", "_old", "_timer", "_watched", "loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        # The POSTs that began since the last poll, those before it, and those that are watched.
-        self._new: set[Post] = set()
-        self._old: set[Post] = set()
-        self._watched: set[Post] = set()
-        self._timer: asyncio.TimerHandle | None = None
+    loop: asyncio.AbstractEventLoop
+    # The POSTs that began since the last poll, those before it, and those that are watched.
+    _new: set[Post] = set()
+    _old: set[Post] = set()
+    _watched: set[Post] = set()
+    _timer: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"<DisconnectPoller of {len(self.all)} tasks>"

@@ -65,7 +65,6 @@ class Session(Driver):
         "_by_id",
         "_by_name",
         "_events",
-        "_names",
         "_open_responses",
         "_options",
         "_queued",
@@ -109,7 +108,6 @@ class Session(Driver):
         self._receiving: Channel | None = None
         self._by_id: dict[RequestId, Channel] = {}
         self._by_name: dict[str, Channel] | None = None
-        self._names: tuple[str, int] | None = None
         self._standalone: Channel | None = None
         # The number of the last change of a list before the stream of the GET ended; None while it is open.
         self._seen_changes: int | None = 0
@@ -265,10 +263,9 @@ class Session(Driver):
         basic/transports, "Sending Messages to the Server"). Earlier revisions get none: their clients would fail to
         parse it.
         """
-        # The prefix keeps names unique when a worker restores the session, and counts from one again.
-        prefix, count = self._names or (f"{self._sessions.workers.name}_{secrets.token_hex(4)}", 0)
-        self._names = prefix, count + 1
-        channel.name = f"{prefix}{_STANDALONE if channel is self._standalone else f'.{count + 1}'}"
+        # Random, so that names are unique also when a worker restores the session.
+        suffix = _STANDALONE if channel is self._standalone else ".1"
+        channel.name = f"{self._sessions.workers.name}_{secrets.token_hex(8)}{suffix}"
         if self._by_name is None:
             self._by_name = {}
         self._by_name[channel.name] = channel

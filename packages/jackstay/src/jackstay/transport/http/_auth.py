@@ -18,22 +18,10 @@ _BEARER = re.compile(r"[\x21-\x7e]+")
 # Headers that the transport sets itself.
 RESERVED = frozenset(
     (
-        "accept",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "last-event-id",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "mcp-session-id",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
+        "accept", "connection", "content-length", "content-type", "host", "last-event-id", "mcp-method", "mcp-name",
+        "mcp-protocol-version", "mcp-session-id", "te", "trailer", "transfer-encoding", "upgrade",
     )
-)
+)  # fmt: skip
 
 # Headers whose values are secrets.
 CREDENTIALS = frozenset(("authorization", "cookie", "proxy-authorization", "x-api-key", "api-key"))
@@ -47,7 +35,6 @@ def check_headers(headers: object) -> tuple[tuple[str, str], ...]:
     if headers is None:
         return ()
     pairs = list(headers.items()) if hasattr(headers, "items") else headers
-    found: list[tuple[str, str]] = []
     try:
         pairs = [(name, value) for name, value in pairs]  # type: ignore[attr-defined]  # TypeError is handled
     except (TypeError, ValueError):
@@ -60,8 +47,7 @@ def check_headers(headers: object) -> tuple[tuple[str, str], ...]:
         if not isinstance(value, str) or _VALUE.fullmatch(value) is None or value != value.strip(" \t"):
             message = f"the value of the header {name!r} must be an ASCII str without newlines or surrounding spaces"
             raise UsageError(message, path="headers")
-        found.append((name, value))
-    return tuple(found)
+    return tuple(pairs)
 
 
 def static_credentials(auth: object) -> tuple[tuple[str, str], ...] | None:
