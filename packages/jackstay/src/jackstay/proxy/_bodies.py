@@ -5,8 +5,9 @@ two peers only, and in the stateless era `_meta` describes the client. Where the
 that the other era requires.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -23,6 +24,9 @@ from jackstay.types import (
     META_SERVER_INFO,
     META_SUBSCRIPTION_ID,
 )
+
+T = TypeVar("T")
+D = TypeVar("D")
 
 Members: TypeAlias = dict[str, Raw]
 
@@ -57,6 +61,14 @@ class InputRequest(msgspec.Struct):
 
 
 _read_input_required = msgspec.json.Decoder(InputRequired).decode
+
+
+def decode_or(default: D, read: Callable[[bytes], T], encoded: bytes) -> T | D:
+    """Return what `read` decodes, or the default for an invalid value: the other peer reports what is wrong with it."""
+    try:
+        return read(encoded)
+    except DECODE_ERRORS:
+        return default
 
 
 def split(params: Raw | bytes | None) -> tuple[bytes, Members]:
@@ -105,7 +117,7 @@ _cached_client_meta = lru_cache(maxsize=256)(_encode_client_meta)
 
 def forwarded_client_capabilities(capabilities: bytes) -> bytes:
     """Return the client's capabilities without those that a shared server cannot use (tasks)."""
-    return encode(_without_tasks(_object(capabilities)))
+    return encode(_without_tasks(decode_or({}, _read_object, capabilities)))
 
 
 def downstream_capabilities(capabilities: bytes, *, is_dedicated: bool) -> tuple[bytes, frozenset[str]]:
@@ -113,7 +125,7 @@ def downstream_capabilities(capabilities: bytes, *, is_dedicated: bool) -> tuple
 
     `listChanged` is always declared: after a restart the server may be another version, with other lists.
     """
-    declared = _object(capabilities)
+    declared = decode_or({}, _read_object, capabilities)
     if not is_dedicated:
         declared = _without_tasks(declared)
     for name in {row.capability for row in LISTS.values()}:
@@ -121,14 +133,6 @@ def downstream_capabilities(capabilities: bytes, *, is_dedicated: bool) -> tuple
         if isinstance(features, dict):
             declared[name] = {**features, "listChanged": True}
     return encode(declared), frozenset(declared)
-
-
-def _object(encoded: bytes) -> dict[str, Json]:
-    try:
-        found: dict[str, Json] = _read_object(encoded)
-    except DECODE_ERRORS:
-        return {}
-    return found
 
 
 def _without_tasks(capabilities: dict[str, Json]) -> dict[str, Json]:
@@ -158,11 +162,8 @@ def parse_input_required(result: bytes) -> InputRequired | None:
     """Return the `input_required` result that these bytes encode, or None for any other result."""
     if b'"input_required"' not in result:
         return None
-    try:
-        found = _read_input_required(result)
-    except DECODE_ERRORS:
-        return None
-    return found if found.result_type == "input_required" else None
+    found = decode_or(None, _read_input_required, result)
+    return found if found is not None and found.result_type == "input_required" else None
 
 
 def input_required_result(state: str, input_requests: dict[str, tuple[str, bytes]]) -> bytes:

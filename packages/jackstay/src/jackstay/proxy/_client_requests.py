@@ -16,7 +16,7 @@ from jackstay.errors import CapabilityError, JsonRpcError, McpError, RequestId
 from jackstay.protocol import METHODS
 from jackstay.protocol.server import check_capabilities
 from jackstay.protocol.wire import ErrorCode
-from jackstay.proxy._bodies import InputRequired, Members, input_required_result
+from jackstay.proxy._bodies import InputRequired, Members, decode_or, input_required_result
 from jackstay.proxy._in_flight import InFlightCall, Owner, PendingInputRequest
 from jackstay.proxy._upstream import Sent, Upstream
 from jackstay.server import Driver
@@ -126,11 +126,9 @@ class ClientRequestRouter:
             raise JsonRpcError(ErrorCode.INTERNAL_ERROR, message) from error
 
     def _remember(self, connection: Driver, params: bytes) -> None:
-        try:
-            id = _read_elicitation(params).elicitation_id
-        except msgspec.DecodeError:
-            return  # the client reports the error
-        self._url_elicitations[id] = connection
+        elicitation = decode_or(None, _read_elicitation, params)
+        if elicitation is not None:
+            self._url_elicitations[elicitation.elicitation_id] = connection
         if len(self._url_elicitations) > MAX_URL_ELICITATIONS:
             del self._url_elicitations[next(iter(self._url_elicitations))]
 
@@ -139,10 +137,8 @@ class ClientRequestRouter:
 
         `params` are those of `notifications/elicitation/complete`.
         """
-        try:
-            return self._url_elicitations.pop(_read_elicitation(params).elicitation_id, None)
-        except msgspec.DecodeError:
-            return None
+        elicitation = decode_or(None, _read_elicitation, params)
+        return None if elicitation is None else self._url_elicitations.pop(elicitation.elicitation_id, None)
 
     def forget(self, connection: Driver) -> None:
         """Drop the elicitations of a client that has disconnected."""

@@ -13,8 +13,7 @@ import msgspec
 
 from jackstay.errors import McpError
 from jackstay.protocol import LISTS
-from jackstay.proxy._bodies import encode, read_members
-from jackstay.types import DECODE_ERRORS
+from jackstay.proxy._bodies import decode_or, encode, read_members
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
@@ -63,11 +62,7 @@ class Lists:
     def _read_headers(self, result: bytes) -> None:
         from jackstay.protocol.http import read_param_headers  # noqa: PLC0415  # few tools want any
 
-        try:
-            tools = _read_tools(result).tools
-        except DECODE_ERRORS:
-            return  # the client reports the error
-        for tool in tools:
+        for tool in decode_or(_Tools([]), _read_tools, result).tools:
             rows = read_param_headers(tool.input_schema).rows
             self.param_headers.pop(tool.name, None)
             if rows:
@@ -96,9 +91,8 @@ class Lists:
 
 def _digest(method: str, result: bytes) -> bytes:
     """Return a digest of the items and the cursor, without caching hints."""
-    try:
-        members = read_members(result)
-    except DECODE_ERRORS:
+    members = decode_or(None, read_members, result)
+    if members is None:
         return result[:64]
     content = [members.get(LISTS[method].entries), members.get("nextCursor")]
     return hashlib.sha256(encode(content)).digest()

@@ -102,7 +102,7 @@ class Proxy(Server):
         self._cached_config: tuple[tuple[ServerFacts, ServerFacts], tuple[ServerConfig, frozenset[str]]] | None = None
         self._client_requests = ClientRequestRouter()
         self._router = NotificationRouter(self)
-        self._relay = Relay(self._find, self._client_requests, self._report)
+        self._relay = Relay(self)
         self.on_startup(self._open)
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -17,10 +17,8 @@ from jackstay.protocol import LISTS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.proxy._bodies import for_handshake, for_stateless, next_round_params, parse_input_required, split_round
-from jackstay.proxy._client_requests import ClientRequestRouter
 from jackstay.proxy._failures import for_era, reason_of, to_client_error
 from jackstay.proxy._in_flight import InFlightCall
-from jackstay.proxy._report import Report
 from jackstay.proxy._upstream import Sent, Upstream, wait_to_retry
 from jackstay.server import Driver, Outcome
 from jackstay.types import (
@@ -32,6 +30,9 @@ from jackstay.types import (
     decode,
 )
 
+if TYPE_CHECKING:
+    from jackstay.proxy._proxy import Proxy
+
 B = TypeVar("B", bound=Body)
 
 # How many `input_required` results a call may have. The same limit as in `jackstay.client`.
@@ -41,25 +42,11 @@ _ROOTS_CHANGED = "notifications/roots/list_changed"
 _PROGRESS = "notifications/progress"
 
 
-class Find(Protocol):
-    """Returns the server for a request of this client."""
-
-    def __call__(self, connection: Driver, *, is_stateless: bool) -> Upstream: ...
-
-
 class Relay:
-    """Serves every request by forwarding it.
+    """Serves every request to `proxy` by forwarding it."""
 
-    Args:
-        find: returns the server for a client.
-        client_requests: forwards requests from the server to the client.
-        report: counts the calls.
-    """
-
-    def __init__(self, find: Find, client_requests: ClientRequestRouter, report: Report) -> None:
-        self._find = find
-        self._client_requests = client_requests
-        self._report = report
+    def __init__(self, proxy: "Proxy") -> None:
+        self._proxy = proxy
         self.server_name = ""  # for errors, if it is one of several
         self._local_handlers: dict[str, Callable[[Upstream, Driver, e.Serve], Coroutine[Any, Any, bytes]]] = {
             "resources/subscribe": self._subscribe,
@@ -73,7 +60,7 @@ class Relay:
     def serve(self, connection: Driver, request: e.Serve) -> Outcome:
         """Return the result of a request, or an awaitable for it. Raises: JsonRpcError, to refuse it."""
         try:
-            upstream = self._find(connection, is_stateless=request.meta is not None)
+            upstream = self._proxy._find(connection, is_stateless=request.meta is not None)
         except BackpressureError as error:
             raise to_client_error(error, self.server_name) from error
         local_handler = self._local_handlers.get(request.method.name)
@@ -90,7 +77,7 @@ class Relay:
         Other notifications are forwarded to a dedicated server only. Stateless-era servers get none.
         """
         try:
-            upstream = self._find(connection, is_stateless=False)
+            upstream = self._proxy._find(connection, is_stateless=False)
         except BackpressureError:
             return  # the client gets the error in response to its requests
         is_forwarded = method in (_ROOTS_CHANGED, _PROGRESS) or upstream.owner is not None
@@ -113,7 +100,7 @@ class Relay:
             outcome = reason_of(error)
             raise to_client_error(error, self.server_name) from error
         finally:
-            self._report.count(call.method.name, outcome, time.monotonic() - started_at)
+            self._proxy._report.count(call.method.name, outcome, time.monotonic() - started_at)
         return result
 
     async def _forward_rounds(self, upstream: Upstream, call: InFlightCall) -> bytes:
@@ -126,16 +113,16 @@ class Relay:
         if call.is_stateless and not upstream.is_stateless:
             call.body, state, responses = split_round(call.body)
             if state is not None:
-                suspended = self._client_requests.resume(state, call, responses)
+                suspended = self._proxy._client_requests.resume(state, call, responses)
                 upstream, call, sent = suspended.upstream, suspended.call, suspended.sent
         for _ in range(MAX_ROUNDS + 1):
             sent, result = await self._once(upstream, call, sent)
             if result is None:
-                return self._client_requests.suspend(upstream, call, sent)
+                return self._proxy._client_requests.suspend(upstream, call, sent)
             required = parse_input_required(result) if sent.is_stateless and not call.is_stateless else None
             if required is None:
                 return _finalize(upstream, call, sent, result)
-            responses = await self._client_requests.request_inputs(call, required)
+            responses = await self._proxy._client_requests.request_inputs(call, required)
             call.body, sent = next_round_params(call.body, required, responses), None
         raise ProtocolError(f"the server returned input_required more than {MAX_ROUNDS} times", sent=True)
 
