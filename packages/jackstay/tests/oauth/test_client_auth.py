@@ -9,9 +9,9 @@ from joserfc import jwk, jwt
 
 from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError, Identity
-from jackstay.oauth._client_auth import ASSERTION_TYPE, authenticate, choose_method, sign
 from jackstay.oauth._discovery import AuthorizationServer
 from jackstay.oauth._identity import RegisteredClient
+from jackstay.oauth._tokens import ASSERTION_TYPE, authenticate, choose_method, sign
 
 ISSUER = "https://as.example"
 NOW = 1_800_000_000.0

@@ -3,7 +3,7 @@
 import pytest
 
 from jackstay.oauth import AuthorizationError
-from jackstay.oauth._urls import (
+from jackstay.oauth._discovery import (
     authorization_server_urls,
     canonical,
     check_url,

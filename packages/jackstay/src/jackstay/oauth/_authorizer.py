@@ -116,9 +116,7 @@ class TokenAuthorizer(ABC):
 
         Raises: McpError if the token has expired and cannot be refreshed for now.
         """
-        server = self._server_state(url)
-        if not server.is_loaded:
-            await self._load(server)
+        server = await self._loaded_state(url)
         if server.tokens is None and server.pending is not None:
             await self._wait_for(server.pending)
         tokens = server.tokens
@@ -142,9 +140,7 @@ class TokenAuthorizer(ABC):
         is_step_up = challenge.status == 403
         if not (bearer.is_bearer or bearer.has_dpop) or (is_step_up and bearer.error != "insufficient_scope"):
             return False
-        server = self._server_state(challenge.url)
-        if not server.is_loaded:
-            await self._load(server)
+        server = await self._loaded_state(challenge.url)
         while server.pending is not None:
             before = server.token
             await self._wait_for(server.pending)
@@ -376,13 +372,17 @@ class TokenAuthorizer(ABC):
             server = self._server_states[url] = self._server_states.setdefault(plain, ServerState(plain))
         return server
 
-    async def _load(self, server: ServerState) -> None:
+    async def _loaded_state(self, url: str) -> ServerState:
         """Load the tokens of this server. Concurrent requests may all load them; newer ones are not overwritten."""
+        server = self._server_state(url)
+        if server.is_loaded:
+            return server
         known = await load_entry(self.store, server_key(server.url), KnownServer)
         tokens = None if known is None else await self._stored(known)
         if tokens is not None and not server.is_loaded:
             server.tokens = tokens
         server.is_loaded = True
+        return server
 
     async def _stored(self, known: Access | KnownServer) -> Tokens | None:
         """Return the tokens of this issuer for this resource, if they were issued to this client."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jackstay.errors import UsageError
 from jackstay.extras import install_command
-from jackstay.oauth._urls import root_of
+from jackstay.oauth._discovery import root_of
 from jackstay.transport.http import Headers
 
 if TYPE_CHECKING:

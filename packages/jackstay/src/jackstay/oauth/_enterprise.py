@@ -11,12 +11,18 @@ import msgspec
 
 from jackstay.errors import UsageError
 from jackstay.oauth._client_credentials import ClientCredentials
-from jackstay.oauth._discovery import JWT_BEARER, TOKEN_EXCHANGE, Access, AuthorizationServer, find_authorization_server
+from jackstay.oauth._discovery import (
+    JWT_BEARER,
+    TOKEN_EXCHANGE,
+    Access,
+    AuthorizationServer,
+    check_url,
+    find_authorization_server,
+)
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._store import TokenStore
 from jackstay.oauth._tokens import ClientAuth, request_token
-from jackstay.oauth._urls import check_url
 from jackstay.transport import HttpClient
 
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a type

@@ -17,7 +17,7 @@ AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_ke
 
 # Parameters that the sign-in sets (RFC 6749, RFC 7636, RFC 8707); `audience` and `scope` have their own options.
 _OWN_PARAMETERS = frozenset(
-    {
+    [
         "response_type",
         "client_id",
         "redirect_uri",
@@ -27,7 +27,7 @@ _OWN_PARAMETERS = frozenset(
         "resource",
         "scope",
         "audience",
-    }
+    ]
 )
 
 

@@ -101,7 +101,7 @@ class OAuth(TokenAuthorizer):
         if configured is not None:
             if configured.client_id == self.identity.client_id:
                 self._bind(access)
-            return configured, self._redirect_uri or _loopback_uri(free_port())
+            return configured, self._redirect_uri or _usable_uri(None)
         stored = await stored_client(self.store, access.issuer, self._clock())
         redirect_uri = self._redirect_uri or _usable_uri(stored)
         if stored is not None and covers_sign_in(stored, redirect_uri, scopes):
@@ -148,14 +148,10 @@ def _check_redirect_uri(uri: str, *, has_listener: bool) -> None:
         raise UsageError(f"redirect_uri must be https or on loopback, got {uri!r}", path="redirect_uri")
 
 
-def _loopback_uri(port: int) -> str:
-    return f"http://127.0.0.1:{port}{_PATH}"
-
-
 def _usable_uri(registered: RegisteredClient | None) -> str:
     """Return the redirect URI of the last registration if its port is free, because many servers compare the port."""
     if registered is not None and is_loopback(registered.redirect_uri):
         port = urlsplit(registered.redirect_uri).port
         if port is not None and is_free(port):
             return registered.redirect_uri
-    return _loopback_uri(free_port())
+    return f"http://127.0.0.1:{free_port()}{_PATH}"

@@ -53,7 +53,7 @@ class MemoryTarget:
         self.is_stalled = False
         self.other: MemoryTarget = self  # until the pair is made
         self.transports: list[MemoryTransport] = []  # open, in the order they were opened
-        self._unpaired: deque[MemoryTransport] = deque()  # waiting for the other end
+        self.unpaired: deque[MemoryTransport] = deque()  # waiting for the other end
 
     def __repr__(self) -> str:
         state = ", stalled" if self.is_stalled else ""
@@ -70,11 +70,11 @@ class MemoryTarget:
         Raises: UsageError if that is on another loop.
         """
         transport = MemoryTransport(self, handler, max_frame_bytes)
-        if self.other._unpaired:
-            transport.pair_with(self.other._unpaired[0])
-            self.other._unpaired.popleft()
+        if self.other.unpaired:
+            transport.pair_with(self.other.unpaired[0])
+            self.other.unpaired.popleft()
         else:
-            self._unpaired.append(transport)
+            self.unpaired.append(transport)
         self.transports.append(transport)
         return transport
 
@@ -90,12 +90,6 @@ class MemoryTarget:
         self.is_stalled = False
         for transport in self.transports:
             transport.schedule()
-
-    def forget(self, transport: "MemoryTransport") -> None:
-        """Remove a transport that has ended."""
-        self.transports.remove(transport)
-        if transport in self._unpaired:
-            self._unpaired.remove(transport)
 
 
 class Servable(Protocol):
@@ -260,7 +254,9 @@ class MemoryTransport:
     def _end(self) -> None:
         self.is_open = False
         self.stop_writing()
-        self._target.forget(self)
+        self._target.transports.remove(self)
+        if self in self._target.unpaired:
+            self._target.unpaired.remove(self)
 
     def _report(self, error: McpError) -> None:
         if not self._was_closed:
