@@ -82,7 +82,7 @@ def _use_uvloop() -> None:
     # uvloop opens a pipe for signals with its first loop and keeps it: no test may report it as a leak.
     loops.new_event_loop().close()
     # Child processes inherit few variables. This one selects the event loop.
-    environment = importlib.import_module("jackstay.transport._environment")
+    environment = importlib.import_module("jackstay.transport._stdio")
     environment.PASSED = (*environment.PASSED, "JACKSTAY_LOOP")  # type: ignore[attr-defined]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import loops
-from jackstay.transport._environment import child_environment
+from jackstay.transport._stdio import child_environment
 
 CHOSEN = os.environ.get("JACKSTAY_LOOP") or "asyncio"
 SHOW = """

@@ -12,7 +12,7 @@ from jackstay.errors import FrameTooLargeError, ProtocolError, TransportError
 from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import _child, stdio
 from jackstay.transport._child import CHILD, ENDS, STDERR_BYTES, ChildEvent, ChildState, ChildTransport
-from jackstay.transport._frame_reader import FULL_BYTES
+from jackstay.transport._pipe import FULL_BYTES
 from jackstay.transport._stderr_tail import StderrTail
 from scripted.places import TESTS
 

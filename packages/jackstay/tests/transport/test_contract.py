@@ -4,9 +4,9 @@ import inspect
 
 from jackstay.transport import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, Target, Transport
 from jackstay.transport._child import ChildTransport
-from jackstay.transport._frame_reader import FrameReader
 from jackstay.transport._memory import MemoryTarget, MemoryTransport
 from jackstay.transport._own_stdio import OwnStdioTarget, OwnStdioTransport
+from jackstay.transport._pipe import FrameReader
 from jackstay.transport._queue import WriteQueue
 from jackstay.transport._stdio import StdioTarget
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jackstay.errors import TransportError, UsageError
-from jackstay.transport._environment import check_environment, child_environment, find_executable
+from jackstay.transport._stdio import check_environment, child_environment, find_executable
 
 ENVIRON = {
     "HOME": "/h",

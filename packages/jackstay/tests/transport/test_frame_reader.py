@@ -2,7 +2,7 @@
 
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError
 from jackstay.protocol.wire import framing_of
-from jackstay.transport._frame_reader import FULL_BYTES, FrameReader
+from jackstay.transport._pipe import FULL_BYTES, FrameReader
 
 
 class Harness:

@@ -17,8 +17,8 @@ from chaos.redirected_stdio import redirected_stdio
 from jackstay.errors import FrameTooLargeError, ProtocolError, TransportError, UsageError
 from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import own_stdio
-from jackstay.transport._frame_reader import FULL_BYTES
 from jackstay.transport._own_stdio import INTERACTIVE_HINT, OwnStdioTransport
+from jackstay.transport._pipe import FULL_BYTES
 from scripted.places import PYTHONPATH, ROOT
 
 OWN_ECHO = str(ROOT / "tests" / "chaos" / "servers" / "own_echo.py")

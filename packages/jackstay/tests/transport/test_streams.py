@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from chaos.redirected_stdio import redirected_stdio
-from jackstay.transport import _streams
-from jackstay.transport._streams import Streams, is_open
+from jackstay.transport import _own_stdio
+from jackstay.transport._own_stdio import Streams, is_open
 
 
 def identity(fd: int) -> tuple[int, int]:
@@ -32,7 +32,7 @@ def test_the_moved_descriptors_are_above_2_and_close_on_exec() -> None:
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux has pipes of another size")
-@pytest.mark.parametrize(("before", "after"), [(65_536, _streams.PIPE_BYTES), (1_048_576, 1_048_576)])
+@pytest.mark.parametrize(("before", "after"), [(65_536, _own_stdio.PIPE_BYTES), (1_048_576, 1_048_576)])
 def test_stdout_is_enlarged_unless_it_is_larger(before: int, after: int) -> None:
     """A list of 100 tools is written at once."""
     reader, writer = os.pipe()
@@ -166,7 +166,7 @@ def test_a_stdout_that_cannot_be_flushed_is_ignored(monkeypatch: pytest.MonkeyPa
         Streams().restore()
     os.close(reader)
     os.close(writer)
-    assert _streams.is_open(1)
+    assert _own_stdio.is_open(1)
 
 
 def test_a_closed_stdin_is_reserved_and_closed_again() -> None:
