@@ -269,7 +269,6 @@ def negotiation(is_http=False, known_era=None, **options):
     """Return the component alone, under a fake clock, with its first request open."""
     harness = CallsHarness(is_http=is_http, **options)
     component = Negotiation(harness.turn(), is_http, known_era)
-    component.begin()
     assert component.open() is None
     return harness, component
 
@@ -312,12 +311,12 @@ def test_an_exit_on_the_probe_skips_it_once_and_any_other_failure_tries_it_again
     down = WentDown(1, TransportError("down"))
     component.record_failure(down)
     assert component.probe_history is ProbeHistory.FATAL
-    component.begin()
+    component = Negotiation(component.calls, False, component.known_era, component.probe_history)
     component.open()
     assert component.probe_id is None
     component.record_failure(down)
     assert component.probe_history is ProbeHistory.SUSPECTED
-    component.begin()
+    component = Negotiation(component.calls, False, component.known_era, component.probe_history)
     component.open()
     assert component.probe_id is not None
     component.finish(ServerFacts(NEW, Era.STATELESS))

@@ -33,8 +33,7 @@ def test_the_negotiation_begins_when_the_transport_is_open():
 def link(**options):
     """Return the component alone, under a fake clock, with a transport of epoch 1."""
     harness = CallsHarness(**options)
-    transport = TransportLink(harness.turn(), is_http=False)
-    transport.spawn(1)
+    transport = TransportLink(harness.turn(), is_http=False, status=TransportStatus.OPEN)
     return harness, transport
 
 
@@ -59,14 +58,21 @@ def test_a_kept_transport_can_be_closed():
     assert (harness.out, transport.status) == ([e.Close(1)], TransportStatus.CLOSING)
 
 
-def test_a_new_transport_begins_without_the_frames_of_the_old_one():
+def test_a_message_resets_the_invalid_frames():
     _, transport = link()
     transport.invalid_frame_received(ProtocolError("no", quote="hello"), is_first_start=True)
     assert "'hello'" in transport.non_mcp_output
     transport.message_received()
     assert (transport.invalid_frames, transport.has_received_message, transport.non_mcp_output) == (0, True, "")
-    transport.spawn(2)
-    assert (transport.has_received_message, transport.last_line) == (False, "")
+
+
+def test_a_new_transport_begins_without_the_frames_of_the_old_one():
+    harness = harness_in(S.READY)
+    harness.receive(b"hello")
+    assert (harness.core.transport.has_received_message, harness.core.transport.last_line) == (True, "hello")
+    harness.down()
+    harness.reconnect()
+    assert (harness.core.transport.has_received_message, harness.core.transport.last_line) == (False, "")
 
 
 def test_other_output_shortens_the_connect_deadline_until_the_first_message():

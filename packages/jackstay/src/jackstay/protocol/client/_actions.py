@@ -12,11 +12,11 @@ from jackstay.protocol._versions import REVISIONS, Era
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._exchange import ExchangeEvent, ExchangeState, Role
 from jackstay.protocol.client._message_classifier import progress_token
-from jackstay.protocol.client._negotiation import ProbeHistory
+from jackstay.protocol.client._negotiation import Negotiation, ProbeHistory
 from jackstay.protocol.client._recovery import SESSIONS_NOT_KEPT
 from jackstay.protocol.client._settings import MAX_INVALID_FRAMES, SESSION_LOSS_WINDOW, STABLE_AFTER
 from jackstay.protocol.client._states import ClientState
-from jackstay.protocol.client._transport import TransportStatus
+from jackstay.protocol.client._transport import TransportLink, TransportStatus
 from jackstay.protocol.wire._jsonrpc import ErrorCode, encode_notification, encode_result
 
 if TYPE_CHECKING:
@@ -180,8 +180,11 @@ def spawn(c: "Client", _: e.Event) -> None:
     c.epoch += 1
     if c.transport.status is TransportStatus.KEPT:
         c.recovery.session_renewed_at = c.calls.now
-    c.negotiation.begin()
-    c.transport.spawn(c.epoch)
+    c.calls.request_meta = b""
+    c.calls.reset_transport()
+    c.negotiation = Negotiation(c.calls, c.is_http, c.negotiation.known_era, c.negotiation.probe_history)
+    c.transport = TransportLink(c.calls, c.is_http, TransportStatus.OPEN)
+    c.emit(e.Spawn(c.epoch))
 
 
 def close(c: "Client", _: e.Event) -> None:

@@ -40,14 +40,14 @@ class ProbeHistory(Enum):
 
 
 class Negotiation(msgspec.Struct):
-    """The negotiation of a connection. Methods that return an event return it for the connection to process."""
+    """The negotiation with one transport. Methods that return an event return it for the connection to process."""
 
     calls: Calls
     is_http: bool
     # The era of the last agreement, or None.
     known_era: Era | None = None
     probe_history: ProbeHistory = ProbeHistory.HARMLESS
-    # What was tried with this transport; both requests may be open at once.
+    # What was tried; both requests may be open at once.
     steps: int = 0
     probe_id: int | None = None
     handshake_id: int | None = None
@@ -55,14 +55,6 @@ class Negotiation(msgspec.Struct):
     proposed: str = ""
     # The stateless era was agreed on, while `initialize` has no response yet.
     deferred: e.Negotiated | None = None
-
-    def begin(self) -> None:
-        """Begin with a new transport."""
-        self.steps = 0
-        self.probe_id = self.handshake_id = None
-        self.requested = self.proposed = ""
-        self.deferred = None
-        self.calls.request_meta = b""
 
     def open(self) -> e.Event | None:
         """Send the first request."""

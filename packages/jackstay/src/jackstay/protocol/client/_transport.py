@@ -34,16 +34,6 @@ class TransportLink(msgspec.Struct):
     # The connect deadline of this start, while an earlier one is armed because the server prints other output.
     connect_deadline: float | None = None
 
-    def spawn(self, epoch: int) -> None:
-        """Start the transport of `epoch`, or create a session with the HTTP client that was kept."""
-        self.status = TransportStatus.OPEN
-        self.has_received_message = False
-        self.invalid_frames = 0
-        self.last_line = ""
-        self.connect_deadline = None
-        self.calls.reset_transport()
-        self.calls.out.append(e.Spawn(epoch))
-
     def close(self, epoch: int) -> None:
         """Close it, unless it is closed or being closed."""
         if self.status in (TransportStatus.OPEN, TransportStatus.KEPT):

@@ -30,11 +30,14 @@ class ContentLengthFramer(BufferedFramer):
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         super().__init__(limit)
+        self._reset()
+        self._lost: ProtocolError | None = None  # a header was invalid
+
+    def _reset(self) -> None:
         self._header_size = 0  # bytes of the current header; 0 between frames
         self._length: int | None = None  # the Content-Length of the current header
         self._missing = 0  # missing bytes of the body; 0 while in the header
         self._is_skipping = False
-        self._lost: ProtocolError | None = None  # a header was invalid
 
     @property
     def is_lost(self) -> bool:
@@ -137,12 +140,6 @@ class ContentLengthFramer(BufferedFramer):
         if length > self.limit:
             self._is_skipping = True
             raise FrameTooLargeError(length, self.limit)
-
-    def _reset(self) -> None:
-        self._header_size = 0
-        self._length = None
-        self._missing = 0
-        self._is_skipping = False
 
     def _fail(self, problem: str, line: bytes) -> NoReturn:
         quote = line[:MAX_QUOTE].decode("utf-8", "replace")

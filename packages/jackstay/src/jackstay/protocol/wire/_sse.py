@@ -57,7 +57,10 @@ class EventReader(BufferedFramer):
         self._ended_in_return = False
         self._skips_line = False
         self._error: ProtocolError | None = None
-        # The current event. The first data line is not copied; most events have only one.
+        self._reset_event()
+
+    def _reset_event(self) -> None:
+        """Begin an event. Its first data line is not copied; most events have only one."""
         self._data: bytes | bytearray | None = None
         self._event = ""
         self._id: str | None = None
@@ -189,13 +192,6 @@ class EventReader(BufferedFramer):
             event = ServerSentEvent(data, self._event or "message", self._id, self._retry)
         self._reset_event()
         return event
-
-    def _reset_event(self) -> None:
-        self._data = None
-        self._event = ""
-        self._id = None
-        self._retry = None
-        self._skips_event = False
 
     def _decode(self, field: str, value: bytes) -> str:
         try:
