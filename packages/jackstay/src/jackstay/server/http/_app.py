@@ -53,9 +53,8 @@ from jackstay.server.http._asgi import (
     respond_client_closed,
 )
 from jackstay.server.http._auth import ANONYMOUS, Guard, caller_key, read_auth
-from jackstay.server.http._auxiliary_routes import AuxiliaryRoutes, make_access
+from jackstay.server.http._auxiliary_routes import AuxiliaryRoutes, Cors, make_access
 from jackstay.server.http._call_headers import check_call_headers
-from jackstay.server.http._cors import Cors
 from jackstay.server.http._legacy import LegacyConnection
 from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jackstay.errors import UsageError
-from jackstay.server.http._cors import Cors
+from jackstay.server.http._auxiliary_routes import Cors
 
 PAGE = "https://app.example.com"
 PREFLIGHT = {"origin": PAGE, "access-control-request-method": "POST"}
