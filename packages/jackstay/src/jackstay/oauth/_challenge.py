@@ -77,3 +77,8 @@ def read_challenges(field: str) -> list[tuple[str, dict[str, str]]]:
 def read_scopes(text: str) -> tuple[str, ...]:
     """Return the valid scopes of a space-separated list, in order and without duplicates."""
     return tuple(dict.fromkeys(scope for scope in text.split() if _SCOPE.fullmatch(scope) is not None))
+
+
+def scope_form(scopes: tuple[str, ...]) -> dict[str, str]:
+    """Return the request parameter for these scopes, if there are any (RFC 6749, 3.3)."""
+    return {"scope": " ".join(scopes)} if scopes else {}

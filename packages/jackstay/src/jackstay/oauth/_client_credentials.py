@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from jackstay.errors import UsageError
 from jackstay.oauth._authorizer import TokenAuthorizer
+from jackstay.oauth._challenge import scope_form
 from jackstay.oauth._discovery import CLIENT_CREDENTIALS, Access
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._identity import Identity, RegisteredClient
@@ -49,9 +50,7 @@ class ClientCredentials(TokenAuthorizer):
         self._bind(access)
         client_auth = self._client_auth(registered, access)
         form = await self._grant_form(client, access, scopes)
-        form |= self.identity.resource_form(access.issuer, access.resource)
-        if scopes:
-            form["scope"] = " ".join(scopes)
+        form |= self.identity.resource_form(access.issuer, access.resource) | scope_form(scopes)
         response = await request_token(client, client_auth, form, self._clock())
         return read_tokens(response, client_auth, access.resource, scopes, self._clock())
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from jackstay.errors import UsageError
+from jackstay.oauth._challenge import scope_form
 from jackstay.oauth._client_credentials import ClientCredentials
 from jackstay.oauth._discovery import (
     JWT_BEARER,
@@ -88,9 +89,8 @@ class EnterpriseManaged(ClientCredentials):
             "resource": access.resource,
             "subject_token": id_token,
             "subject_token_type": ID_TOKEN,
+            **scope_form(scopes),
         }
-        if scopes:
-            form["scope"] = " ".join(scopes)
         server = await self._provider_server(client)
         registered = RegisteredClient(server.issuer, provider.client_id, provider.client_secret)
         response = await request_token(client, ClientAuth(registered, Identity(), server), form, self._clock())

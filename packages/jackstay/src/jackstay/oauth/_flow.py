@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from jackstay.oauth._challenge import read_scopes
+from jackstay.oauth._challenge import read_scopes, scope_form
 from jackstay.oauth._discovery import AUTHORIZATION_CODE, Access
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity
@@ -64,11 +64,10 @@ def begin(
         "code_challenge": challenge,
         "code_challenge_method": "S256",
         **common,
+        **scope_form(scopes),
     }
     if thumbprint:
         query["dpop_jkt"] = thumbprint
-    if scopes:
-        query["scope"] = " ".join(scopes)
     if OFFLINE_ACCESS in scopes:
         query["prompt"] = "consent"  # required for that scope by OpenID Connect Core, section 11
     if identity.issuer == server.issuer:

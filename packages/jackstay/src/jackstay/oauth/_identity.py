@@ -16,19 +16,8 @@ AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_ke
 
 
 # Parameters that the sign-in sets (RFC 6749, RFC 7636, RFC 8707); `audience` and `scope` have their own options.
-_OWN_PARAMETERS = frozenset(
-    [
-        "response_type",
-        "client_id",
-        "redirect_uri",
-        "state",
-        "code_challenge",
-        "code_challenge_method",
-        "resource",
-        "scope",
-        "audience",
-    ]
-)
+_PKCE = ("code_challenge", "code_challenge_method")
+_OWN_PARAMETERS = {"response_type", "client_id", "redirect_uri", "state", "resource", "scope", "audience", *_PKCE}
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ issuer.
 import msgspec
 
 from jackstay.errors import Json
-from jackstay.oauth._challenge import read_scopes
+from jackstay.oauth._challenge import read_scopes, scope_form
 from jackstay.oauth._discovery import AUTHORIZATION_CODE, REFRESH_TOKEN, Access, RegistrationResponse, read_document
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._fetch import exchange
@@ -118,10 +118,9 @@ def client_document(identity: Identity, access: Access, redirect_uri: str, scope
         "response_types": ["code"],
         "token_endpoint_auth_method": methods[0] if methods else "none",
         "application_type": application_type(redirect_uri),
-    }
-    if scopes:
         # Some servers grant only scopes that were registered.
-        document["scope"] = " ".join(scopes)
+        **scope_form(scopes),
+    }
     if identity.homepage:
         document["client_uri"] = identity.homepage
     return document
