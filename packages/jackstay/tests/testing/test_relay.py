@@ -51,8 +51,8 @@ class HttpLike:
                 raise AssertionError("never")
 
         transport = Exchanging(self.pair.client, handler, max_frame_bytes)
-        if self.pair.server._unpaired:
-            transport.pair_with(self.pair.server._unpaired.popleft())
+        if self.pair.server.unpaired:
+            transport.pair_with(self.pair.server.unpaired.popleft())
         self.pair.client.transports.append(transport)
         return transport
 
