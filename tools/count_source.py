@@ -1,4 +1,4 @@
-"""Compare the size of the runtime with an earlier commit, at equal features.
+"""Compare the size of the runtime with an earlier commit, at equal features, in lines, lines of code and tokens.
 
 `LATER` lists the files, and the classes and functions of other files, of features that the earlier commit did not have.
 They are counted apart, and so are stubs (`.pyi`), which are generated. What later features and corrections added to
@@ -209,11 +209,14 @@ COMMITS = {
 
 
 class Size(Counter[str]):
-    """Lines, and lines of code: without blank lines, comments and docstrings."""
+    """Lines; lines of code, which are without blank lines, comments and docstrings; and the tokens of the code.
+
+    Writing a call on one line instead of several saves lines and no tokens.
+    """
 
 
-def code_lines(tree: ast.Module, text: str) -> set[int]:
-    """Return the numbers of the lines of code."""
+def code_tokens(tree: ast.Module, text: str) -> list[range]:
+    """Return the lines of each token of code."""
     docstrings: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
@@ -222,11 +225,16 @@ def code_lines(tree: ast.Module, text: str) -> set[int]:
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
     skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    code: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in skipped:
-            code.update(range(token.start[0], token.end[0] + 1))
-    return code - docstrings
+    return [
+        range(token.start[0], token.end[0] + 1)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in skipped and token.start[0] not in docstrings
+    ]
+
+
+def code_lines(tree: ast.Module, text: str) -> set[int]:
+    """Return the numbers of the lines of code."""
+    return {line for span in code_tokens(tree, text) for line in span}
 
 
 def spans(tree: ast.Module) -> Iterator[tuple[str, range]]:
@@ -249,7 +257,8 @@ def measure(files: dict[str, str], later: dict[str, str]) -> dict[tuple[str, str
     for path, text in files.items():
         package = path.partition("/")[0] if "/" in path else "(top)"
         tree = ast.parse(text)
-        code, lines = code_lines(tree, text), set(range(1, len(text.splitlines()) + 1))
+        tokens, lines = code_tokens(tree, text), set(range(1, len(text.splitlines()) + 1))
+        code = {line for span in tokens for line in span}
         groups: list[tuple[str, set[int]]] = []
         for key in (path, f"{path.partition('/')[0]}/"):
             if key in later:
@@ -266,7 +275,7 @@ def measure(files: dict[str, str], later: dict[str, str]) -> dict[tuple[str, str
             groups.append(("equal", lines.difference(*(found for _, found in groups))))
         for group, found in groups:
             size = sizes.setdefault((package, group), Size())
-            size.update(files=int(found == lines or group == "equal"), code=len(code & found), lines=len(found))
+            size.update(code=len(code & found), lines=len(found), tokens=sum(span.start in found for span in tokens))
     if unused:
         sys.exit("not in the source: " + ", ".join(sorted(unused)))
     return sizes
@@ -371,8 +380,11 @@ def main() -> None:
         print(row(package, before, after))
     print(row("total", *total))
     added = added_to_shared()
+    total[1]["tokens"] -= round(sum(added.values()) * total[1]["tokens"] / total[1]["code"])
     total[1]["code"] -= sum(added.values())
     print(row("less additions", total[0], total[1]).rstrip().rpartition(" ")[0])
+    print(f"tokens, less additions: {total[0]['tokens']:,}, now {total[1]['tokens']:,}", end="")
+    print(f" ({total[1]['tokens'] / total[0]['tokens'] - 1:+.1%})")
 
     print(f"\n{'counted apart':<60}{'code':>8}{'lines':>8}")
     apart: dict[str, Size] = {}
