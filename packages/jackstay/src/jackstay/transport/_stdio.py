@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import ClassVar, Final
+from typing import Final
 
 import msgspec
 
@@ -38,7 +38,8 @@ class StdioTarget(msgspec.Struct, eq=False, kw_only=True):
     stderr: StderrTo
     framing: str
     _executable: str | None = None  # looked up at the first start
-    is_http: ClassVar[bool] = False
+
+    is_http = False
 
     def __repr__(self) -> str:
         # Neither values of `env` nor arguments are shown: both may contain secrets.
