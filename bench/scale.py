@@ -50,7 +50,7 @@ class Collector:
         self.seconds = self._started = 0.0
         gc.callbacks.append(self._note)
 
-    def _note(self, phase: str, info: dict[str, int]) -> None:
+    def _note(self, phase: str, _: dict[str, int]) -> None:
         if phase == "start":
             self._started = time.process_time()
         else:
@@ -154,7 +154,7 @@ async def many_tools(number: int) -> list[float]:
         return [added, await cost(1, MIN_ITEMS, call), await cost(number, MIN_ITEMS, list_all)]
 
 
-# Part -> function, numbers of items, and the columns, each with the growth that it may have (None: shown beside others).
+# Part -> function, numbers of items, and the columns, each with the growth that it may have (None: shown, no target).
 PARTS: dict[str, tuple[Callable[[int], Any], tuple[int, ...], dict[str, float | None]]] = {
     "calls in flight": (
         calls_in_flight,
