@@ -95,27 +95,34 @@ async def test_busy_depends_on_count_and_size() -> None:
 
 
 async def test_room_is_reported_once_when_half_is_free() -> None:
-    queue = FrameQueue(asyncio.get_running_loop(), RecordingHandler())
+    handler = RecordingHandler()
+    queue = FrameQueue(asyncio.get_running_loop(), handler)
     for number in range(MAX_QUEUED_FRAMES):
         queue.add(number, b"x")
-    assert not queue.has_room_again(), "nothing was rejected"
+    queue.notify_room()
+    assert handler.room_calls == 0, "nothing was rejected"
     assert queue.is_busy(1)
     sizes = []
     while len(queue):
         queue.pop()
-        if queue.has_room_again():
+        calls = handler.room_calls
+        queue.notify_room()
+        if handler.room_calls > calls:
             sizes.append(len(queue))
     assert sizes == [MAX_QUEUED_FRAMES // 2]
 
 
 async def test_room_waits_for_half_of_the_bytes_too() -> None:
-    queue = FrameQueue(asyncio.get_running_loop(), RecordingHandler())
+    handler = RecordingHandler()
+    queue = FrameQueue(asyncio.get_running_loop(), handler)
     queue.add(1, bytes(MAX_QUEUED_BYTES))
     queue.add(2, bytes(1))
     assert queue.is_busy(1)
-    assert not queue.has_room_again()
+    queue.notify_room()
+    assert handler.room_calls == 0
     queue.pop()
-    assert queue.has_room_again()
+    queue.notify_room()
+    assert handler.room_calls == 1
 
 
 async def test_frames_of_one_iteration_are_sent_in_one_write() -> None:

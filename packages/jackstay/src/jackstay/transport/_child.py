@@ -9,9 +9,10 @@ import logging
 import os
 import signal
 from enum import Enum
+from functools import partial
 from typing import Any, Final
 
-from jackstay.errors import McpError, ProtocolError, TransportError
+from jackstay.errors import ProtocolError, TransportError
 from jackstay.protocol import IMPOSSIBLE, Cell, Machine
 from jackstay.transport._contract import TransportHandler
 from jackstay.transport._pipe import PipeTransport, ReadPipe
@@ -89,27 +90,27 @@ class ChildTransport(PipeTransport):
         max_frame_bytes: int,
         close_step: float,
     ) -> None:
-        pipes = [pipe.fileno() for pipe in (child.stdin, child.stdout, child.stderr) if pipe is not None]
-        for fd in pipes:
+        fds = [pipe.fileno() for pipe in (child.stdin, child.stdout, child.stderr) if pipe is not None]
+        for fd in fds:
             os.set_blocking(fd, False)
-        super().__init__(handler, pipes[0], framing, max_frame_bytes)
+        super().__init__(handler, fds[0], framing, max_frame_bytes)
         self._child = child
         self._stderr_tail = stderr_tail
         self._name = name
         self._close_step = close_step
         self._state = ChildState.OPEN
         self._reason = ""  # how it began to end
+        self._error: ProtocolError | None = None  # what corrupted the frames
         self._report_timer: asyncio.TimerHandle | None = None
         self._have_pipes_ended = asyncio.Event()
         self._shutdown: asyncio.Task[None] | None = None
-        self._input = ReadPipe(self._loop, pipes[1], self._received, self._stdout_ended)
-        self._stderr = None
-        if len(pipes) > 2:
-            self._stderr = ReadPipe(self._loop, pipes[2], stderr_tail.feed, self._settle, STDERR_BYTES)
-        self._process = Process(self._loop, child, self._exited)
-        self._input.resume()
-        if self._stderr is not None:
-            self._stderr.resume()
+        self._input = ReadPipe(self._loop, fds[1], self._received, partial(self._on_end, ChildEvent.STDOUT_ENDED))
+        self._pipes = [self._input]
+        if child.stderr is not None:
+            self._pipes.append(ReadPipe(self._loop, fds[2], stderr_tail.feed, self._settle, STDERR_BYTES))
+        self._process = Process(self._loop, child, partial(self._on_end, ChildEvent.EXITED))
+        for pipe in self._pipes:
+            pipe.resume()
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__} {self._name} {self._state.value} {self._process!r} {self._queue!r}>"
@@ -139,81 +140,78 @@ class ChildTransport(PipeTransport):
         if self._frames.is_notified and self._state is _OPEN and self._frames.is_full():
             self._input.pause()
 
-    def _stdout_ended(self) -> None:
-        self._change(ChildEvent.STDOUT_ENDED)
-        self._settle()
-
-    def _exited(self) -> None:
-        self._change(ChildEvent.EXITED)
+    def _on_end(self, event: ChildEvent, error: OSError | None = None) -> None:
+        if not self._reason:
+            self._reason = ENDS[event] if error is None else f"{ENDS[event]} ({error.strerror})"
+        self._change(event)
         self._settle()
 
     def _write_failed(self, error: OSError) -> None:
-        self._change(ChildEvent.WRITE_FAILED, error)
-        self._settle()
+        self._on_end(ChildEvent.WRITE_FAILED, error)
 
     def _lost(self, error: ProtocolError) -> None:
         # Found while the handler pulls: `went_down` must not be called inside its call.
-        self._loop.call_soon(self._change, ChildEvent.CORRUPTED, error)
+        self._loop.call_soon(self._corrupted, error)
+
+    def _corrupted(self, error: ProtocolError) -> None:
+        self._error = error
+        self._change(ChildEvent.CORRUPTED)
 
     def _settle(self) -> None:
-        if self._input.has_ended and (self._stderr is None or self._stderr.has_ended):
+        if all(pipe.has_ended for pipe in self._pipes):
             self._have_pipes_ended.set()
             if self._process.has_exited:
                 self._change(ChildEvent.SETTLED)
 
     def _expired(self) -> None:
         # Read what is there now. If another process keeps the pipes open, their end may never come.
-        self._input.drain()
-        if self._stderr is not None:
-            self._stderr.drain()
+        for pipe in self._pipes:
+            pipe.drain()
         self._change(ChildEvent.EXPIRED)
 
     # --- states -------------------------------------------------------------------------------------------------------
 
-    def _change(self, event: ChildEvent, error: Exception | None = None) -> None:
+    def _change(self, event: ChildEvent) -> None:
         cell = _CELLS[event][self._state]
         assert not cell.is_impossible, f"{event.name} in {self._state.value}"
         to: Any = cell.to
         if to is not None:
             self._state = to
         for action in cell.actions:
-            action(self, event, error)
+            action(self)
 
-    def _end_frames(self, _: ChildEvent, __: Exception | None) -> None:
+    def _end_frames(self) -> None:
         """deliver the last line"""
         self._frames.end()
 
-    def _begin_ending(self, event: ChildEvent, error: Exception | None) -> None:
+    def _begin_ending(self) -> None:
         """stop writing, read the rest, report within 100 ms"""
-        self._reason = f"{ENDS[event]} ({error.strerror})" if isinstance(error, OSError) else ENDS[event]
         self._queue.pause()
         self._input.resume()  # even if the handler does not pull: the pipe is about to close
         self._report_timer = self._loop.call_later(REPORT_AFTER, self._expired)
 
-    def _stop(self, _: ChildEvent, __: Exception | None) -> None:
+    def _stop(self) -> None:
         """stop writing, cancel the timer"""
         self._queue.close()
         if self._report_timer is not None:
             self._report_timer.cancel()
 
-    def _report(self, _: ChildEvent, error: Exception | None) -> None:
+    def _report(self) -> None:
         """call `went_down`"""
         code = self._process.exit_code
-        if not isinstance(error, McpError):
-            reason = "exited" if self._process.has_exited else self._reason
-            error = TransportError(
-                f"the server {self._name!r} {reason}",
-                exit_code=code,
-                stderr_tail=self._stderr_tail.tail(),
-                absent=self._is_no_server() and not self._process.has_exited,
-            )
+        error = self._error or TransportError(
+            f"the server {self._name!r} {'exited' if self._process.has_exited else self._reason}",
+            exit_code=code,
+            stderr_tail=self._stderr_tail.tail(),
+            absent=self._is_no_server() and not self._process.has_exited,
+        )
         self._handler.went_down(error, code, self._frames.was_silent)
 
     def _is_no_server(self) -> bool:
         """Return True if the program closed its stdout before it sent anything."""
         return self._input.has_ended and self._frames.was_silent
 
-    def _drop_frames(self, _: ChildEvent, __: Exception | None) -> None:
+    def _drop_frames(self) -> None:
         """drop what was not pulled"""
         self._frames.close()
 
@@ -224,7 +222,9 @@ class ChildTransport(PipeTransport):
         # A program that is not a server has no session to end.
         first = min(step, SILENT_GRACE) if self._is_no_server() else step
         try:
-            self._close_stdin()
+            self._output.unwatch()
+            assert self._child.stdin is not None
+            self._child.stdin.close()
             self._input.resume()
             for number, seconds in ((signal.SIGTERM, first), (signal.SIGKILL, step)):
                 if await self._process.exits_within(seconds):
@@ -251,15 +251,9 @@ class ChildTransport(PipeTransport):
         except TimeoutError:
             pass  # they are killed next
 
-    def _close_stdin(self) -> None:
-        self._output.unwatch()
-        assert self._child.stdin is not None
-        self._child.stdin.close()
-
     def _release(self) -> None:
-        for pipe in (self._input, self._stderr):
-            if pipe is not None:
-                pipe.stop()
+        for pipe in self._pipes:
+            pipe.stop()
         close_pipes(self._child)
         self._stderr_tail.close()
         self._change(ChildEvent.RELEASED)

@@ -52,7 +52,7 @@ class FrameQueue:
         return f"<{self.__class__.__name__} {len(self)} frames, {self.size} bytes{refused}>"
 
     def is_busy(self, size: int) -> bool:
-        """Return whether a frame of this size is rejected, and record it for `has_room_again`."""
+        """Return whether a frame of this size is rejected, and record it for `notify_room`."""
         count = len(self)
         if count >= MAX_QUEUED_FRAMES or (count and self.size + size > MAX_QUEUED_BYTES):
             self.was_refused = True
@@ -84,20 +84,14 @@ class FrameQueue:
         self.size -= len(frame)
         return self._numbers.pop(0), frame
 
-    def has_room_again(self) -> bool:
-        """Return True once after a rejection, when half of the queue is free.
+    def notify_room(self) -> None:
+        """Notify the handler once after a rejection, when half of the queue is free, and resolve pending flushes.
 
         With less than half, the handler would be notified once per frame. If a frame needs more than half and is
         rejected again, the handler is notified again after the next write, at the latest when the queue is empty.
         """
-        if not self.was_refused or len(self) > MAX_QUEUED_FRAMES // 2 or self.size > MAX_QUEUED_BYTES // 2:
-            return False
-        self.was_refused = False
-        return True
-
-    def notify_room(self) -> None:
-        """Notify the handler if there is room again, and resolve pending flushes."""
-        if self.has_room_again():
+        if self.was_refused and len(self) <= MAX_QUEUED_FRAMES // 2 and self.size <= MAX_QUEUED_BYTES // 2:
+            self.was_refused = False
             self._handler.room_made()
         self.resolve_flush()
 
@@ -114,7 +108,7 @@ class FrameQueue:
 
         Called after every write, when the handler may have sent more.
         """
-        if self._flushed is not None and not len(self) and not self.was_refused:
+        if not len(self) and not self.was_refused:
             self._end_flush(True)
 
     def clear(self) -> None:
@@ -163,6 +157,8 @@ class QueueEvent(Enum):
 # In Python 3.11 the lookup of a member takes as long as a function call.
 _IDLE, _HELD, _CLOSED = QueueState.IDLE, QueueState.HELD, QueueState.CLOSED
 
+# Nothing is written any more.
+_STOPPED = (QueueState.PAUSED, QueueState.CLOSED)
 
 # One less than the maximum: the frame that is half written counts, too.
 _NEARLY_FULL = MAX_QUEUED_FRAMES - 1
@@ -174,7 +170,7 @@ class WriteQueue(FrameQueue):
     `failed` is called once, with the error of the write that failed; from then on frames are kept and not written.
     """
 
-    __slots__ = ("_failed", "_handle", "_join", "_limit", "_rest", "_sink", "_state")
+    __slots__ = ("_failed", "_join", "_limit", "_rest", "_sink", "_state")
 
     def __init__(
         self,
@@ -192,7 +188,6 @@ class WriteQueue(FrameQueue):
         self._limit = limit
         self._failed = failed
         self._state = _IDLE
-        self._handle: asyncio.Handle | None = None  # of the flush that is scheduled
         self._rest: memoryview | None = None  # of the frame that is half written
 
     def __len__(self) -> int:
@@ -244,7 +239,7 @@ class WriteQueue(FrameQueue):
 
     async def flush(self) -> bool:
         """See `Transport.flush`."""
-        return self._state not in (QueueState.PAUSED, _CLOSED) and await super().flush()
+        return self._state not in _STOPPED and await super().flush()
 
     def hold(self) -> None:
         """Let `release()` write what is sent until then, instead of the next iteration of the event loop."""
@@ -276,7 +271,8 @@ class WriteQueue(FrameQueue):
 
     def _flush(self) -> None:
         """Write until the queue is empty, the sink accepts no more, or `ITERATION_BYTES` are written."""
-        self._handle = None
+        if self._state in _STOPPED:
+            return  # since it was scheduled
         through: int | None = None
         error: OSError | None = None
         written = 0
@@ -367,13 +363,7 @@ class WriteQueue(FrameQueue):
 
     def _schedule(self) -> None:
         """write in the next iteration of the event loop"""
-        self._handle = self._loop.call_soon(self._flush)
-
-    def _cancel(self) -> None:
-        """cancel the scheduled flush"""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        self._loop.call_soon(self._flush)
 
     def _watch(self) -> None:
         """watch the sink"""
@@ -405,15 +395,11 @@ def _cells() -> dict[QueueEvent, dict[QueueState, Cell]]:
         event.DRAINED: {state.BLOCKED: Cell((), state.DUE)},
         event.FAILED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._fail_flush,), state.PAUSED)),
         event.PAUSED: {
-            **dict.fromkeys((state.IDLE, state.HELD), Cell((queue._fail_flush,), state.PAUSED)),
-            state.DUE: Cell((queue._cancel, queue._fail_flush), state.PAUSED),
-            state.BLOCKED: Cell((queue._unwatch, queue._fail_flush), state.PAUSED),
-            **dict.fromkeys((state.PAUSED, state.CLOSED), Cell()),
+            **dict.fromkeys(QueueState, Cell((queue._unwatch, queue._fail_flush), state.PAUSED)),
+            **dict.fromkeys(_STOPPED, Cell()),
         },
         event.CLOSED: {
-            **dict.fromkeys((state.IDLE, state.HELD, state.PAUSED), Cell((queue._drop,), state.CLOSED)),
-            state.DUE: Cell((queue._cancel, queue._drop), state.CLOSED),
-            state.BLOCKED: Cell((queue._unwatch, queue._drop), state.CLOSED),
+            **dict.fromkeys(QueueState, Cell((queue._unwatch, queue._drop), state.CLOSED)),
             state.CLOSED: Cell(),
         },
     }
