@@ -95,19 +95,24 @@ async def run_client(revision: str, calls: int) -> Counter[str]:
     return recorder.frames
 
 
+def frames_per_call(side: str, revision: str) -> dict[str, float]:
+    """Return the frames of one warm call on a side, `client` or `server`, by file and function."""
+    few, many = (
+        asyncio.run(run_client(revision, calls)) if side == "client" else run_server(revision, calls)
+        for calls in (WARM_UP, WARM_UP + CALLS)
+    )
+    return {name: (count - few[name]) / CALLS for name, count in many.items() if count != few[name]}
+
+
 def main(words: list[str]) -> int:
     """Count and print."""
     if words == ["--serve"]:
         serve()
         return 0
+    side = "client" if "--client" in words else "server"
     for revision in REVISIONS:
-        few, many = (
-            asyncio.run(run_client(revision, calls)) if "--client" in words else run_server(revision, calls)
-            for calls in (WARM_UP, WARM_UP + CALLS)
-        )
-        rows = {name: (count - few[name]) / CALLS for name, count in many.items() if count != few[name]}
+        rows = frames_per_call(side, revision)
         files = {name.partition(" ")[0] for name in rows}
-        side = "client" if "--client" in words else "server"
         print(f"{side}, {revision}: {sum(rows.values()):g} frames of {len(rows)} functions in {len(files)} files")
         for name, count in rows.items():
             print(f"  {count:5g}  {name}")
