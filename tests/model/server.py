@@ -12,15 +12,15 @@ from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from jackstay.errors import GuardRefusedError, MachineError
 from jackstay.protocol.server import events as e
-from jackstay.protocol.server._batches import Batches
 from jackstay.protocol.server._config import ServerConfig, ServerOptions
 from jackstay.protocol.server._connection import ServerConnection
 from jackstay.protocol.server._negotiation import Negotiation
 from jackstay.protocol.server._outgoing_requests import OutgoingRequests
-from jackstay.protocol.server._peer_requests import PeerRequests
+from jackstay.protocol.server._peer_requests import PeerRequests, PendingBatch
 from jackstay.protocol.server._states import ServerState as S
 from jackstay.protocol.wire._jsonrpc import decode
 
@@ -140,7 +140,9 @@ def _copied(value: Any, copies: dict[int, Any]) -> Any:
     if id(value) in copies:
         return copies[id(value)]
     copy: Any
-    if isinstance(value, list):
+    if isinstance(value, PendingBatch):
+        copy = copies[id(value)] = replace(value, members=value.members.copy(), responses=value.responses.copy())
+    elif isinstance(value, list):
         copy = copies[id(value)] = value.copy()
     elif isinstance(value, dict):
         copy = copies[id(value)] = {key: _copied(member, copies) for key, member in value.items()}
@@ -156,14 +158,14 @@ def _copied_names(kind: type) -> tuple[str, ...] | None:
     """Return the names of the members of a part of a connection; empty for a list or dict; None: not copied."""
     if issubclass(kind, list | dict):
         return ()
-    if not issubclass(kind, ServerConnection | Negotiation | PeerRequests | OutgoingRequests | Batches):
+    if not issubclass(kind, ServerConnection | Negotiation | PeerRequests | OutgoingRequests | PendingBatch):
         return None
     return tuple(name for base in kind.__mro__ for name in getattr(base, "__slots__", ()))
 
 
 def snapshot(core: ServerConnection) -> tuple[object, ...]:
-    """Return everything that determines later behaviour, hashable; counters, serials and batch numbers do not."""
-    requests, outgoing, batches = core.peer_requests, core.outgoing, core.peer_requests.batches
+    """Return everything that determines later behaviour, hashable; counters and serials do not."""
+    requests, outgoing = core.peer_requests, core.outgoing
     return (
         core.state,
         core.version,
@@ -172,11 +174,8 @@ def snapshot(core: ServerConnection) -> tuple[object, ...]:
         frozenset(requests.in_flight),
         frozenset(requests.progress.items()),
         frozenset(
-            (
-                tuple(sorted(responses.items())),
-                frozenset((id, member) for id, (batch, member) in batches._positions.items() if batch == number),
-            )
-            for number, responses in batches.responses.items()
+            (tuple(sorted(batch.responses.items())), frozenset(batch.members.items()))
+            for batch in requests.batches.values()
         ),
         outgoing._last_id,
         frozenset(outgoing.pending.items()),

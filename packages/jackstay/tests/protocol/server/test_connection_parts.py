@@ -138,7 +138,7 @@ def test_an_event_of_another_machine_is_refused() -> None:
 
 def test_an_idle_connection_is_small() -> None:
     core = connect(S.OPERATING)
-    parts = [core, core.peer_requests, core.outgoing, core.negotiation, core.peer_requests.batches]
+    parts = [core, core.peer_requests, core.outgoing, core.negotiation]
     attributes = [
         getattr(part, name) for part in parts for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ())
     ]

@@ -17,9 +17,9 @@ from jackstay.protocol._machine import Action, Cell
 from jackstay.protocol.server import _actions as a
 from jackstay.protocol.server import _connection
 from jackstay.protocol.server import events as e
-from jackstay.protocol.server._batches import Batches
 from jackstay.protocol.server._config import ServerConfig
 from jackstay.protocol.server._connection import ServerConnection
+from jackstay.protocol.server._peer_requests import PeerRequests
 from jackstay.protocol.server._states import ServerState as S
 from jackstay.protocol.server._table import CELLS, ENTRIES
 from jackstay.protocol.wire._jsonrpc import Message, Request, encode_result
@@ -491,12 +491,13 @@ def responses_of_a_batch_are_also_sent_alone(patch: Patch) -> type[ServerConnect
 
 @defect("batches")
 def a_cancelled_member_delays_its_batch(patch: Patch) -> type[ServerConnection]:
-    resolve = Batches.resolve
+    stop = PeerRequests.stop
 
-    def resolve_responses_only(self: Batches, id: int | str, frame: bytes | None) -> int | None:
-        return resolve(self, id, frame) if frame is not None else None
+    def stop_outside_of_a_batch(self: PeerRequests, id: int | str, reason: str) -> None:
+        self.batches.pop(id, None)
+        stop(self, id, reason)
 
-    patch.setattr(Batches, "resolve", resolve_responses_only)
+    patch.setattr(PeerRequests, "stop", stop_outside_of_a_batch)
     return ServerConnection
 
 

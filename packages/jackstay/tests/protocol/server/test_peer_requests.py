@@ -87,6 +87,50 @@ def test_responses_of_a_batch_are_collected() -> None:
     assert out[1:] == [Send(b"[one,two]", 1)]
 
 
+def test_a_member_without_a_response_does_not_delay_the_others() -> None:
+    requests, out = begin(9)
+    requests.open_batch(Batch((request(1), request("1"), request(3))))
+    for requests.member, id in enumerate((1, "1", 3)):
+        requests.serve(request(id), ROW, "2025-03-26", None)
+        if id == "1":
+            requests.stop(1, "cancelled by a member")
+    requests.close_batch()
+    requests.respond(9, b"alone")
+    requests.respond(3, b"third")
+    assert not any(isinstance(effect, Send) and effect.related_request_id != 9 for effect in out)
+    requests.respond("1", b"second")
+    assert out[-1] == Send(b"[second,third]", 1)
+    assert not requests.batches
+
+
+def test_a_batch_whose_members_have_no_response_is_not_sent() -> None:
+    requests, out = begin()
+    requests.open_batch(Batch((request(1),)))
+    requests.serve(request(1), ROW, "2025-03-26", None)
+    requests.stop(1, "cancelled by a member")
+    assert not any(isinstance(effect, Send) for effect in out)
+    requests.close_batch()
+    assert not any(isinstance(effect, Send) for effect in out)
+
+
+def test_flush_sends_each_batch_once_in_the_order_received() -> None:
+    requests, out = begin()
+    for id in (1, 4):
+        requests.open_batch(Batch((request(id), request(id + 1), request(id + 2))))
+        requests.member = 0
+        requests.serve(request(id), ROW, "2025-03-26", None)
+        requests.member = 1
+        requests.serve(request(id + 1), ROW, "2025-03-26", None)
+        requests.member = 2
+        requests.reply(b"%d" % id, id + 2)
+        requests.close_batch()
+    requests.stop_all("closing")
+    out.clear()
+    requests.flush_batches()
+    assert out == [Send(b"[1]", 1), Send(b"[4]", 4)]
+    assert not requests.batches
+
+
 def test_an_empty_batch_is_not_sent() -> None:
     requests, out = begin()
     requests.open_batch(Batch((decode(frame(method="x")),)))

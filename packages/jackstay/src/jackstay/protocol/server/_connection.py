@@ -222,12 +222,7 @@ class ServerConnection:
         """Return the response with this result, to be sent, if this is all that `finish` does; else None: call it."""
         requests = self.peer_requests
         in_flight = requests.in_flight
-        if (
-            self._methods
-            and in_flight.get(id) == serial
-            and id not in requests.progress
-            and not requests.batches.responses
-        ):
+        if self._methods and in_flight.get(id) == serial and id not in requests.progress and not requests.batches:
             # As `encode_result`, without a call: the id was decoded, so it can be encoded.
             frame = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(id), result)
             if len(frame) <= self.max_frame_bytes:

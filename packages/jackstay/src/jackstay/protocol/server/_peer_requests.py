@@ -1,18 +1,31 @@
 """The client's requests in flight, and every response that is sent.
 
 A request is in flight from the time it is passed to a handler until the response or a cancellation; a later result is
-dropped. Responses to a 2025-03-26 batch are collected (`_batches`).
+dropped. A client that sends a batch (2025-03-26 only) gets one batch back, in the order of its requests and independent
+of the order in which the handlers finish. A cancelled member has no response and does not delay the others.
 """
+
+import msgspec
 
 from jackstay.errors import Json, McpError, RequestId
 from jackstay.protocol._methods import Method
-from jackstay.protocol.server._batches import Batches
 from jackstay.protocol.server._stateless import RequestMeta
 from jackstay.protocol.server.events import Effect, Send, Serve, StopServing
 from jackstay.protocol.wire._jsonrpc import ABSENT, Absent, Batch, Request, encode_error, join_batch
 
+
+class PendingBatch(msgspec.Struct, eq=False):
+    """A batch that is being processed or has requests in flight."""
+
+    # The id of one of its requests, or None if it has none.
+    related_request_id: RequestId | None
+    # The index of each request in flight, by id, and the responses by index.
+    members: dict[RequestId, int] = msgspec.field(default_factory=dict)
+    responses: dict[int, bytes] = msgspec.field(default_factory=dict)
+
+
 # Shared by all connections without a batch, and never modified.
-_NO_BATCHES = Batches()
+_NO_BATCHES: dict[RequestId, PendingBatch] = {}
 
 
 class PeerRequests:
@@ -32,10 +45,11 @@ class PeerRequests:
         self.serial = 0
         # The last progress of each request that reported any.
         self.progress: dict[RequestId, float] = {}
-        # Replaced when the first batch arrives; most connections never receive one.
+        # The batch of each request in flight that belongs to one. Replaced when the first batch arrives; most
+        # connections never receive one.
         self.batches = _NO_BATCHES
         # The batch that is being processed, and the index of the current member; None between batches.
-        self._batch: int | None = None
+        self._batch: PendingBatch | None = None
         self.member = 0
 
     def __repr__(self) -> str:
@@ -48,7 +62,8 @@ class PeerRequests:
         self.serial += 1
         self.in_flight[request.id] = self.serial
         if self._batch is not None:
-            self.batches.expect(self._batch, self.member, request.id)
+            self.batches[request.id] = self._batch
+            self._batch.members[request.id] = self.member
         self._out.append(Serve(request.id, self.serial, method, request.params, version, meta))
 
     def respond(self, id: RequestId, frame: bytes) -> None:
@@ -71,10 +86,14 @@ class PeerRequests:
         """Remove a request. Returns True if its response, if any, belongs to a batch."""
         del self.in_flight[id]
         self.progress.pop(id, None)
-        number = self.batches.resolve(id, frame)
-        if number is None:
+        batch = self.batches.pop(id, None)
+        if batch is None:
             return False
-        self._close(number)
+        member = batch.members.pop(id)
+        if frame is not None:
+            batch.responses[member] = frame
+        if not batch.members and batch is not self._batch:
+            self._send_batch(batch)
         return True
 
     # --- responses that no handler makes ------------------------------------------------------------------------------
@@ -84,7 +103,7 @@ class PeerRequests:
         if self._batch is None:
             self._out.append(Send(frame, related_request_id, error))
         else:
-            self.batches.add(self._batch, self.member, frame)
+            self._batch.responses[self.member] = frame
 
     def reject(
         self, error: McpError, id: RequestId | Absent, unreadable: Absent | None, data: "dict[str, Json]"
@@ -105,32 +124,30 @@ class PeerRequests:
         """Begin a batch: later responses belong to it."""
         ids = [member.id for member in batch.members if isinstance(member, Request)]
         if self.batches is _NO_BATCHES:
-            self.batches = Batches()
-        self._batch = self.batches.open(ids[0] if ids else None)
+            self.batches = {}
+        self._batch = PendingBatch(ids[0] if ids else None)
 
     def close_batch(self) -> None:
         """End the processing of a batch. It is sent now if none of its requests is in flight."""
-        assert self._batch is not None
-        number, self._batch = self._batch, None
-        self._close(number)
+        batch, self._batch = self._batch, None
+        assert batch is not None
+        if not batch.members:
+            self._send_batch(batch)
 
     def flush_batches(self) -> None:
         """Send the available responses of every batch: no more will follow."""
-        for frames, related_request_id in self.batches.flush():
-            self._send_batch(frames, related_request_id)
+        for batch in dict.fromkeys(self.batches.values()):
+            self._send_batch(batch)
+        self.batches.clear()
 
-    def _close(self, number: int) -> None:
-        responses = self.batches.close(number)
-        if responses is not None:
-            self._send_batch(*responses)
-
-    def _send_batch(self, frames: list[bytes], related_request_id: RequestId | None) -> None:
+    def _send_batch(self, batch: PendingBatch) -> None:
         """Send one batch; nothing if it is empty, and single responses if it would be over the limit.
 
         A server may respond to a batch with a batch but need not (2025-03-26 basic/index).
         """
+        frames = [batch.responses[member] for member in sorted(batch.responses)]
         if not frames:
             return
         joined = join_batch(frames)
         is_too_large = len(joined) > self._limit
-        self._out += [Send(frame, related_request_id) for frame in (frames if is_too_large else [joined])]
+        self._out += [Send(frame, batch.related_request_id) for frame in (frames if is_too_large else [joined])]
