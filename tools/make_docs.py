@@ -14,11 +14,25 @@ import msgspec
 import list_messages
 from jackstay import errors
 from jackstay.cli._serve import FLAGS
-from jackstay.protocol import METHODS, REVISIONS, Machine, Method, Revision, Setting, settings_of
+from jackstay.protocol import (
+    IMPOSSIBLE,
+    METHODS,
+    REVISIONS,
+    Cell,
+    Era,
+    Machine,
+    Method,
+    Revision,
+    Sender,
+    Setting,
+    is_known,
+    settings_of,
+)
 from jackstay.protocol.client import SETTINGS, Settings
 from jackstay.protocol.drawing import MACHINES, draw
 from jackstay.protocol.http import Fact, Sent
 from jackstay.protocol.http._verdict import RULES, Rule
+from jackstay.protocol.server import SERVER
 from jackstay.server import Options
 from jackstay.server.http import HTTP_OPTIONS, RUN_OPTIONS, HttpOptions, RunOptions
 
@@ -67,8 +81,8 @@ def protocol_page() -> str:
         '`safe` methods may be sent again after a loss with `replay="safe"`. The capability is declared by the '
         "receiver of a ",
         "request, and by the sender of a notification. `embedded`: from that revision on, it is sent only inside ",
-        "`inputRequests`. Params and results are classes of `jackstay.types`. The states are those of ",
-        "[the server](#server) in which the method is served.\n\n",
+        "`inputRequests`. Params and results are classes of `jackstay.types`. The states are those in which ",
+        "[the server](#server) accepts the message.\n\n",
         methods_tables(),
         "\n## State machines\n\n",
         "In the tables, `-` means ignored and counted, and `!` a combination that cannot happen: it raises in tests "
@@ -197,9 +211,40 @@ def method_row(method: Method) -> list[str]:
         f"`{method.params}`, `{method.result}`" if method.result else f"`{method.params}`",
         f"`{method.capability}`" if method.capability else "-",
         span,
-        ", ".join(method.states) or "-",
+        ", ".join(accepting_states(method)) or "-",
         ", ".join(note for note in notes if note) or "-",
     ]
+
+
+# The events of messages from a client that have an event of their own, by method.
+OWN_EVENTS = {
+    "initialize": ["initialize requested"],
+    "server/discover": ["discover requested"],
+    "ping": ["ping requested"],
+    "notifications/initialized": ["initialized received"],
+    "notifications/cancelled": ["cancel received"],
+}
+
+EVENT_OF_ERA = {Era.HANDSHAKE: "method requested", Era.STATELESS: "stateless requested"}
+
+
+def accepting_states(method: Method) -> list[str]:
+    """Return the states in which the server's table does more with this message of a client than to refuse it."""
+    eras = {REVISIONS[name].era for name in REVISIONS if is_known(method.name, name, Sender.CLIENT)}
+    events = OWN_EVENTS.get(method.name, ["notification received"])
+    if method.is_request and method.name not in OWN_EVENTS:
+        events = [event for era, event in EVENT_OF_ERA.items() if era in eras]
+    return [
+        str(state.value)
+        for state in SERVER.states
+        if eras - ({Era.HANDSHAKE} if state.value == "stateless" else set())
+        and any(accepts(branch) for event in events for branch in SERVER.cell(event, state).branches())
+    ]
+
+
+def accepts(cell: Cell) -> bool:
+    """Return whether a cell neither ignores nor refuses its event."""
+    return cell not in (Cell(), IMPOSSIBLE) and not any(action.__name__.startswith("refuse") for action in cell.actions)
 
 
 def machine_section(machine: Machine) -> str:

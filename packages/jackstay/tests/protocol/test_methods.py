@@ -138,16 +138,6 @@ def test_the_param_in_the_mcp_name_header():
     }
 
 
-def test_messages_that_only_a_server_sends_have_no_server_states():
-    for row in METHODS.values():
-        assert bool(row.states) is (row.sender is not S), row
-
-
-def test_every_state_is_a_state_of_the_server():
-    known = {"fresh", "handshake", "operating", "stateless", "draining", "closed"}
-    assert {state for row in METHODS.values() for state in row.states} <= known
-
-
 CAPABILITIES = {
     "tools/call": "tools",
     "notifications/tools/list_changed": "tools.listChanged",

@@ -1,7 +1,7 @@
 """Every method and notification of every revision: its sender, params, result and requirements.
 
-One row per name. The rows state only which server states accept a message at all; what it does there is in the tables
-of the state machines. Bodies are named, not imported, because most programs use few of them (see `jackstay.types`).
+One row per name. What a message does in each state is in the tables of the state machines. Bodies are named, not
+imported, because most programs use few of them (see `jackstay.types`).
 """
 
 from enum import Enum
@@ -12,11 +12,6 @@ from jackstay.protocol._versions import REVISIONS, VERSIONS, Era
 
 _LAST_HANDSHAKE = max(name for name, row in REVISIONS.items() if row.era is Era.HANDSHAKE)
 _STATELESS = min(name for name, row in REVISIONS.items() if row.era is Era.STATELESS)
-
-# States of the server's machine, by name: the module that defines them imports this one.
-SERVING = ("handshake", "operating", "stateless")
-_SESSION = ("handshake", "operating")
-_ALWAYS = ("fresh", "handshake", "operating", "draining")
 
 
 class Sender(Enum):
@@ -31,8 +26,7 @@ class Method(msgspec.Struct, frozen=True):
     """One method or notification.
 
     `params` and `result` name bodies in `jackstay.types` (empty: none). `capability` is what the receiver of a request
-    or the sender of a notification must have declared, dotted; empty: nothing is required. `states` are the states of
-    the server's machine that accept it, for messages from the client.
+    or the sender of a notification must have declared, dotted; empty: nothing is required.
     """
 
     name: str
@@ -42,7 +36,6 @@ class Method(msgspec.Struct, frozen=True):
     capability: str = ""
     since: str = VERSIONS[0]
     until: str = VERSIONS[-1]
-    states: tuple[str, ...] = SERVING
     # Idempotent: `replay="safe"` may send it again after the connection was lost.
     is_safe: bool = False
     # Its complete result carries `ttlMs` and `cacheScope` (2026-07-28 server/utilities/caching).
@@ -77,18 +70,16 @@ METHODS = {
     row.name: row
     for row in (
         # Opening: the client chooses the era with `initialize` or `server/discover`.
-        Method("initialize", "InitializeRequestParams", "InitializeResult", until=_LAST_HANDSHAKE, states=("fresh",)),
-        Method("server/discover", "RequestParams", "DiscoverResult", since=_STATELESS, is_safe=True, is_cacheable=True,
-               states=("fresh", "handshake", "operating", "stateless")),
-        Method("ping", "RequestParams", "EmptyResult", sender=Sender.BOTH, until=_LAST_HANDSHAKE, states=_ALWAYS),
-        Method("notifications/initialized", "NotificationParams", sender=Sender.CLIENT, until=_LAST_HANDSHAKE,
-               states=("handshake",)),
+        Method("initialize", "InitializeRequestParams", "InitializeResult", until=_LAST_HANDSHAKE),
+        Method("server/discover", "RequestParams", "DiscoverResult", since=_STATELESS, is_safe=True, is_cacheable=True),
+        Method("ping", "RequestParams", "EmptyResult", sender=Sender.BOTH, until=_LAST_HANDSHAKE),
+        Method("notifications/initialized", "NotificationParams", until=_LAST_HANDSHAKE),
         # Tools.
         Method("tools/list", "PaginatedRequestParams", "ListToolsResult", capability="tools", is_safe=True,
                is_cacheable=True, entries="tools", changed_by="notifications/tools/list_changed"),
         Method("tools/call", "CallToolRequestParams", "CallToolResult", capability="tools", may_require_input=True,
                header_name="name"),
-        Method("notifications/tools/list_changed", "NotificationParams", sender=Sender.SERVER, states=(),
+        Method("notifications/tools/list_changed", "NotificationParams", sender=Sender.SERVER,
                capability="tools.listChanged", is_early=True),
         # Resources.
         Method("resources/list", "PaginatedRequestParams", "ListResourcesResult", capability="resources", is_safe=True,
@@ -99,58 +90,56 @@ METHODS = {
         Method("resources/read", "ReadResourceRequestParams", "ReadResourceResult", capability="resources",
                is_safe=True, is_cacheable=True, may_require_input=True, header_name="uri"),
         Method("resources/subscribe", "SubscribeRequestParams", "EmptyResult", capability="resources.subscribe",
-               until=_LAST_HANDSHAKE, states=_SESSION),
+               until=_LAST_HANDSHAKE),
         Method("resources/unsubscribe", "UnsubscribeRequestParams", "EmptyResult", capability="resources.subscribe",
-               until=_LAST_HANDSHAKE, states=_SESSION),
-        Method("notifications/resources/list_changed", "NotificationParams", sender=Sender.SERVER, states=(),
+               until=_LAST_HANDSHAKE),
+        Method("notifications/resources/list_changed", "NotificationParams", sender=Sender.SERVER,
                capability="resources.listChanged", is_early=True),
-        Method("notifications/resources/updated", "ResourceUpdatedNotificationParams", sender=Sender.SERVER, states=(),
+        Method("notifications/resources/updated", "ResourceUpdatedNotificationParams", sender=Sender.SERVER,
                capability="resources.subscribe"),
         # Prompts.
         Method("prompts/list", "PaginatedRequestParams", "ListPromptsResult", capability="prompts", is_safe=True,
                is_cacheable=True, entries="prompts", changed_by="notifications/prompts/list_changed"),
         Method("prompts/get", "GetPromptRequestParams", "GetPromptResult", capability="prompts", is_safe=True,
                may_require_input=True, header_name="name"),
-        Method("notifications/prompts/list_changed", "NotificationParams", sender=Sender.SERVER, states=(),
+        Method("notifications/prompts/list_changed", "NotificationParams", sender=Sender.SERVER,
                capability="prompts.listChanged", is_early=True),
         # Completion and logging.
         Method("completion/complete", "CompleteRequestParams", "CompleteResult", capability="completions",
                is_safe=True),
-        Method("logging/setLevel", "SetLevelRequestParams", "EmptyResult", capability="logging", until=_LAST_HANDSHAKE,
-               states=_SESSION),
-        Method("notifications/message", "LoggingMessageNotificationParams", sender=Sender.SERVER, states=(),
+        Method("logging/setLevel", "SetLevelRequestParams", "EmptyResult", capability="logging", until=_LAST_HANDSHAKE),
+        Method("notifications/message", "LoggingMessageNotificationParams", sender=Sender.SERVER,
                capability="logging", is_early=True),
         # Subscriptions of the stateless era.
         Method("subscriptions/listen", "SubscriptionsListenRequestParams", "SubscriptionsListenResult",
-               since=_STATELESS, states=("fresh", "stateless")),
+               since=_STATELESS),
         Method("notifications/subscriptions/acknowledged", "SubscriptionsAcknowledgedNotificationParams",
-               sender=Sender.SERVER, states=(), since=_STATELESS),
+               sender=Sender.SERVER, since=_STATELESS),
         # Requests from a server to its client; inside `inputRequests` in the stateless era.
         Method("sampling/createMessage", "CreateMessageRequestParams", "CreateMessageResult", sender=Sender.SERVER,
-               capability="sampling", embedded_since=_STATELESS, states=()),
+               capability="sampling", embedded_since=_STATELESS),
         Method("roots/list", "RequestParams", "ListRootsResult", sender=Sender.SERVER, capability="roots",
-               embedded_since=_STATELESS, states=(), is_safe=True),
+               embedded_since=_STATELESS, is_safe=True),
         Method("elicitation/create", "ElicitRequestParams", "ElicitResult", sender=Sender.SERVER,
-               capability="elicitation", since="2025-06-18", embedded_since=_STATELESS, states=()),
-        Method("notifications/roots/list_changed", "NotificationParams", sender=Sender.CLIENT,
-               capability="roots.listChanged", until=_LAST_HANDSHAKE, states=_SESSION),
+               capability="elicitation", since="2025-06-18", embedded_since=_STATELESS),
+        Method("notifications/roots/list_changed", "NotificationParams",
+               capability="roots.listChanged", until=_LAST_HANDSHAKE),
         Method("notifications/elicitation/complete", "ElicitationCompleteNotificationParams", sender=Sender.SERVER,
-               states=(), since="2025-11-25", until="2025-11-25"),
+               since="2025-11-25", until="2025-11-25"),
         # Experimental tasks of 2025-11-25; the later extension of the same name has other messages.
         Method("tasks/get", "GetTaskRequestParams", "GetTaskResult", sender=Sender.BOTH, capability="tasks",
-               since="2025-11-25", until="2025-11-25", states=_SESSION, is_safe=True),
+               since="2025-11-25", until="2025-11-25", is_safe=True),
         Method("tasks/result", "GetTaskPayloadRequestParams", "GetTaskPayloadResult", sender=Sender.BOTH,
-               capability="tasks", since="2025-11-25", until="2025-11-25", states=_SESSION),
+               capability="tasks", since="2025-11-25", until="2025-11-25"),
         Method("tasks/list", "PaginatedRequestParams", "ListTasksResult", sender=Sender.BOTH, capability="tasks.list",
-               since="2025-11-25", until="2025-11-25", states=_SESSION, is_safe=True),
+               since="2025-11-25", until="2025-11-25", is_safe=True),
         Method("tasks/cancel", "CancelTaskRequestParams", "CancelTaskResult", sender=Sender.BOTH,
-               capability="tasks.cancel", since="2025-11-25", until="2025-11-25", states=_SESSION),
+               capability="tasks.cancel", since="2025-11-25", until="2025-11-25"),
         Method("notifications/tasks/status", "TaskStatusNotificationParams", sender=Sender.BOTH, capability="tasks",
-               since="2025-11-25", until="2025-11-25", states=_SESSION),
+               since="2025-11-25", until="2025-11-25"),
         # About other messages.
-        Method("notifications/cancelled", "CancelledNotificationParams", sender=Sender.BOTH,
-               states=(*SERVING, "draining")),
-        Method("notifications/progress", "ProgressNotificationParams", sender=Sender.BOTH, states=_SESSION,
+        Method("notifications/cancelled", "CancelledNotificationParams", sender=Sender.BOTH),
+        Method("notifications/progress", "ProgressNotificationParams", sender=Sender.BOTH,
                client_until=_LAST_HANDSHAKE),
     )
 }  # fmt: skip
