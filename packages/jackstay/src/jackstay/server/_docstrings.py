@@ -5,6 +5,8 @@ The descriptions of parameters are for the schema. Everything else, including ex
 
 import inspect
 import re
+from collections import deque
+from collections.abc import Iterable
 
 import msgspec
 
@@ -29,30 +31,28 @@ def read_docstring(text: str | None) -> Docstring:
     """Parse a docstring. Never raises."""
     if not text:
         return Docstring("", {})
-    lines = inspect.cleandoc(text).splitlines()
+    lines = deque(inspect.cleandoc(text).splitlines())
     if ":" not in text and "---" not in text:  # no section: the patterns need not be compiled
         return Docstring(_join(lines), {})
     kept: list[str] = []
     found: dict[str, str] = {}
-    at = 0
-    while at < len(lines):
-        line = lines[at]
+    while lines:
+        line = lines.popleft()
         if re.match(_GOOGLE, line):
-            at = _read_google(lines, at + 1, found)
-        elif re.match(_NUMPY, line) and at + 1 < len(lines) and re.match(_UNDERLINE, lines[at + 1]):
-            at = _read_numpy(lines, at + 2, found)
+            _read_google(lines, found)
+        elif re.match(_NUMPY, line) and lines and re.match(_UNDERLINE, lines[0]):
+            lines.popleft()
+            _read_numpy(lines, found)
         elif field := re.match(_REST, line):
-            continuation, at = _continued(lines, at + 1, 0)
-            found.setdefault(field[1], " ".join([field[2].strip(), *continuation]).strip())
+            found.setdefault(field[1], " ".join([field[2].strip(), *_continued(lines, 0)]).strip())
         elif re.match(_REST_TYPE, line):
-            _, at = _continued(lines, at + 1, 0)
+            _continued(lines, 0)
         else:
             kept.append(line)
-            at += 1
     return Docstring(_join(kept), {name: text for name, text in found.items() if text})
 
 
-def _join(lines: list[str]) -> str:
+def _join(lines: Iterable[str]) -> str:
     """Join lines, with at most one blank line in a row: a removed section leaves two."""
     text = "\n".join(lines)
     return (re.sub(r"\n{3,}", "\n\n", text) if "\n\n\n" in text else text).strip()
@@ -62,44 +62,38 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _continued(lines: list[str], at: int, indent: int) -> tuple[list[str], int]:
-    """Return the stripped lines from `at` on that are indented deeper, and the index after them."""
+def _continued(lines: deque[str], indent: int) -> list[str]:
+    """Remove the next lines that are indented deeper, and return them stripped."""
     stripped: list[str] = []
-    while at < len(lines) and lines[at].strip() and _indent(lines[at]) > indent:
-        stripped.append(lines[at].strip())
-        at += 1
-    return stripped, at
+    while lines and lines[0].strip() and _indent(lines[0]) > indent:
+        stripped.append(lines.popleft().strip())
+    return stripped
 
 
-def _skip_blank(lines: list[str], at: int) -> int:
-    while at < len(lines) and not lines[at].strip():
-        at += 1
-    return at
+def _skip_blank(lines: deque[str]) -> None:
+    while lines and not lines[0].strip():
+        lines.popleft()
 
 
-def _read_google(lines: list[str], at: int, found: dict[str, str]) -> int:
-    """Read indented `name: text` entries until the indentation ends. Returns the index after them."""
-    at = _skip_blank(lines, at)
-    while at < len(lines) and _indent(lines[at]) > 0:
-        indent = _indent(lines[at])
-        name = re.match(_GOOGLE_NAME, lines[at].strip())
-        continuation, after = _continued(lines, at + 1, indent)
-        if name is not None:
+def _read_google(lines: deque[str], found: dict[str, str]) -> None:
+    """Read indented `name: text` entries until the indentation ends."""
+    _skip_blank(lines)
+    while lines and _indent(lines[0]) > 0:
+        line = lines.popleft()
+        continuation = _continued(lines, _indent(line))
+        if name := re.match(_GOOGLE_NAME, line.strip()):
             found.setdefault(name[1], " ".join([name[2], *continuation]).strip())
-        at = _skip_blank(lines, after)
-    return at
+        _skip_blank(lines)
 
 
-def _read_numpy(lines: list[str], at: int, found: dict[str, str]) -> int:
-    """Read names with indented text below them until a heading or prose. Returns the index after them."""
-    at = _skip_blank(lines, at)
-    while at < len(lines):
-        names = re.match(_NUMPY_NAMES, lines[at])
-        is_heading = at + 1 < len(lines) and re.match(_UNDERLINE, lines[at + 1]) is not None
-        if names is None or is_heading:
-            break
-        description, after = _continued(lines, at + 1, 0)
+def _read_numpy(lines: deque[str], found: dict[str, str]) -> None:
+    """Read names with indented text below them until a heading or prose."""
+    _skip_blank(lines)
+    while lines and (names := re.match(_NUMPY_NAMES, lines[0])):
+        if len(lines) > 1 and re.match(_UNDERLINE, lines[1]):
+            break  # a heading
+        lines.popleft()
+        description = " ".join(_continued(lines, 0))
         for name in names[1].split(","):
-            found.setdefault(name.strip(" *"), " ".join(description))
-        at = _skip_blank(lines, after)
-    return at
+            found.setdefault(name.strip(" *"), description)
+        _skip_blank(lines)
