@@ -47,20 +47,17 @@ _DESCRIPTIONS = ("title", "description", "examples")
 
 def is_pydantic(hint: Hint) -> "TypeGuard[type[PydanticModel]]":
     """Return whether the hint is a pydantic model class."""
-    base = getattr(sys.modules.get("pydantic"), "BaseModel", None)
-    return isinstance(base, type) and isinstance(hint, type) and issubclass(hint, base)
+    return isinstance(hint, type) and issubclass(hint, getattr(sys.modules.get("pydantic"), "BaseModel", ()))
 
 
 def is_path(hint: Hint) -> "TypeGuard[type[PurePath]]":
     """Return whether the hint is a class of pathlib. That is slow to import, so it is looked up, too."""
-    base = getattr(sys.modules.get("pathlib"), "PurePath", None)
-    return isinstance(base, type) and isinstance(hint, type) and issubclass(hint, base)
+    return isinstance(hint, type) and issubclass(hint, getattr(sys.modules.get("pathlib"), "PurePath", ()))
 
 
 def is_field(default: object) -> "TypeGuard[PydanticField]":
     """Return whether a default is a pydantic `Field(...)`, which may have constraints as well."""
-    kind = getattr(sys.modules.get("pydantic.fields"), "FieldInfo", None)
-    return isinstance(kind, type) and isinstance(default, kind)
+    return isinstance(default, getattr(sys.modules.get("pydantic.fields"), "FieldInfo", ()))
 
 
 # --- hints ------------------------------------------------------------------------------------------------------------

@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 
-from jackstay.errors import Json, UsageError
+from jackstay.errors import UsageError
 from jackstay.server._content import encode_blocks, to_block
 from jackstay.server._entries import Entry, EntryOptions, body_fields, check_name, entry_fields
 from jackstay.server._functions import Function
-from jackstay.server._schema import Schema
 from jackstay.types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Result, decode, encode_json
 
 _TEXTUAL = {"string", "integer", "number", "boolean", "null"}
@@ -57,7 +56,7 @@ def prompt_from_function(call: Callable[..., object], options: PromptOptions | N
     name = check_name(options.name or function.name)
     properties: Any = function.input_schema["properties"]
     for argument, schema in properties.items():
-        if not _is_textual(schema, function.input_schema):
+        if not _is_textual(schema, function.input_schema.get("$defs")):
             where = f"{function.name}({argument})"
             message = f"{where}: prompt arguments are strings, and this type cannot be read from one"
             raise UsageError(message, path=where)
@@ -69,19 +68,12 @@ def prompt_from_function(call: Callable[..., object], options: PromptOptions | N
     return PromptEntry(**entry_fields(name, body, function, function.bind_strings, options))
 
 
-def _is_textual(schema: Json, root: Schema) -> bool:
-    assert isinstance(schema, dict)
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        definitions = root["$defs"]
-        assert isinstance(definitions, dict)
-        return _is_textual(definitions[reference.removeprefix("#/$defs/")], root)
-    choices = schema.get("anyOf")
-    if isinstance(choices, list):
-        return all(_is_textual(choice, root) for choice in choices)
-    if "enum" in schema or "const" in schema:
-        return True
-    return schema.get("type", "string") in _TEXTUAL
+def _is_textual(schema: Any, definitions: Any) -> bool:
+    if "$ref" in schema:
+        return _is_textual(definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
+    if "anyOf" in schema:
+        return all(_is_textual(choice, definitions) for choice in schema["anyOf"])
+    return "enum" in schema or "const" in schema or schema.get("type", "string") in _TEXTUAL
 
 
 def _read_message(message: dict[str, object]) -> PromptMessage:

@@ -59,7 +59,7 @@ def _mixes_models(hint: Hint) -> bool:
     """Return whether this is a union of pydantic models and other types, which msgspec cannot decode."""
     parts = [part for part in get_args(hint) if part is not types.NoneType]
     is_union = get_origin(hint) in (Union, types.UnionType)
-    return is_union and len(parts) > 1 and any(isinstance(part, type) and is_pydantic(part) for part in parts)
+    return is_union and len(parts) > 1 and any(map(is_pydantic, parts))
 
 
 def _model_union(hint: Hint, tool: str) -> Output:
