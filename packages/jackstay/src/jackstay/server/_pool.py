@@ -10,13 +10,14 @@ import contextvars
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 R = TypeVar("R")
 
-# Does the work in a thread. Returns a function that delivers the result.
-Work: TypeAlias = Callable[[], Callable[[], None]]
+# A function without parameters, and the future that gets its result.
+Work: TypeAlias = tuple[asyncio.Future[Any], Callable[[], Any]]
 
 # The default limit. A waiting thread costs little.
 THREADS = 32
@@ -51,19 +52,8 @@ class Pool:
 
         If the caller is cancelled before the function runs, it is not called; afterwards its result is discarded.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[R] = loop.create_future()
-        context = contextvars.copy_context()
-
-        def work() -> Callable[[], None]:
-            if future.cancelled():
-                return _nothing
-            try:
-                result = context.run(function, *args, **kwargs)
-            except BaseException as error:  # noqa: BLE001  # raised in the awaiting task
-                return partial(_deliver, loop, future, None, error)
-            return partial(_deliver, loop, future, result, None)
-
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        work = future, partial(contextvars.copy_context().run, function, *args, **kwargs)
         self._put(owner, work)
         try:
             return await future
@@ -80,10 +70,9 @@ class Pool:
     def close(self) -> None:
         """Discard queued work and end idle threads. Running functions continue in their daemon threads."""
         with self._lock:
-            self._is_closed = True
             self._queues.clear()
             self.queued = 0
-            self._has_work.notify_all()
+        self.release()
 
     def _put(self, owner: Hashable, work: Work) -> None:
         with self._lock:
@@ -112,11 +101,18 @@ class Pool:
 
     def _serve(self) -> None:
         while (work := self._next()) is not None:
-            deliver = work()
+            future, call = work
+            result, error = None, None
+            if not future.cancelled():
+                try:
+                    result = call()
+                except BaseException as raised:  # noqa: BLE001  # raised in the awaiting task
+                    error = raised
             with self._lock:
                 self._idle += 1  # before delivery: `busy` must be right once the result is visible
-            deliver()
-            del work, deliver  # a thread that waits must not keep the last result alive
+            with suppress(RuntimeError):  # the loop is closed
+                future.get_loop().call_soon_threadsafe(_deliver, future, result, error)
+            del work, future, call, result, error  # a thread that waits must not keep the last result alive
 
     def _next(self) -> Work | None:
         """Wait for the next work, and count the thread as busy. Returns None if the pool is closed."""
@@ -136,25 +132,13 @@ class Pool:
             return work
 
 
-def _nothing() -> None:
-    """Deliver nothing: the caller was cancelled."""
-
-
-def _deliver(
-    loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", result: Any, error: BaseException | None
-) -> None:
-    def settle() -> None:
-        if future.cancelled():
-            return
-        if error is None:
-            future.set_result(result)
-        elif isinstance(error, StopIteration | GeneratorExit):
-            # Futures reject StopIteration, and GeneratorExit would end the awaiting coroutine.
-            future.set_exception(RuntimeError(f"the function raised {type(error).__name__}"))
-        else:
-            future.set_exception(error)
-
-    try:
-        loop.call_soon_threadsafe(settle)
-    except RuntimeError:
-        pass  # the loop is closed
+def _deliver(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    elif isinstance(error, StopIteration | GeneratorExit):
+        # Futures reject StopIteration, and GeneratorExit would end the awaiting coroutine.
+        future.set_exception(RuntimeError(f"the function raised {type(error).__name__}"))
+    else:
+        future.set_exception(error)
