@@ -123,16 +123,10 @@ def _walk(value: Json) -> Iterator[tuple[Json, int]]:
 
 def _refuse_references(schema: Schema, where: str) -> None:
     """Raise UsageError for references outside this document."""
-    known: set[str] = set()
-    references: list[str] = []
-    for here, _ in _walk(schema):
-        for keyword, value in here.items() if isinstance(here, dict) else ():
-            if isinstance(value, str) and keyword == "$id":
-                known.add(value.rstrip("#"))
-            elif isinstance(value, str) and keyword in ("$ref", "$dynamicRef"):
-                references.append(value)
-    for reference in references:
-        document = reference.partition("#")[0]
-        if document and document not in known:
+    objects = [here for here, _ in _walk(schema) if isinstance(here, dict)]
+    rows = [(keyword, value) for here in objects for keyword, value in here.items() if isinstance(value, str)]
+    known = {"", *(value.rstrip("#") for keyword, value in rows if keyword == "$id")}
+    for keyword, value in rows:
+        if keyword in ("$ref", "$dynamicRef") and value.partition("#")[0] not in known:
             advice = "external references are not fetched; put the schema into $defs"
-            raise UsageError(f"{where} refers to {reference[:100]!r}: {advice}", path=where)
+            raise UsageError(f"{where} refers to {value[:100]!r}: {advice}", path=where)

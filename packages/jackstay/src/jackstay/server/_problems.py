@@ -117,12 +117,9 @@ def _error_text(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deeply"
     text, _, where = str(error).partition(" - at `$")
-    for _, message in _pydantic_errors(error.__cause__):
-        text = message
-        break
-    else:
-        text = text.replace("`", "")
-        text = text if text[:2].isupper() else text[:1].lower() + text[1:]
+    text = text.replace("`", "")
+    text = text if text[:2].isupper() else text[:1].lower() + text[1:]
+    _, text = next(_pydantic_errors(error.__cause__), ((), text))
     where = where.rstrip("`").removeprefix(".")
     return f"{text} (at {where})" if where else text
 
@@ -136,21 +133,21 @@ def _descend(hint: Hint, data: bytes | Raw, path: JsonPath, strict: bool) -> Ite
         except ValueError as error:
             yield from (((*path, *inside), message) for inside, message in _pydantic_errors(error))
         return
-    members = _members_of(hint)
+    members, origin, inner = _members_of(hint), get_origin(hint), get_args(hint)
+    parts: list[tuple[str | int, Hint, Raw]] = []
     try:
         if members is not None:
             yield from _members(members, _read_members(data), path, strict)
-        elif get_origin(hint) in _MAPPINGS and len(get_args(hint)) == 2:
-            for key, part in _read_members(data).items():
-                yield from find_problems(get_args(hint)[1], part, (*path, key))
-        elif get_origin(hint) in _ARRAYS or get_args(hint)[1:] == (Ellipsis,):
-            for index, part in enumerate(_read_items(data)):
-                yield from find_problems(get_args(hint)[0], part, (*path, index))
-        elif get_origin(hint) is tuple:
-            for index, (inner, part) in enumerate(zip(get_args(hint), _read_items(data), strict=False)):
-                yield from find_problems(inner, part, (*path, index))
+        elif origin in _MAPPINGS and len(inner) == 2:
+            parts = [(key, inner[1], part) for key, part in _read_members(data).items()]
+        elif origin in _ARRAYS or inner[1:] == (Ellipsis,):
+            parts = [(index, inner[0], part) for index, part in enumerate(_read_items(data))]
+        elif origin is tuple:
+            parts = [(index, *row) for index, row in enumerate(zip(inner, _read_items(data), strict=False))]
     except DECODE_ERRORS:
         return  # not an object or array: the decoder's message is used
+    for step, member, part in parts:
+        yield from find_problems(member, part, (*path, step))
 
 
 def _bare(hint: Hint) -> Hint:
