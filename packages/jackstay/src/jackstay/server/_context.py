@@ -365,7 +365,12 @@ class Context:
         """
         self._require("sampling", "sampling/createMessage")
         params = types.CreateMessageRequestParams(
-            messages=[_to_message(part) for part in ([messages] if isinstance(messages, str) else messages)],
+            messages=[
+                types.SamplingMessage(role="user", content=types.TextContent(text=part))
+                if isinstance(part, str)
+                else part
+                for part in ([messages] if isinstance(messages, str) else messages)
+            ],
             max_tokens=max_tokens,
             system_prompt=system_prompt,
             temperature=temperature,
@@ -469,9 +474,3 @@ class Context:
         refusal = check_capabilities(self._declared(), (capability,), method=self.method)
         if refusal is not None:
             raise CapabilityError(capability, f"{method} needs {capability!r}, which the client did not declare")
-
-
-def _to_message(part: str | types.SamplingMessage) -> types.SamplingMessage:
-    if not isinstance(part, str):
-        return part
-    return types.SamplingMessage(role="user", content=types.TextContent(text=part))

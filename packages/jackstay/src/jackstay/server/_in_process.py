@@ -83,9 +83,7 @@ async def _send(server: "Server", method: str, params: dict[str, Any]) -> msgspe
     user = object()
     await server.startup(user)
     try:
-        server_config, capabilities = server._current_config()
-        config = ConnectionConfig(server_config, capabilities, server._handlers, server._telemetry, server._numbers)
-        return await InProcessRequest(config, version).send(method, params)
+        return await InProcessRequest(server._connection_config(), version).send(method, params)
     finally:
         await server.shutdown(user)
 

@@ -94,7 +94,7 @@ class Server:
         self._lifetime = Lifetime()
         self._lifetime.final_hooks.append(self._close_dependencies)
         self._telemetry = Telemetry(name)
-        # Those of all workers, for `requestState`.
+        # Those that all workers share for `requestState`, unless the server has its own.
         self._shared_secrets: tuple[bytes, ...] = ()
         self._middleware: list[Middleware] = []
         self._views: Views | None = None
@@ -597,10 +597,6 @@ class Server:
 
         return run_http(self, options, loop_factory=loop_factory, exit_process=exit_process, wrap_app=wrap_app)
 
-    def _share_request_state_secrets(self, secrets: tuple[bytes, ...]) -> None:
-        """Use these secrets for `requestState`, unless the server has its own: several workers share one set."""
-        self._shared_secrets = secrets
-
     @property
     def _blocking_calls(self) -> int:
         """How many blocking functions run in threads now."""
@@ -673,11 +669,7 @@ class Server:
             await self.shutdown(user)
 
     async def _serve(self, target: Target, on_draining: Callable[[], None] | None) -> None:
-        from jackstay.server._driver import ConnectionConfig  # noqa: PLC0415  # see `_dispatch`
-
-        server_config, capabilities = self._current_config()
-        config = ConnectionConfig(server_config, capabilities, self._handlers, self._telemetry, self._numbers)
-        connection = self._make_connection(config)
+        connection = self._make_connection(self._connection_config())
         self._add_connection(connection)
         connection.on_draining = on_draining
         try:
@@ -768,6 +760,12 @@ class Server:
             server_config = ServerConfig(self.options.for_core(capabilities, self._extensions))
             found = self._configs[registered] = server_config, capabilities
         return found
+
+    def _connection_config(self) -> ConnectionConfig:
+        from jackstay.server._driver import ConnectionConfig  # noqa: PLC0415  # see `_dispatch`
+
+        server_config, capabilities = self._current_config()
+        return ConnectionConfig(server_config, capabilities, self._handlers, self._telemetry, self._numbers)
 
     def _param_headers(self, tool: str) -> Sequence[ParamHeader]:
         """Return the arguments of a tool that HTTP clients repeat in headers; empty for an unknown tool."""

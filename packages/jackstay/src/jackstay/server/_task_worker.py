@@ -273,11 +273,9 @@ class TaskWorker:
     # --- one run ------------------------------------------------------------------------------------------------------
 
     def _begin(self, record: TaskRecord) -> None:
-        server = self._server
         if self._dispatch is None:
             self._dispatch = self._make_dispatch()
-        server_config, capabilities = server._current_config()
-        config = ConnectionConfig(server_config, capabilities, self._dispatch, server._telemetry, server._numbers)
+        config = msgspec.structs.replace(self._server._connection_config(), handlers=self._dispatch)
         running = self._running[record.id] = _Running(record, TaskRun(config, record))
         job = asyncio.get_running_loop().create_task(self._run(running))
         self._jobs.add(job)

@@ -555,7 +555,7 @@ def test_a_worker_uses_its_sockets_and_secrets_and_ends_with_its_supervisor(
 
 def test_configured_secrets_take_precedence_over_those_of_the_supervisor() -> None:
     server = Server("x", request_state_secrets=(b"o" * 32,))
-    server._share_request_state_secrets((b"k" * 32,))
+    server._shared_secrets = (b"k" * 32,)
     assert server._key_ring.verify(KeyRing((b"k" * 32,)).sign(b"x")) is None
 
 

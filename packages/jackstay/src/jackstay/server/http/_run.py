@@ -141,7 +141,7 @@ def run_http(
         sockets = bind_sockets(options.host, options.port)
     else:
         sockets = worker.sockets
-        server._share_request_state_secrets(worker.request_state_secrets)
+        server._shared_secrets = worker.request_state_secrets
     try:
         url = _url(options, endpoint, sockets)
         if endpoint.auth is not None:
