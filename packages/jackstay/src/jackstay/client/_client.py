@@ -138,9 +138,10 @@ class Client:
         if self._connection is not None:
             raise StateError(self.state, message="this client was already opened; create a new one with connect()")
         settings = self.settings
-        is_derived = settings.capabilities is None
-        capabilities = settings.capabilities if is_derived is False else self._request_handlers.capabilities()
-        assert capabilities is not None
+        capabilities = settings.capabilities
+        is_derived = capabilities is None
+        if capabilities is None:
+            capabilities = self._request_handlers.capabilities()
         if self._extensions:
             declared = {row.identifier: row.settings for row in self._extensions}
             known = capabilities.get("extensions")
@@ -320,12 +321,6 @@ class Client:
         return self.wire.deliver(method, params, call)
 
     async def _on_notice(self, notice: QueuedNotification) -> None:
-        try:
-            await self._dispatch(notice)
-        except McpError as error:
-            logger.warning("%s: invalid %s: %s", self.settings.name, notice.method, error)
-
-    async def _dispatch(self, notice: QueuedNotification) -> None:
         params = notice.params or b"{}"
         if notice.method == "notifications/progress":
             await self._deliver_progress(decode(ProgressNotificationParams, params))

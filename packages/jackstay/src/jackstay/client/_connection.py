@@ -46,8 +46,9 @@ class Connection:
     """One client connection on the event loop that creates it. It may be started in one task and stopped in another.
 
     Callbacks: `on_arrival` is called for each notification as it arrives and consumes it by returning True; `on_notice`
-    receives the others one at a time, in order; `on_request` handles a request of the server and returns the encoded
-    result or raises an McpError with a code; `on_transition` and `on_subscription_end` are called for these events.
+    receives the others one at a time, in order, and raises an McpError for an invalid one; `on_request` handles a
+    request of the server and returns the encoded result or raises an McpError with a code; `on_transition` and
+    `on_subscription_end` are called for these events.
     `rng` provides backoff jitter and correlation ids.
     """
 
@@ -473,10 +474,13 @@ class Connection:
         """
         try:
             while (notice := self._inbox.pop()) is not None:
-                if self.on_notice is not None:
-                    await self.on_notice(notice)
-        except Exception:  # one failing notification must not stop the next
-            logger.exception("%s: handling a notification failed", self.telemetry.client)
+                try:
+                    if self.on_notice is not None:
+                        await self.on_notice(notice)
+                except McpError as error:
+                    logger.warning("%s: invalid %s: %s", self.telemetry.client, notice.method, error)
+                except Exception:  # one failing notification must not stop the next
+                    logger.exception("%s: handling a notification failed", self.telemetry.client)
         finally:
             self._consumer = None
             if len(self._inbox) and not self._closed.is_set():
