@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from jackstay.client import Fleet, _fleet
 from jackstay.client._fleet import MAX_NAME, fleet_name
+from jackstay.client._throttled_target import ThrottledTarget
 from jackstay.errors import (
     CapabilityError,
     ClosedError,
@@ -433,7 +434,8 @@ def test_a_fleet_that_is_lost_as_a_whole_restarts_a_few_servers_at_a_time() -> N
                 target.cut()
             await asyncio.gather(*(fleet[name].ready(2000) for name in fleet))
             assert set(fleet.states.values()) == {"ready"}
-            assert fleet._start_limiter._acquired == set()
+            targets_of_clients = [fleet[name]._target for name in fleet]
+            assert all(isinstance(each, ThrottledTarget) and not each._has_slot for each in targets_of_clients)
 
     run_on_fake_clock(work())
     assert processors.peak == 4

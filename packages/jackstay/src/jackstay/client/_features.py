@@ -33,6 +33,11 @@ class _Feature:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
+    def _require_declared(self, capability: str, advice: str) -> None:
+        """Raises: CapabilityError unless the server has declared this capability, which MCP defines for clients."""
+        if self._requests.connection.core.server is None or not self._requests.has_capability(capability):
+            raise CapabilityError(capability, f"the server does not provide {capability}; {advice}")
+
 
 class Prompts(_Feature):
     """The prompts of a server."""
@@ -40,8 +45,7 @@ class Prompts(_Feature):
     @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Prompt]:
         """Return every prompt of all pages, cached for as long as the server allows."""
-        pages = await self._requests.fetch_pages("prompts/list", ListPromptsResult, options)
-        return [prompt for page in pages for prompt in page.prompts]
+        return await self._requests.fetch_list("prompts/list", ListPromptsResult, options)
 
     @shows("jackstay.client:CallOptions")
     async def get(
@@ -117,10 +121,7 @@ class Sampling(_Feature):
 
         Raises: CapabilityError if the server does not declare `sampling`.
         """
-        if self._requests.connection.core.server is None or not self._requests.has_capability("sampling"):
-            raise CapabilityError(
-                "sampling", "the server does not provide sampling; to handle its requests use client.sampling.handle()"
-            )
+        self._require_declared("sampling", "to handle its requests use client.sampling.handle()")
         return await self._requests.request("sampling/createMessage", params.raw, CreateMessageResult, {})
 
 
@@ -164,10 +165,7 @@ class Roots(_Feature):
 
         Raises: CapabilityError if the server does not declare `roots`.
         """
-        if self._requests.connection.core.server is None or not self._requests.has_capability("roots"):
-            raise CapabilityError(
-                "roots", "the server does not provide roots; to declare roots of this client use client.roots.set()"
-            )
+        self._require_declared("roots", "to declare roots of this client use client.roots.set()")
         return list((await self._requests.request("roots/list", {}, ListRootsResult, {})).roots)
 
 

@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Self, Unpack
 
@@ -23,7 +22,7 @@ from jackstay.client._config import read_config
 from jackstay.client._connect import connect
 from jackstay.client._deadline import Deadline
 from jackstay.client._requests import CallOptions
-from jackstay.client._start_limiter import StartLimiter, ThrottledTarget
+from jackstay.client._throttled_target import ThrottledTarget
 from jackstay.client._tools import ToolOptions, as_object, list_options, pop_raise_on_error
 from jackstay.errors import ClosedError, Json, McpError, StateError, UsageError
 from jackstay.protocol import refuse_unknown
@@ -80,11 +79,11 @@ class Fleet:
         self._targets = dict(targets)
         self._settings = settings
         self._clients = {name: connect(target, name=name, **settings) for name, target in targets.items()}
-        self._start_limiter = StartLimiter(parallel_starts)
-        for name, client in self._clients.items():
+        slots = asyncio.Semaphore(parallel_starts)
+        for client in self._clients.values():
             if not client._target.is_http:
-                client._target = ThrottledTarget(client._target, name, self._start_limiter)
-                client._on_state = partial(self._start_limiter.on_state, name)
+                client._target = target = ThrottledTarget(client._target, slots)
+                client._on_state = target.on_state
         self._errors: dict[str, McpError] = {}
         self._listed: dict[str, list[Tool]] = {}
         self._table: dict[str, tuple[str, str]] = {}
@@ -184,8 +183,9 @@ class Fleet:
 
     async def _open_client(self, name: str) -> None:
         client = self._clients[name]
+        target = client._target
         try:
-            async with nullcontext() if client._target.is_http else self._start_limiter.opening(name):
+            async with target.opening() if isinstance(target, ThrottledTarget) else nullcontext():
                 await client.open()
         except McpError as error:
             logger.warning("%s: opening failed: %s", name, error)

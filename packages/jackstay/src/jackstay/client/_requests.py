@@ -94,7 +94,6 @@ Completion: TypeAlias = Callable[[dict[str, Json]], Awaitable[Mapping[str, Json]
 # Declared by servers that recognize a call that is sent again with the same key.
 IDEMPOTENCY_EXTENSION: Final = "jackstay/idempotency"
 
-Answer: TypeAlias = R | InputRequiredResult | CreateTaskResult
 Reader: TypeAlias = Callable[[msgspec.Raw], Any]
 
 
@@ -129,16 +128,16 @@ class Requests:
         """Set the connection that requests use."""
         self._connection = connection
         self.default_replay = connection.settings.replay
-        self.negotiated()
 
     def negotiated(self) -> None:
         """Read what the server declared: called when the connection is ready."""
         connection = self.connection
-        server = connection.core.server
-        declared: dict[str, Json] = {}
-        if server is not None and connection.core.calls.offered and b'"extensions"' in server.capabilities:
-            extensions = msgspec.json.decode(server.capabilities).get("extensions")
-            declared = extensions if isinstance(extensions, dict) else {}
+        server = connection.server()
+        declared: Json = None
+        if connection.core.calls.offered:
+            declared = msgspec.json.decode(server.capabilities).get("extensions")
+        if not isinstance(declared, dict):
+            declared = {}
         self.has_tasks = TASKS_EXTENSION in declared
         self.has_idempotency = self.has_tasks and IDEMPOTENCY_EXTENSION in declared
         is_special = connection.target.is_http or self.default_replay == "safe" or self.has_tasks or self.completions
@@ -189,13 +188,16 @@ class Requests:
         """Return the capabilities of the server. Raises: StateError before the first ready."""
         return decode(ServerCapabilities, self.connection.server().capabilities)
 
-    def deadline(self, options: CallOptions) -> Deadline:
-        """Start the deadline of a call with several requests. Raises: UsageError, StateError."""
+    def deadline(self, options: CallOptions, began_at: float | None = None) -> Deadline:
+        """Return the deadline of a call with several requests, which began now by default.
+
+        Raises: UsageError, StateError.
+        """
         _check_options(options)
         connection = self.connection
         unset = msgspec.UNSET
         limits = connection.settings.deadlines(options.get("timeout", unset), options.get("max_timeout", unset))
-        return Deadline(connection.time(), *limits)
+        return Deadline(connection.time() if began_at is None else began_at, *limits)
 
     async def wait_until_ready(self, options: CallOptions, deadline: Deadline) -> Connection:
         """Return the connection when it is ready; wait for it if the options allow that.
@@ -251,14 +253,11 @@ class Requests:
         has_fields = options or self.progress_handlers or self.default_replay == "safe"
         fields = self._call_fields(method, options, is_safe) if has_fields else {}
         read = read or _reader(result)
-        began_at: float | None = None
         for round_number in range(MAX_ROUNDS + 1):
             if deadline is not None:
                 fields["began_at"], fields["moved_at"] = deadline.began_at, deadline.moved_at
             if round_number or call is None:
                 call = self._begin(method, subject, encode_json(params), read, fields)
-            if began_at is None:
-                began_at = connection.core.calls.now  # when it was submitted, just now
             try:
                 answer = await call.future
             except asyncio.CancelledError:
@@ -280,8 +279,7 @@ class Requests:
                 raise ProtocolError(message, path="$.resultType", sent=True).about(method, call.id)
             if round_number < MAX_ROUNDS:
                 if deadline is None:
-                    deadline = self.deadline(options)
-                    deadline.began_at = deadline.moved_at = began_at
+                    deadline = self.deadline(options, call.made_at)
                     deadline.note(call)
                 async with deadline.bound(sent=True):
                     params = await self._next_params(params, answer)
@@ -307,10 +305,10 @@ class Requests:
             return None
         return connection.submit("tools/call", encode_json(params), _read_tool_result)
 
-    async def fetch_pages(
+    async def fetch_list(
         self, method: str, result: type[P], options: CallOptions, deadline: Deadline | None = None
-    ) -> list[P]:
-        """Return all pages of a list, from the cache or from the server. A call with `meta` bypasses the cache.
+    ) -> list[Any]:
+        """Return the entries of all pages, from the cache or from the server. A call with `meta` bypasses the cache.
 
         All pages share one deadline: `deadline` if this is part of a larger call, else that of `options`.
 
@@ -321,33 +319,34 @@ class Requests:
         may_cache = not options.get("meta")
         cached = self.cache.get(method, connection.time()) if may_cache else None
         if cached is not None:
-            return cached
+            return [entry for page in cached for entry in getattr(page, member)]
         version = self.cache.version(method)
         deadline = deadline or self.deadline(options)
-        size = count = 0
+        fetched: list[P] = []
+        entries: list[Any] = []
+        size = 0
 
         def read(raw: msgspec.Raw) -> P | InputRequiredResult | CreateTaskResult:
-            nonlocal size, count
+            nonlocal size
             size += memoryview(raw).nbytes
             if size > (limit := settings.max_list_bytes):
                 raise ProtocolError(f"the list is larger than {limit} bytes (max_list_bytes)", sent=True)
             page = decode_result(result, raw)
-            count += len(getattr(page, member, ()))
-            if count > (limit := settings.max_list_entries):
+            if len(entries) + len(getattr(page, member, ())) > (limit := settings.max_list_entries):
                 raise ProtocolError(f"the list has more than {limit} entries (max_list_entries)", sent=True)
             return page
 
-        fetched: list[P] = []
         seen: set[str] = set()
         params: dict[str, Any] = {}
         while len(fetched) < MAX_PAGES:
             page = await self.request(method, params, result, options, deadline=deadline, read=read)
             fetched.append(page)
+            entries += getattr(page, member)
             cursor = page.next_cursor
             if cursor is None:
                 if may_cache:
                     self.cache.put(method, fetched, connection.time(), version)
-                return fetched
+                return entries
             if cursor in seen:
                 raise repeated_cursor(method, cursor)
             seen.add(cursor)

@@ -28,14 +28,12 @@ class Resources:
     @shows("jackstay.client:CallOptions")
     async def list(self, **options: Unpack[CallOptions]) -> list[Resource]:
         """Return every resource of all pages, cached for as long as the server allows."""
-        pages = await self._requests.fetch_pages("resources/list", ListResourcesResult, options)
-        return [resource for page in pages for resource in page.resources]
+        return await self._requests.fetch_list("resources/list", ListResourcesResult, options)
 
     @shows("jackstay.client:CallOptions")
     async def templates(self, **options: Unpack[CallOptions]) -> "builtins.list[ResourceTemplate]":
         """Return every resource template of all pages, cached for as long as the server allows."""
-        pages = await self._requests.fetch_pages("resources/templates/list", ListResourceTemplatesResult, options)
-        return [template for page in pages for template in page.resource_templates]
+        return await self._requests.fetch_list("resources/templates/list", ListResourceTemplatesResult, options)
 
     @shows("jackstay.client:CallOptions")
     async def read(self, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult:

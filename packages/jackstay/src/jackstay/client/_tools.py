@@ -71,8 +71,8 @@ class Tools:
     async def _list(self, options: CallOptions, deadline: Deadline | None) -> list[Tool]:
         """List tools as part of a call with this deadline; without one, as `list()`."""
         version = self._cache.version("tools/list")
-        pages = await self._requests.fetch_pages("tools/list", ListToolsResult, options, deadline)
-        tools = _usable(self._requests.connection, [tool for page in pages for tool in page.tools])
+        listed = await self._requests.fetch_list("tools/list", ListToolsResult, options, deadline)
+        tools = _usable(self._requests.connection, listed)
         self._known = {tool.name: tool for tool in tools}
         self._listed_version = version
         self._checks.clear()
@@ -164,8 +164,7 @@ class Tools:
             # basic/transports/streamable-http). The server refuses before dispatch, so the retry is safe.
             self._cache.invalidate("notifications/tools/list_changed")
             if deadline is None:
-                deadline = self._requests.deadline(options)
-                deadline.began_at = deadline.moved_at = began_at
+                deadline = self._requests.deadline(options, began_at)
             await self._list_before(options, deadline)
             result = await self._run(name, params, options, deadline)
         if self._known and must_check is not False:
@@ -252,13 +251,12 @@ class Tools:
         """
         if self._readers_version != self._cache.version("tools/list"):
             shared = list_options(options)
-            deadline = self._requests.deadline(shared)
-            deadline.began_at = deadline.moved_at = began_at
+            deadline = self._requests.deadline(shared, began_at)
             try:
                 async with asyncio.timeout(MAX_LIST_SECONDS), deadline.bound(sent=True), self._listing:
                     if self._readers_version != (version := self._cache.version("tools/list")):  # by another call
-                        pages = await self._requests.fetch_pages("tools/list", ListToolsResult, shared, deadline)
-                        self._keep_readers([tool for page in pages for tool in page.tools], version)
+                        tools = await self._requests.fetch_list("tools/list", ListToolsResult, shared, deadline)
+                        self._keep_readers(tools, version)
             except (McpError, builtins.TimeoutError) as error:
                 # Not tried again before the next change: a server without a list must not delay every call.
                 self._keep_readers((), self._cache.version("tools/list"))
