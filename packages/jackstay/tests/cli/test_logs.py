@@ -2,6 +2,7 @@
 
 import json
 import logging
+from argparse import Namespace
 from datetime import datetime
 
 import pytest
@@ -12,7 +13,7 @@ logger = logging.getLogger("jackstay.client")
 
 
 def test_text_format(capsys: pytest.CaptureFixture[str]) -> None:
-    with log_to_stderr("info", "text"):
+    with log_to_stderr(Namespace(log_level="info", log_format="text")):
         logger.info("a server sent \x1b[31m%s", "red")
         logger.debug("not this")
     done = capsys.readouterr()
@@ -21,7 +22,7 @@ def test_text_format(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with log_to_stderr("warning", "json"):
+    with log_to_stderr(Namespace(log_level="warning", log_format="json")):
         logger.warning("one\nline")
         logger.info("not this")
         try:
@@ -38,7 +39,7 @@ def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_logging_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
     library = logging.getLogger("jackstay")
     before = library.level, list(library.handlers)
-    with log_to_stderr("debug", "text"):
+    with log_to_stderr(Namespace(log_level="debug", log_format="text")):
         assert library.level == logging.DEBUG
     assert (library.level, library.handlers) == before
     logger.warning("without a handler")
@@ -46,13 +47,13 @@ def test_logging_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_root_logger_can_be_configured(capsys: pytest.CaptureFixture[str]) -> None:
-    with log_to_stderr("info", "text", logger=""):
+    with log_to_stderr(Namespace(log_level="info", log_format="text"), logger=""):
         logging.getLogger("application").info("message")
     assert capsys.readouterr().err[8:] == " info application: message\n"
 
 
 def test_transitions_can_be_hidden(capsys: pytest.CaptureFixture[str]) -> None:
-    with log_to_stderr("warning", "text", hides_transitions=True):
+    with log_to_stderr(Namespace(log_level="warning", log_format="text"), hides_transitions=True):
         logger.warning("lost", extra={"transition": "ready -> backoff"})
         logger.warning("kept")
     assert capsys.readouterr().err[8:].endswith("kept\n")

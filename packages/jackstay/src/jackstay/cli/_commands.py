@@ -67,7 +67,7 @@ def command_parser(row: CommandRow, command: ModuleType) -> CommandParser:
 
 def add_help(parser: ArgumentParser, *usages: str, examples: Iterable[str], more: str = "") -> None:
     """Add usage lines and examples to the help of a command, and `more` to its description."""
-    parser.usage = "\n       ".join(f"{parser.prog} [options] {usage}" for usage in usages)
+    parser.usage = "\n       ".join(f"{parser.prog} [options] {usage}" for usage in usages) or None
     parser.description = f"{parser.description}{more}"
     lines = "".join(f"  {parser.prog} {example}\n" for example in examples)
     parser.epilog = f"examples:\n{lines}{parser.epilog}"

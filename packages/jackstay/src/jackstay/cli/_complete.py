@@ -3,7 +3,6 @@
 from argparse import ArgumentParser, Namespace
 
 from jackstay.cli import _target
-from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
 from jackstay.cli._values import pairs
@@ -34,15 +33,14 @@ def run(arguments: Namespace) -> int:
     start = given.pop(argument)
     reference = ResourceTemplateReference(uri=name) if "://" in name else PromptReference(name=name)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         with StatusLine("completing"):
             completion = await client.completion.complete(reference, argument, start, given or None)
         if arguments.json:
             print_json(completion.raw)
-            return DONE
+            return
         screen = Screen()
         for value in completion.values:
             screen.print_line(escape_controls(value))
-        return DONE
 
     return with_client(arguments, selected, work)

@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
 
     choice, directory = _choice(arguments)
     session = Session([choice])
-    with log_to_stderr(arguments.log_level, arguments.log_format):
+    with log_to_stderr(arguments):
         return run_until_signal(_serve(session, arguments, arguments.watch or [directory]))
 
 

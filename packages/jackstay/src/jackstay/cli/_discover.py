@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import log_to_stderr
 from jackstay.cli._output import print_json
@@ -37,18 +38,19 @@ class Found(NamedTuple):
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
     parser.description = "List the servers of the hosts here and of this project, and connect to each."
-    parser.epilog = f"examples:\n  jackstay discover --no-check\n{parser.epilog or ''}"
+    add_help(parser, examples=("--no-check",))
     parser.add_argument("--no-check", action="store_true", help="list them without starting or connecting to them")
     parser.add_argument(
         "--timeout", type=float, default=SECONDS, metavar="SECONDS", help="for each check (default: 30)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(log_level="warning", log_format="text")
 
 
 def run(arguments: Namespace) -> int:
     """Print the servers. The exit code is 1 if one of them fails."""
     # The status of a server is in the table, so its transitions are not logged as well.
-    with log_to_stderr("warning", "text", hides_transitions=True):
+    with log_to_stderr(arguments, hides_transitions=True):
         return run_until_signal(_report(_find(), arguments))
 
 

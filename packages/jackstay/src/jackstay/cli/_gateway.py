@@ -29,7 +29,7 @@ def run(arguments: Namespace) -> int:
     Raises: UsageError for an invalid file or argument; TransportError if the port cannot be bound.
     """
     http = http_options(arguments)
-    with log_to_stderr(arguments.log_level, arguments.log_format, logger=""):
+    with log_to_stderr(arguments, logger=""):
         gateway = Gateway(arguments.config)
         use_backend(gateway, arguments)
         return gateway.run() if http is None else gateway.run(transport="http", **http)

@@ -4,7 +4,6 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from jackstay.cli import _target
-from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
 from jackstay.client import Client
@@ -30,7 +29,7 @@ def run(arguments: Namespace) -> int:
     if path is not None and not arguments.force and not _may_write(path, MARK):
         raise UsageError(f"{path} exists and was not generated; use --force to overwrite it", path="--output")
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         with StatusLine("listing tools"):
             tools = await client.tools.list()
         info = client.server_info
@@ -40,13 +39,12 @@ def run(arguments: Namespace) -> int:
             raise UsageError("cannot generate a client: a schema of the server is nested too deeply") from None
         if path is None:
             print_json({"module": text}) if arguments.json else Screen().print_line(text.rstrip("\n"))
-            return DONE
+            return
         _write(path, text)
         if arguments.json:
             print_json({"file": str(path), "tools": len(tools)})
         else:
             Screen().print_line(f"wrote {path}: {len(tools)} tool{'' if len(tools) == 1 else 's'}")
-        return DONE
 
     return with_client(arguments, selected, work)
 

@@ -3,7 +3,6 @@
 from argparse import ArgumentParser, Namespace
 
 from jackstay.cli import _target
-from jackstay.cli._exits import DONE
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
 from jackstay.client import Client
@@ -19,7 +18,7 @@ def run(arguments: Namespace) -> int:
     """Print the server's description of itself."""
     selected = _target.select_only_server(arguments)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         info, capabilities = client.server_info, client.server_capabilities.raw
         if arguments.json:
             print_json(
@@ -30,7 +29,7 @@ def run(arguments: Namespace) -> int:
                     "instructions": client.instructions,
                 }
             )
-            return DONE
+            return
         screen = Screen()
         name = (
             "unnamed server" if info is None else escape_controls(f"{info.title or info.name} {info.version}".strip())
@@ -42,7 +41,6 @@ def run(arguments: Namespace) -> int:
         if client.instructions:
             screen.print_line()
             screen.print_wrapped(client.instructions)
-        return DONE
 
     return with_client(arguments, selected, work)
 

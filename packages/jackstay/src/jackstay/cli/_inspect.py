@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> int:
         from jackstay.inspector import Session  # noqa: PLC0415  # only this command needs it
 
     session = Session(_choices(arguments))
-    with log_to_stderr(arguments.log_level, arguments.log_format):
+    with log_to_stderr(arguments):
         return run_until_signal(serve_page(session, arguments))
 
 

@@ -2,6 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
+from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._running import run_until_signal
 from jackstay.oauth import FileStore, OAuth
@@ -11,7 +12,7 @@ from jackstay.transport.http import http
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.epilog = f"examples:\n  jackstay logout https://example.org/mcp\n{parser.epilog or ''}"
+    add_help(parser, examples=("https://example.org/mcp",))
     parser.add_argument("url", metavar="URL", help="the URL of the server")
 
 

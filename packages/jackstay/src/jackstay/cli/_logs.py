@@ -6,7 +6,7 @@ Only commands configure logging, and only for `jackstay.*`. Commands that run a 
 import json
 import logging
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -48,17 +48,17 @@ class JsonLines(logging.Formatter):
 
 @contextmanager
 def log_to_stderr(
-    level: str, format: str, logger: str = "jackstay", *, hides_transitions: bool = False
+    arguments: Namespace, logger: str = "jackstay", *, hides_transitions: bool = False
 ) -> Iterator[None]:
-    """Configure one logger and its children while a command runs. `""` is the root logger."""
+    """Configure one logger and its children while a command runs, as its arguments say. `""` is the root logger."""
     configured = logging.getLogger(logger)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(TextLines() if format == "text" else JsonLines())
+    handler.setFormatter(TextLines() if arguments.log_format == "text" else JsonLines())
     handler.addFilter(erase_status)
     if hides_transitions:
         handler.addFilter(lambda record: not hasattr(record, "transition"))
     before = configured.level
-    configured.setLevel(level.upper())
+    configured.setLevel(arguments.log_level.upper())
     configured.addHandler(handler)
     try:
         yield

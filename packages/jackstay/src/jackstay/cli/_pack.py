@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from jackstay.cli._bundle import find_entry, find_files, make_bundle, manifest, read_project, registry_entry, to_json
+from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE
 from jackstay.errors import UsageError
 from jackstay.shell import DIM, Screen, escape_controls
@@ -12,16 +13,11 @@ from jackstay.shell import DIM, Screen, escape_controls
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.usage = "jackstay pack [options] [DIRECTORY]"
     parser.description = (
         "Write a bundle (.mcpb) that hosts install, and server.json for the MCP registry.\n"
         "DIRECTORY has a pyproject.toml; the host installs its dependencies with uv."
     )
-    parser.epilog = (
-        "examples:\n"
-        "  jackstay pack --entry weather.py --env API_KEY\n"
-        f"  jackstay pack --dry-run ~/src/weather\n{parser.epilog or ''}"
-    )
+    add_help(parser, "[DIRECTORY]", examples=("--entry weather.py --env API_KEY", "--dry-run ~/src/weather"))
     parser.add_argument("directory", nargs="?", default=".", metavar="DIRECTORY", help="the project (default: here)")
     parser.add_argument("--entry", metavar="FILE", help="the program (default: server.py or main.py, also in src)")
     parser.add_argument(

@@ -65,7 +65,7 @@ def run(arguments: Namespace) -> int:
             raise UsageError(f"--{flag} requires --http PORT", path=f"--{flag}")
     settings = _settings(arguments)
     selected = select_only_server(arguments)
-    with log_to_stderr(arguments.log_level, arguments.log_format, logger=""):
+    with log_to_stderr(arguments, logger=""):
         proxy = Proxy(selected.target, options, settings=settings, prepare=lambda: prepare_server(arguments, selected))
         return proxy.run() if http is None else proxy.run(transport="http", **http)
 

@@ -67,7 +67,7 @@ def run(arguments: Namespace) -> int:
             advice = "use another name, --append to append to it, or --force to overwrite it"
             raise UsageError(f"{file!r} already exists; {advice}", path=file) from None
         raise
-    with log_to_stderr(arguments.log_level, arguments.log_format):
+    with log_to_stderr(arguments):
         return run_until_signal(_forward(selected, target))
 
 

@@ -32,7 +32,7 @@ def run(arguments: Namespace) -> int:
 
     Raises: UsageError if the file cannot be used.
     """
-    with log_to_stderr(arguments.log_level, arguments.log_format):
+    with log_to_stderr(arguments):
         return run_until_signal(_serve(arguments))
 
 

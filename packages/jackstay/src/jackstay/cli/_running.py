@@ -68,7 +68,7 @@ def with_client(
     if prepare is not None:
         prepare(client)
     # The command itself reports why a call failed, so at the default level a lost server is not logged as well.
-    with log_to_stderr(arguments.log_level, arguments.log_format, hides_transitions=arguments.log_level == "warning"):
+    with log_to_stderr(arguments, hides_transitions=arguments.log_level == "warning"):
         return asyncio.run(_until_signal(_run(arguments, selected, client, work), when_terminated))
 
 

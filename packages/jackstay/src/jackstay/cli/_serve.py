@@ -117,7 +117,7 @@ def run(arguments: Namespace) -> int:
     if not separator or not name.isidentifier():
         location, name = arguments.target, ""
     options = http_options(arguments)
-    with log_to_stderr(arguments.log_level, arguments.log_format, logger=""):
+    with log_to_stderr(arguments, logger=""):
         with StatusLine(f"loading {location}"):
             module = load(location, with_traceback=arguments.traceback)
         server = find_server(module, name or None)

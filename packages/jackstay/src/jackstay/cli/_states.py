@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from itertools import groupby
 
+from jackstay.cli._commands import add_help
 from jackstay.cli._exits import DONE
 from jackstay.protocol.drawing import FORMATS, MACHINES, draw
 from jackstay.shell import Screen
@@ -13,10 +14,7 @@ HEADINGS = {"table": "# {name}", "mermaid": "%% {name}", "dot": "// {name}"}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.epilog = (
-        "examples:\n  jackstay states client\n  jackstay states --format dot server | dot -Tsvg > server.svg\n"
-        f"{parser.epilog or ''}"
-    )
+    add_help(parser, examples=("client", "--format dot server | dot -Tsvg > server.svg"))
     parser.add_argument("machine", nargs="?", choices=tuple(MACHINES), help="the machine to print (default: all)")
     parser.add_argument(
         "--format",
