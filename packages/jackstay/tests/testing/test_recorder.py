@@ -331,10 +331,12 @@ async def test_over_http_lost_and_aborted_requests_are_recorded(tmp_path: Path) 
     web.handler.started(5)
     assert handler.calls[-2:] == [("queued", 5), ("started", 5)]
     transport.abort(3)
-    later = HttpRecorder()
+    later, before = HttpRecorder(), web.handler
     transport.renew(later)
     web.handler.exchange_lost(4, TransportError("gone again"), True)
-    assert (handler.lost, later.lost) == ([(1, "gone", False), 2, 0], [(4, "gone again", True)])
+    before.session_lost(6)
+    lost = [(1, "gone", False), 2, 0, 6]
+    assert (handler.lost, later.lost) == (lost, [(4, "gone again", True)]), "each handler has the requests of its session"
     assert web.handler.header_params("t") == ["t"]
     assert web.calls == [("abort", 3), "renew"]
     await transport.close()
@@ -344,6 +346,7 @@ async def test_over_http_lost_and_aborted_requests_are_recorded(tmp_path: Path) 
         {"lost": 2, "why": "the server dropped the session"},
         {"aborted": 3},
         {"lost": 4, "why": "gone again"},
+        {"lost": 6, "why": "the server dropped the session"},
         {"ended": "closed"},
     ]
 

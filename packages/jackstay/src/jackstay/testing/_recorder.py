@@ -162,8 +162,8 @@ class RecordedTarget:
                 f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
                 path="handler",
             )
-        transport = (RecordedHttpTransport if self.is_http else RecordedTransport)(self._recording, handler)
-        inner = await self._target.open(transport, max_frame_bytes, close_step)
+        transport = (RecordedHttpTransport if self.is_http else RecordedTransport)(self._recording)
+        inner = await self._target.open(_RecordingHandler(handler, transport), max_frame_bytes, close_step)
         try:
             transport.begin(inner)
         except TransportError:
@@ -172,29 +172,16 @@ class RecordedTarget:
         return transport
 
 
-class RecordedTransport:
-    """A recorded connection: the transport of its handler, and the handler of the real transport."""
+class _RecordingHandler:
+    """The handler of one session of the recorded transport: records each callback and forwards it.
 
-    _inner: Transport  # set by `begin()`
+    After `renew()`, requests of the session before still have their own handler.
+    """
 
-    def __init__(self, recording: RecordingSink, handler: TransportHandler) -> None:
-        self._recording = recording
+    def __init__(self, handler: TransportHandler, transport: "RecordedTransport") -> None:
         # Only a transport over HTTP calls what a `TransportHandler` does not have; `open()` has checked its handler.
         self._handler = cast("ExchangeHandler", handler)
-        self._queued: deque[tuple[int, bytes]] = deque()  # until they are sent
-        self._number = 0
-        self._end: tuple[Side, str, dict[str, int]] = ("client", "closed", {})
-        self._is_over = False
-
-    def __repr__(self) -> str:
-        return f"<{self.__class__.__name__} {self._inner!r}>"
-
-    def begin(self, inner: Transport) -> None:
-        """Begin to record this transport. Raises: TransportError, if it cannot be recorded."""
-        self._inner = inner
-        self._number = self._recording.begin()
-
-    # --- the handler of the real transport ----------------------------------------------------------------------------
+        self._transport = transport
 
     def frames_arrived(self) -> None:
         """See `TransportHandler.frames_arrived`. Frames are recorded when they are pulled."""
@@ -202,8 +189,7 @@ class RecordedTransport:
 
     def wrote(self, through: int) -> None:
         """See `TransportHandler.wrote`. Records the frames that are sent now."""
-        while self._queued and self._queued[0][0] <= through:
-            self._recording.frame("client", self._number, self._queued.popleft()[1])
+        self._transport.wrote(through)
         self._handler.wrote(through)
 
     def room_made(self) -> None:
@@ -211,16 +197,13 @@ class RecordedTransport:
         self._handler.room_made()
 
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
-        """See `TransportHandler.went_down`. The cause is recorded by `close()`: frames may still be pulled.
-
-        It is recorded without stderr, which may contain secrets.
-        """
-        self._end = ("server", error.message, {} if exit_code is None else {"exit": exit_code})
+        """See `TransportHandler.went_down`. Records the message without stderr, which may contain secrets."""
+        self._transport.went_down(error.message, exit_code)
         self._handler.went_down(error, exit_code, was_silent)
 
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
         """See `ExchangeHandler.exchange_lost`."""
-        self._recording.event("server", self._number, "lost", id, why=error.message)
+        self._transport.lost(id, error.message)
         self._handler.exchange_lost(id, error, was_declined)
 
     def queued(self, id: int) -> None:
@@ -234,17 +217,51 @@ class RecordedTransport:
     def session_lost(self, id: int) -> None:
         """See `ExchangeHandler.session_lost`."""
         if id:
-            self._recording.event("server", self._number, "lost", id, why="the server dropped the session")
+            self._transport.lost(id, "the server dropped the session")
         self._handler.session_lost(id)
 
     def header_params(self, tool: str) -> "Sequence[ParamHeader]":
         """See `ExchangeHandler.header_params`."""
         return self._handler.header_params(tool)
 
-    # --- the transport ------------------------------------------------------------------------------------------------
+
+class RecordedTransport:
+    """A recorded connection: writes its frames and events."""
+
+    _inner: Transport  # set by `begin()`
+
+    def __init__(self, recording: RecordingSink) -> None:
+        self._recording = recording
+        self._queued: deque[tuple[int, bytes]] = deque()  # until they are sent
+        self._number = 0
+        self._end: tuple[Side, str, dict[str, int]] = ("client", "closed", {})
+        self._is_over = False
+
+    def __repr__(self) -> str:
+        return f"<{self.__class__.__name__} {self._inner!r}>"
+
+    def begin(self, inner: Transport) -> None:
+        """Begin to record this transport. Raises: TransportError, if it cannot be recorded."""
+        self._inner = inner
+        self._number = self._recording.begin()
+
+    def wrote(self, through: int) -> None:
+        """Record the queued frames up to this one."""
+        while self._queued and self._queued[0][0] <= through:
+            self._recording.frame("client", self._number, self._queued.popleft()[1])
+
+    def lost(self, id: int, why: str) -> None:
+        """Record that a request got no response."""
+        self._recording.event("server", self._number, "lost", id, why=why)
+
+    def went_down(self, why: str, exit_code: int | None) -> None:
+        """Keep the cause for `close()`: frames that the server sent before may still be pulled."""
+        self._end = ("server", why, {} if exit_code is None else {"exit": exit_code})
 
     def _release(self, number: int) -> None:
         self._queued = deque(item for item in self._queued if item[0] != number)
+
+    # --- the contract -------------------------------------------------------------------------------------------------
 
     def send(self, frame: bytes, number: int) -> bool:
         """See `Transport.send`."""
@@ -310,8 +327,7 @@ class RecordedHttpTransport(RecordedTransport):
 
     def renew(self, handler: ExchangeHandler) -> None:
         """See `ExchangeTransport.renew`. The next session belongs to the same recorded connection."""
-        self._handler = handler
-        self._inner.renew(self)
+        self._inner.renew(_RecordingHandler(handler, self))
 
 
 def recorded(
