@@ -336,7 +336,7 @@ async def test_over_http_lost_and_aborted_requests_are_recorded(tmp_path: Path) 
     web.handler.exchange_lost(4, TransportError("gone again"), True)
     before.session_lost(6)
     lost = [(1, "gone", False), 2, 0, 6]
-    assert (handler.lost, later.lost) == (lost, [(4, "gone again", True)]), "each handler has the requests of its session"
+    assert (handler.lost, later.lost) == (lost, [(4, "gone again", True)]), "each has those of its session"
     assert web.handler.header_params("t") == ["t"]
     assert web.calls == [("abort", 3), "renew"]
     await transport.close()
