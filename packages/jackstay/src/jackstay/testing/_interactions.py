@@ -153,6 +153,11 @@ def read_members(raw: msgspec.Raw | bytes) -> dict[str, Json]:
     return members if isinstance(members, dict) else {}
 
 
+def with_subscription(body: dict[str, Json], id: RequestId | None) -> bytes:
+    """Return params or a result of the subscription with this id."""
+    return encode_json({**body, "_meta": {**meta_of(body), META_SUBSCRIPTION_ID: id}})
+
+
 def cancelled_id(params: Json) -> RequestId | None:
     """Return the id of the request that `notifications/cancelled` with these params cancels."""
     id = params.get("requestId") if isinstance(params, dict) else None

@@ -27,7 +27,7 @@ from jackstay.protocol.wire import (
     encode_request,
     encode_result,
 )
-from jackstay.testing._interactions import cancelled_id, meta_of, read_members, read_params
+from jackstay.testing._interactions import cancelled_id, meta_of, read_members, read_params, with_subscription
 from jackstay.testing._recording import MAX_RECORDED_FRAME
 from jackstay.transport import ExchangeTransport, Target, Transport
 from jackstay.types import META_PROTOCOL_VERSION, META_SUBSCRIPTION_ID, encode_json
@@ -118,11 +118,10 @@ class IdMap:
         if not self._own or raw is None or _SUBSCRIPTION not in bytes(raw):
             return None
         members = read_members(raw)
-        meta = meta_of(members)
-        id = meta.get(META_SUBSCRIPTION_ID)
+        id = meta_of(members).get(META_SUBSCRIPTION_ID)
         if not isinstance(id, int) or id not in self._own:
             return None
-        return encode_json({**members, "_meta": {**meta, META_SUBSCRIPTION_ID: self._own[id]}})
+        return with_subscription(members, self._own[id])
 
 
 class _End:

@@ -45,6 +45,7 @@ from jackstay.testing._interactions import (
     meta_of,
     read_members,
     read_params,
+    with_subscription,
 )
 from jackstay.testing._recording import MAX_LINE, read_recording
 from jackstay.testing._relay import finishes_within
@@ -97,7 +98,6 @@ class Replayer:
         self._transport: Transport | None = None
         self._number = 0
         self._unsent: deque[bytes] = deque()
-        self._stalled: deque[Playback] = deque()  # waiting until the queue has room
         self._playbacks: dict[RequestId, Playback] = {}
         self._requests: dict[int, Playback] = {}
         self._timed: dict[Playback, asyncio.TimerHandle] = {}
@@ -114,7 +114,7 @@ class Replayer:
 
     async def settle(self) -> None:
         """Wait until everything is sent, except for steps that wait for a response of the client."""
-        while self._timed or self._unsent or self._stalled:
+        while self._timed or self._unsent:
             await self._changed()
 
     async def _changed(self) -> None:
@@ -127,7 +127,6 @@ class Replayer:
         for playback in [*self._timed]:
             self._abandon(playback)
         self._unsent.clear()
-        self._stalled.clear()
         self._settled.set()
 
     # --- the handler of a transport -----------------------------------------------------------------------------------
@@ -149,8 +148,6 @@ class Replayer:
     def room_made(self) -> None:
         """See `TransportHandler.room_made`."""
         self._push()
-        while self._stalled and not self._unsent:
-            self._advance(self._stalled.popleft())
         self.frames_arrived()
         self._settled.set()
 
@@ -227,9 +224,6 @@ class Replayer:
             if isinstance(step, Expect):
                 if playback.request_ids.get(step.id) in self._requests:
                     return  # until the client has responded
-            elif self._unsent:
-                self._stalled.append(playback)
-                return
             elif self._speed is not None and step.at > playback.at:
                 delay = (step.at - playback.at) / self._speed
                 playback.at = step.at
@@ -277,8 +271,7 @@ class Replayer:
         method = step.subscription.method
         candidates = [each for each in self._playbacks.values() if each.interaction.method == method]
         for playback in sorted(candidates, key=lambda each: each.interaction is not step.subscription)[:1]:
-            meta = {**meta_of(step.params), META_SUBSCRIPTION_ID: playback.id}
-            self._send(encode_notification(step.method, encode_json({**step.params, "_meta": meta})))
+            self._send(encode_notification(step.method, with_subscription(step.params, playback.id)))
 
     def _answer(self, playback: Playback, step: Respond) -> None:
         assert playback.id is not None  # only requests have a response
@@ -290,8 +283,7 @@ class Replayer:
         if _SUBSCRIPTION in result:
             body = read_members(result)
             if META_SUBSCRIPTION_ID in meta_of(body):
-                meta = {**meta_of(body), META_SUBSCRIPTION_ID: playback.id}
-                result = encode_json({**body, "_meta": meta})
+                result = with_subscription(body, playback.id)
         self._send(encode_result(playback.id, result))
 
     def _abandon(self, playback: Playback) -> None:
