@@ -123,6 +123,21 @@ async def test_timeout_cancels_the_call() -> None:
         await harness.peer.expect("notifications/cancelled")
 
 
+@pytest.mark.parametrize(("client_version", "server_version"), PAIRS)
+@on_fake_clock
+async def test_nothing_is_kept_of_a_cancelled_call(client_version: str, server_version: str) -> None:
+    """Also if a stateless-era client waits for a handshake-era server, where the result is not awaited directly."""
+    async with between(server_version) as harness:
+        client = await harness.join(client_version)
+        call = asyncio.ensure_future(client.tools.call("t"))
+        await harness.peer.expect("tools/call")
+        call.cancel()
+        await harness.peer.expect("notifications/cancelled")
+        await asyncio.sleep(0.01)
+        (upstream,) = harness.proxy._eras.all
+        assert (upstream._by_id, len(upstream.in_flight)) == ({}, 0)
+
+
 @on_fake_clock
 async def test_by_default_a_call_has_no_timeout() -> None:
     """The client decides, by cancelling."""

@@ -214,8 +214,7 @@ class ClientRequestRouter:
     def _discard(self, suspended: SuspendedCall, reason: str) -> None:
         suspended.expiry.cancel()
         suspended.call.fail_input_requests(reason)
-        suspended.upstream.give_up(suspended.call, suspended.sent)
-        suspended.sent.call.cancel()
+        suspended.sent.cancel()
 
     def stop(self) -> None:
         """Fail all suspended calls: the proxy is shutting down."""

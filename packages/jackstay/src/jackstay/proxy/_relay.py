@@ -137,9 +137,12 @@ class Relay:
             if sent is None:
                 sent = await upstream.send(call, deadline)
             try:
-                if call.is_stateless and not sent.is_stateless and await self._is_input_requested(upstream, call, sent):
+                if call.is_stateless and not sent.is_stateless and await self._is_input_requested(call, sent):
                     return sent, None
-                return sent, await upstream.wait_for_result(call, sent)
+                return sent, await sent.call.future
+            except asyncio.CancelledError:
+                sent.cancel()
+                raise
             except TransportError as error:
                 if not await wait_to_retry(deadline, error):
                     raise
@@ -156,17 +159,13 @@ class Relay:
                 has_listed = True
             sent, call.has_ended = None, False
 
-    async def _is_input_requested(self, upstream: Upstream, call: InFlightCall, sent: Sent) -> bool:
+    async def _is_input_requested(self, call: InFlightCall, sent: Sent) -> bool:
         """Wait until the call has ended (False), or the server has sent a request to its client (True)."""
         while not sent.call.future.done():
             if call.input_requests:
                 return True
             call.input_requested = asyncio.get_running_loop().create_future()
-            try:
-                await asyncio.wait((sent.call.future, call.input_requested), return_when=asyncio.FIRST_COMPLETED)
-            except asyncio.CancelledError:
-                upstream.give_up(call, sent)
-                raise
+            await asyncio.wait((sent.call.future, call.input_requested), return_when=asyncio.FIRST_COMPLETED)
         return False
 
     # --- requests that the proxy handles itself -----------------------------------------------------------------------

@@ -65,6 +65,11 @@ class Sent(NamedTuple):
     call: Call[bytes]
     is_stateless: bool
 
+    def cancel(self) -> None:
+        """Cancel the call: nothing waits for it any more. The server is notified once."""
+        self.client.wire.cancel_call(self.call)
+        self.call.cancel()
+
 
 class Upstream:
     """One upstream server. Call `open()` or `start()` first, and `stop()` at the end."""
@@ -87,14 +92,13 @@ class Upstream:
         self._options = handler.proxy_options
         self._handler = handler
         self._is_ready = asyncio.Event()
-        self._is_stopping = self._keeps_trying = False
+        self._keeps_trying = False
         self._failures = 0
         # Why the server is down, as it was last logged.
         self._reported = ""
         # How many times the server became ready.
         self.starts = 0
         self._check: asyncio.Future[bytes] | None = None
-        self._answered_at: float | None = None
         self._server_facts: ServerFacts | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         # Notifications that clients sent before the server was started.
@@ -118,19 +122,19 @@ class Upstream:
 
         Raises: McpError with the reason, after one failed attempt. Nothing is left running then.
         """
-        self._attach(self.client)
+        self._attach()
         await self.client.open()
         self._keeps_trying = True
 
     def start(self) -> None:
         """Start the server and return at once. Calls wait for it; failed starts are retried without limit."""
         self._keeps_trying = True
-        self._attach(self.client)
+        self._attach()
         self.run_in_background(self.client.open(wait=False))
 
     async def stop(self) -> None:
         """Stop the server, and return when it is closed and all background tasks are cancelled."""
-        self._is_stopping = True
+        self.client.wire.on_state = None
         self._is_ready.clear()
         for task in list(self._tasks):
             task.cancel()
@@ -173,9 +177,6 @@ class Upstream:
         """
         if not self._is_ready.is_set():
             return "down", self.cause
-        now = asyncio.get_running_loop().time()
-        if self._check is None and self._answered_at is not None and now - self._answered_at < CHECK_MAX_AGE:
-            return "ok", ""
         if self._check is None:
             method = "server/discover" if self.is_stateless else "ping"
             call = self.client.wire.call(method, b"{}", timeout=None, max_timeout=MAX_CALL_SECONDS)
@@ -188,9 +189,14 @@ class Upstream:
         return ("ok", "") if _has_answered(check) else ("down", self.cause)
 
     def _checked(self, check: "asyncio.Future[bytes]") -> None:
-        self._check = None
+        """Keep a response for a while; a failed check is repeated by the next one."""
         if _has_answered(check):
-            self._answered_at = asyncio.get_running_loop().time()
+            asyncio.get_running_loop().call_later(CHECK_MAX_AGE, self._forget_check)
+        else:
+            self._check = None
+
+    def _forget_check(self) -> None:
+        self._check = None
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -199,7 +205,7 @@ class Upstream:
         return asyncio.get_running_loop().time() + self._options.wait
 
     async def send(self, call: InFlightCall, deadline: float) -> Sent:
-        """Send a call as soon as the server is ready. Call `wait_for_result()` or `give_up()` afterwards.
+        """Send a call as soon as the server is ready. Await its future, or call `cancel()`.
 
         Raises: McpError if the call was not sent.
         """
@@ -228,24 +234,11 @@ class Upstream:
             wire_call.future.add_done_callback(partial(self._settle, wire_call.id, call))
             return Sent(client, wire_call, is_stateless)
 
-    async def wait_for_result(self, call: InFlightCall, sent: Sent) -> bytes:
-        """Return the encoded result. Raises: McpError; see its `may_have_run`."""
-        try:
-            return await sent.call.future
-        except asyncio.CancelledError:
-            self.give_up(call, sent)
-            raise
-
     def _settle(self, id: int, call: InFlightCall, future: "asyncio.Future[bytes]") -> None:
         """Done callback of a call, whether or not anything still waits for it."""
         if self._by_id.get(id) is call:
             del self._by_id[id]
         self.in_flight.end(call, is_answered=_has_answered(future))
-
-    def give_up(self, call: InFlightCall, sent: Sent) -> None:
-        """Cancel a call that nothing waits for any more; the server is notified once."""
-        sent.client.wire.cancel_call(sent.call)
-        self.in_flight.end(call)
 
     async def fetch(self, method: str, params: bytes) -> bytes:
         """Send a request of the proxy itself and return the encoded result. Raises: McpError."""
@@ -319,10 +312,8 @@ class Upstream:
             self._restore()
 
     def _restore(self) -> None:
-        if self._level is not None and not self.is_stateless:
-            self.run_in_background(self._set_level())
-        if self._subscriptions:
-            self.run_in_background(self._resubscribe())
+        self.run_in_background(self._request_level())
+        self.run_in_background(self._resubscribe())
 
     def unsubscribe(self, uri: str, key: tuple[int, int]) -> None:
         """Remove the subscriber `key`; the last one to leave ends the subscription at the server."""
@@ -342,11 +333,10 @@ class Upstream:
         return [subscribed for subscribed in self._subscriptions if is_part_of(uri, subscribed)]
 
     def _remove_subscriber(self, uri: str, key: tuple[int, int]) -> bool:
-        subscribers = self._subscriptions.get(uri)
-        if subscribers is None or key not in subscribers:
-            return False
-        subscribers.discard(key)
-        if subscribers:
+        """Remove a subscriber; return whether it was the last one."""
+        subscribers = self._subscriptions.get(uri, set())
+        if subscribers != {key}:
+            subscribers.discard(key)
             return False
         del self._subscriptions[uri]
         return True
@@ -358,18 +348,18 @@ class Upstream:
     async def set_level(self, level: str) -> None:
         """Request log messages of this level and above. Raises: McpError."""
         self._level = level
-        if self._is_ready.is_set() and not self.is_stateless:
-            await self._set_level()
+        if self._is_ready.is_set():
+            await self._request_level()
 
-    async def _set_level(self) -> None:
-        assert self._level is not None  # checked by the callers
-        await self.fetch("logging/setLevel", b'{"level":"%b"}' % self._level.encode())
+    async def _request_level(self) -> None:
+        if self._level is not None and not self.is_stateless:
+            await self.fetch("logging/setLevel", b'{"level":"%b"}' % self._level.encode())
 
     # --- events of the client -----------------------------------------------------------------------------------------
 
-    def _attach(self, client: Client) -> None:
-        wire, router, client_requests = client.wire, self._handler._router, self._handler._client_requests
-        wire.on_state = lambda state: self._on_state_change(client, state)
+    def _attach(self) -> None:
+        wire, router, client_requests = self.client.wire, self._handler._router, self._handler._client_requests
+        wire.on_state = self._on_state_change
         wire.on_message = lambda method, params, source: router.handle_notification(
             self, method, params, self._by_id.get(source)
         )
@@ -377,24 +367,22 @@ class Upstream:
             lambda method, params: client_requests.handle_request(self, method, params, self._by_id.get(wire.source()))
         )
 
-    def _on_state_change(self, client: Client, state: str) -> None:
-        if client is not self.client or self._is_stopping:
-            return
+    def _on_state_change(self, state: str) -> None:
         if state == "ready":
             self._on_ready()
             return
         self._is_ready.clear()
         if state in ("backoff", "closed") and self._keeps_trying:
             self._handler.state_changed(self)
-            cause = str(client.wire.cause)
+            cause = str(self.client.wire.cause)
             if cause != self._reported:  # not again for each attempt
                 logger.warning("the upstream server %s is down: %s", self.target.name, cause)
                 self._reported = cause
             if state == "closed":
-                if not isinstance(client.wire.cause, TransportError | TimeoutError):
+                if not isinstance(self.client.wire.cause, TransportError | TimeoutError):
                     # The server no longer supports the era that it was limited to: allow the other one.
                     self._settings["versions"] = self._versions
-                delay = backoff_delay(client.settings, self._failures, random.random())  # noqa: S311  # jitter
+                delay = backoff_delay(self.client.settings, self._failures, random.random())  # noqa: S311  # jitter
                 self._failures += 1
                 self.run_in_background(self._replace(delay))
 
