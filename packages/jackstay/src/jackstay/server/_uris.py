@@ -51,21 +51,16 @@ class UriTemplate:
         self.variables = (*self._names, *self.query)
         if len(set(self.variables)) != len(self.variables):
             raise UsageError(f"duplicate variable in {text!r}", path="uri_template")
-        reserved = [index for index, name in enumerate(names) if name.startswith("+")]
-        if len(reserved) > 1:
+        # At most one index.
+        self._reserved = [index for index, name in enumerate(names) if name.startswith("+")]
+        if len(self._reserved) > 1:
             raise UsageError(f"more than one {{+name}} in {text!r}: the match is ambiguous", path="uri_template")
-        self._head, self._tail = literals[0], literals[-1]
-        self._reserved: int | None = None
-        self._forward: tuple[str, ...] = ()
-        self._backward: tuple[str, ...] = ()
-        if not names:
-            return
         # Without a {+name} the last variable is treated like it: it ends where the tail begins.
-        at = reserved[0] if reserved else len(names) - 1
-        self._reserved = reserved[0] if reserved else None
+        at = max(self._reserved, default=len(names) - 1)
+        self._head, self._tail = literals[0], literals[-1]
         # Literals in the order in which they are searched for; each one ends a variable.
-        self._forward = tuple(literals[1 : at + 1])
-        self._backward = tuple(reversed(literals[at + 1 : -1]))
+        self._forward = literals[1 : at + 1]
+        self._backward = literals[at + 1 : -1][::-1]
 
     def __repr__(self) -> str:
         return f"<UriTemplate {self.text}>"
@@ -92,32 +87,29 @@ class UriTemplate:
         return values
 
     def _match_path(self, uri: str) -> Mapping[str, str] | None:
-        head, tail = self._head, self._tail
-        begin, end = len(head), len(uri) - len(tail)
-        if begin >= end or not uri.startswith(head) or not uri.endswith(tail):
+        if not uri.startswith(self._head) or not uri.endswith(self._tail):
             return None
+        left = uri[len(self._head) : len(uri) - len(self._tail)]
         before: list[str] = []
         for literal in self._forward:
-            at = uri.find(literal, begin + 1, end)
+            at = left.find(literal, 1)
             if at < 0:
                 return None
-            before.append(uri[begin:at])
-            begin = at + len(literal)
+            before.append(left[:at])
+            left = left[at + len(literal) :]
         after: list[str] = []
         for literal in self._backward:
-            at = uri.rfind(literal, begin, end - 1)
+            at = left.rfind(literal, 0, -1)
             if at < 0:
                 return None
-            after.append(uri[at + len(literal) : end])
-            end = at
-        if begin >= end:
-            return None
-        return self._decoded([*before, uri[begin:end], *reversed(after)])
+            after.insert(0, left[at + len(literal) :])
+            left = left[:at]
+        return self._decoded([*before, left, *after]) if left else None
 
     def _decoded(self, parts: list[str]) -> Mapping[str, str] | None:
         values: dict[str, str] = {}
         for index, (name, part) in enumerate(zip(self._names, parts, strict=True)):
-            is_reserved = index == self._reserved
+            is_reserved = index in self._reserved
             if not is_reserved and any(character in part for character in _OUTSIDE):
                 return None
             if is_reserved and self._has_segments and _is_no_path(part):
