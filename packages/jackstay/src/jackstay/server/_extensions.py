@@ -96,11 +96,11 @@ class Extensions:
         """Serve the methods of the extensions, and add their interceptors."""
         for row in self.rows:
             table: dict[str, tuple[Serve, str]] = {
-                name: (_MethodServer(row, handler, dispatch).serve, "") for name, handler in row.methods.items()
+                name: (_serve_method(row, handler, dispatch), "") for name, handler in row.methods.items()
             }
             for name, interceptor in row.interceptors.items():
                 before, capability = dispatch._methods[name]
-                table[name] = _InterceptedMethod(row, interceptor, before, dispatch).serve, capability
+                table[name] = _intercept(row, interceptor, before, dispatch), capability
             dispatch._methods.update(table)
             if isinstance(row, ServerExtension):
                 row.install(dispatch)
@@ -144,28 +144,21 @@ def params_type(handler: MethodHandler) -> Any:
     return hint if isinstance(hint, type) and issubclass(hint, msgspec.Struct) else dict
 
 
-class _MethodServer:
-    """Serves a method of an extension."""
+def _serve_method(extension: Extension, handler: MethodHandler, dispatch: "Dispatch") -> Serve:
+    """Return the function that serves a method of an extension."""
+    read = msgspec.json.Decoder(params_type(handler)).decode
 
-    def __init__(self, extension: Extension, handler: MethodHandler, dispatch: "Dispatch") -> None:
-        self._identifier = extension.identifier
-        self._must_be_declared = extension.must_be_declared
-        self._handler = handler
-        self._dispatch = dispatch
-        self._read = msgspec.json.Decoder(params_type(handler)).decode
-
-    async def serve(self, connection: Driver, request: e.Serve, caller: Caller) -> bytes:
-        """Return the encoded result. Raises: McpError with a code."""
+    async def serve(connection: Driver, request: e.Serve, caller: Caller) -> bytes:
         method = request.method.name
-        if self._must_be_declared and not is_declared(self._identifier, connection, request):
-            raise undeclared(self._identifier, method)
+        if extension.must_be_declared and not is_declared(extension.identifier, connection, request):
+            raise undeclared(extension.identifier, method)
         try:
-            params = self._read(b"{}" if request.params is None else request.params)
+            params = read(b"{}" if request.params is None else request.params)
         except DECODE_ERRORS as error:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"invalid params for {method}: {error}") from error
-        context = self._dispatch._make_context(connection, request, caller)
+        context = dispatch._make_context(connection, request, caller)
         try:
-            result = self._handler(context, params)
+            result = handler(context, params)
             encoded = encode_json(await result if inspect.isawaitable(result) else result)
         except Exception as error:
             if isinstance(error, McpError) and error.code is not None:
@@ -177,36 +170,31 @@ class _MethodServer:
             raise JsonRpcError(ErrorCode.INTERNAL_ERROR, f"the handler of {method} did not return an object")
         return encoded if request.meta is None else connection.server_config.finalize(encoded)
 
+    return serve
 
-class _InterceptedMethod:
-    """Calls an interceptor around a method of MCP."""
 
-    def __init__(self, extension: Extension, interceptor: Interceptor, before: Serve, dispatch: "Dispatch") -> None:
-        self._identifier = extension.identifier
-        self._interceptor = interceptor
-        self._before = before
-        self._dispatch = dispatch
+def _intercept(extension: Extension, interceptor: Interceptor, before: Serve, dispatch: "Dispatch") -> Serve:
+    """Return a function that calls an interceptor around a method of MCP, if the client declared the extension."""
 
-    def serve(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        """Return the outcome, without the interceptor if the client did not declare the extension."""
-        if not is_declared(self._identifier, connection, request):
-            return self._before(connection, request, caller)
-        return self._run(connection, request, caller)
+    def serve(connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
+        if not is_declared(extension.identifier, connection, request):
+            return before(connection, request, caller)
+        return run(connection, request, caller)
 
-    async def _run(self, connection: Driver, request: e.Serve, caller: Caller) -> bytes:
-        context = self._dispatch._make_context(connection, request, caller)
+    async def run(connection: Driver, request: e.Serve, caller: Caller) -> bytes:
+        context = dispatch._make_context(connection, request, caller)
         stays_open = False
 
         async def call_next() -> bytes:
             nonlocal stays_open
-            outcome = self._before(connection, request, caller)
+            outcome = before(connection, request, caller)
             if outcome is None:
                 stays_open = True
                 return b""
             return outcome if isinstance(outcome, bytes) else await outcome
 
         try:
-            result: object = await self._interceptor(context, call_next)
+            result: object = await interceptor(context, call_next)
             encoded = result if isinstance(result, bytes) else encode_json(result)
             # An interceptor without `return` must not leave the client waiting forever.
             if not (encoded.startswith(b"{") or (stays_open and not encoded)):
@@ -220,3 +208,5 @@ class _InterceptedMethod:
         if request.meta is None or encoded is result:
             return encoded
         return connection.server_config.finalize(encoded)
+
+    return serve
