@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from operator import itemgetter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -44,12 +43,12 @@ class Kind(StrEnum):
 
 
 # The list that each request returns.
-LISTS: Mapping[str, Kind] = MappingProxyType(
-    {name: Kind(row.entries) for name, row in protocol.LISTS.items() if row.entries in set(Kind)}
-)
+LISTS: Mapping[str, Kind] = {
+    name: Kind(row.entries) for name, row in protocol.LISTS.items() if row.entries in set(Kind)
+}
 
 # The notification that announces a change of each list.
-CHANGES: Mapping[Kind, str] = MappingProxyType({kind: protocol.LISTS[name].changed_by for name, kind in LISTS.items()})
+CHANGES: Mapping[Kind, str] = {kind: protocol.LISTS[name].changed_by for name, kind in LISTS.items()}
 
 
 # The form of a page: with or without output schemas, with or without cache hints.

@@ -377,8 +377,7 @@ def _called_tool(ctx: Context) -> ToolEntry | None:
     """Return the tool that is called; None for another request, and for a tool that this caller does not see."""
     if ctx.method != "tools/call":
         return None
-    tool: ToolEntry | None = ctx._dispatch.find_tool(target_of(ctx), ctx._caller)
-    return tool
+    return ctx._dispatch.find_tool(target_of(ctx), ctx._caller)
 
 
 def _identify(ctx: Context) -> list[object]:

@@ -151,8 +151,7 @@ def _tool(api: Api, endpoint: Endpoint) -> ToolEntry:
     output_schema = None if output is None else output.schema
     entry = tool_from_schema(call, options, operation.input_schema, output_schema, validate=False)
     bind = _validating(entry.bind, _lazy_validator(operation.input_schema, f"{endpoint.name}(input_schema)"))
-    validated: ToolEntry = msgspec.structs.replace(entry, bind=bind)
-    return validated
+    return msgspec.structs.replace(entry, bind=bind)
 
 
 def _validating(

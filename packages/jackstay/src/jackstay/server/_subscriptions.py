@@ -58,16 +58,13 @@ def _flags() -> Mapping[str, tuple[str, str]]:
     return {row.changed_by: (row.capability, member) for row, member in rows if member in members}
 
 
-class Quota:
+class Quota(msgspec.Struct):
     """Limits the bytes of subscribed URIs: of each client, and of all clients that share it (None: no limit)."""
 
-    __slots__ = ("_lock", "each", "total", "used")
-
-    def __init__(self, each: int = MAX_URI_BYTES, total: int | None = None) -> None:
-        self.each = each
-        self.total = total
-        self.used = 0
-        self._lock = threading.Lock()  # an endpoint may serve on several loops
+    each: int = MAX_URI_BYTES
+    total: int | None = None
+    used: int = 0
+    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)  # an endpoint may serve on several loops
 
     def reserve(self, size: int) -> bool:
         """Reserve bytes. Returns False if that would exceed the total."""

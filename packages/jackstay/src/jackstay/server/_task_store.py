@@ -209,8 +209,7 @@ def unix_time() -> float:
 
 
 def _change(record: TaskRecord, **fields: Any) -> TaskRecord:
-    changed: TaskRecord = msgspec.structs.replace(record, revision=record.revision + 1, **fields)
-    return changed
+    return msgspec.structs.replace(record, revision=record.revision + 1, **fields)
 
 
 def _end(record: TaskRecord, now: float, state: TaskState, **fields: Any) -> TaskRecord:

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+import msgspec
+
 # The fields of an event by name.
 Fields: TypeAlias = Mapping[str, object]
 
@@ -26,15 +28,12 @@ EVENTS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Telemetry:
+class Telemetry(msgspec.Struct):
     """The listeners of one server. Check `listeners` before creating an event."""
 
-    __slots__ = ("_logged", "listeners", "server")
-
-    def __init__(self, server: str) -> None:
-        self.server = server
-        self.listeners: tuple[Listener, ...] = ()
-        self._logged: list[Listener] = []  # compared by identity: not every callable can be hashed
+    server: str
+    listeners: tuple[Listener, ...] = ()
+    _logged: list[Listener] = []  # compared by identity: not every callable can be hashed
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(name, fields)` for every event. Returns a function that ends the subscription."""

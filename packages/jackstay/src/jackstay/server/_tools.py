@@ -272,8 +272,7 @@ def _hints(options: ToolOptions, name: str) -> ToolAnnotations | None:
         if getattr(annotations, field) not in (None, value):
             keyword = field.removesuffix("_hint")
             raise UsageError(f"{name}: {keyword}={value} contradicts annotations={options.annotations!r}", path=keyword)
-    merged: ToolAnnotations = msgspec.structs.replace(annotations, **given)
-    return merged
+    return msgspec.structs.replace(annotations, **given)
 
 
 def _decode_annotations(annotations: Mapping[str, Json], name: str) -> ToolAnnotations:

@@ -256,8 +256,7 @@ class Views:
             return request
         seen = [uri for uri in uris if not (isinstance(uri, str) and self._hides_resource(view, uri))]
         changed = {**params, "notifications": {**wanted, "resourceSubscriptions": seen}}
-        replaced: e.Serve = msgspec.structs.replace(request, params=msgspec.Raw(msgspec.json.encode(changed)))
-        return replaced
+        return msgspec.structs.replace(request, params=msgspec.Raw(msgspec.json.encode(changed)))
 
     def has_tool(self, name: str) -> bool:
         """Return whether there is a tool of this name, for any caller."""
