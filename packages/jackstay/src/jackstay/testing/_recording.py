@@ -7,9 +7,8 @@ frames that are not messages are kept as text. Errors name the line and what to 
 import base64
 import binascii
 import os
-from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, BinaryIO, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -148,84 +147,94 @@ def _head(sender: Side, at: float, connection: int) -> bytes:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
+class _InvalidLineError(Exception):
+    """A line cannot be used: what is wrong with it, and what to do."""
+
+    def __init__(self, what: str, advice: str = "record again, or fix the line") -> None:
+        super().__init__(f"{what}; {advice}")
+
+
 def read_recording(path: str | os.PathLike[str]) -> Recording:
     """Read a recording.
 
     Raises: UsageError, with the invalid line and what to do.
     """
     shown = os.fspath(path)
+    number = 1
+    header: Header | None = None
+    entries: list[Entry] = []
     try:
         with open(shown, "rb") as file:
-            lines = _lines(shown, file)
-            number, first = next(lines, (1, b""))
-            header = _header(shown, number, first)
-            return Recording(shown, header, [_entry(shown, number, line) for number, line in lines])
+            while line := file.readline(MAX_LINE + 1):  # with its newline: without one, the file was truncated
+                if len(line) > MAX_LINE:
+                    advice = "pass a file written by `jackstay record`"
+                    raise _InvalidLineError(f"is longer than {MAX_LINE} bytes", advice)
+                if line.isspace():
+                    pass
+                elif header is None:
+                    header = _header(line)
+                else:
+                    entries.append(_entry(number, line))
+                number += 1
+        if header is None:
+            number = 1
+            raise _InvalidLineError("is missing: the file is empty", "record again")
+        return Recording(shown, header, entries)
+    except _InvalidLineError as invalid:
+        error = UsageError(f"{shown}: line {number} {invalid}", path=shown)
+        error.details["line"] = number
+        raise error from invalid
     except FileNotFoundError:
         raise UsageError(
             f"no such recording: {shown!r}; create it with `jackstay record {shown} -- COMMAND`", path=shown
         ) from None
     except (OSError, ValueError) as error:
-        if isinstance(error, UsageError):
-            raise
         raise UsageError(f"cannot read {shown!r}: {getattr(error, 'strerror', None) or error}", path=shown) from error
 
 
-def _lines(path: str, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that is not blank, with its number and its newline (a missing one means a truncated file)."""
-    number = 0
-    while line := file.readline(MAX_LINE + 1):
-        number += 1
-        if len(line) > MAX_LINE:
-            raise _invalid(path, number, f"is longer than {MAX_LINE} bytes", "pass a file written by `jackstay record`")
-        if not line.isspace():
-            yield number, line
-
-
-def _header(path: str, number: int, line: bytes) -> Header:
-    if not line:
-        raise _invalid(path, number, "is missing: the file is empty", "record again")
+def _header(line: bytes) -> Header:
     try:
         header = _read_header(line)
     except DECODE_ERRORS:
         header = None
     if header is None or header.jackstay != KIND:
         advice = "pass a file written by `jackstay record`"
-        raise _invalid(path, number, f"is not the header of a recording ({_quote(line)})", advice)
+        raise _InvalidLineError(f"is not the header of a recording ({_quote(line)})", advice)
     if header.version > VERSION:
         what = f"has version {header.version}, but this Jackstay reads versions up to {VERSION}"
-        raise _invalid(path, number, what, "update Jackstay, or record again")
+        raise _InvalidLineError(what, "update Jackstay, or record again")
     if header.version < 1:
-        raise _invalid(path, number, f"has the invalid version {header.version}", "record again")
+        raise _InvalidLineError(f"has the invalid version {header.version}", "record again")
     if not all(header.redacted):
-        raise _invalid(path, number, "has an empty name in redacted")
+        raise _InvalidLineError("has an empty name in redacted")
     return header
 
 
-def _entry(path: str, number: int, data: bytes) -> Entry:
+def _entry(number: int, data: bytes) -> Entry:
     try:
         line = _read_line(data)
     except msgspec.ValidationError as error:
-        raise _invalid(path, number, f"is invalid: {error}") from error
+        raise _InvalidLineError(f"is invalid: {error}") from error
     except DECODE_ERRORS as error:
         if not data.endswith(b"\n"):
             what = "is truncated: the recorder was killed while writing, or the file is incomplete"
-            raise _invalid(path, number, what, "delete this line to replay the lines before it") from error
+            raise _InvalidLineError(what, "delete this line to replay the lines before it") from error
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise _invalid(path, number, f"is not JSON: {reason}", "record again, or delete the line") from error
+        raise _InvalidLineError(f"is not JSON: {reason}", "record again, or delete the line") from error
     kinds = [kind for kind in _KINDS if getattr(line, kind) is not UNSET]
     if len(kinds) != 1:
         what = f"must have exactly one of {', '.join(_KINDS)}, but has {' and '.join(kinds) or 'none'}"
-        raise _invalid(path, number, what)
+        raise _InvalidLineError(what)
     if line.sender != _SENDERS.get(kinds[0], line.sender):
-        raise _invalid(path, number, f"has {kinds[0]} from the {line.sender}")
-    return Entry(number, line, *_content(path, number, line))
+        raise _InvalidLineError(f"has {kinds[0]} from the {line.sender}")
+    return Entry(number, line, *_content(line))
 
 
-def _content(path: str, number: int, line: Line) -> tuple[Message | None, bytes | None]:
+def _content(line: Line) -> tuple[Message | None, bytes | None]:
     if line.message is not UNSET:
         message = decode(bytes(line.message))
         if isinstance(message, Malformed):
-            raise _invalid(path, number, f"has an invalid message: {message.message} at {message.path or '$'}")
+            raise _InvalidLineError(f"has an invalid message: {message.message} at {message.path or '$'}")
         return message, None
     if line.text is not UNSET:
         return None, line.text.encode()
@@ -233,16 +242,10 @@ def _content(path: str, number: int, line: Line) -> tuple[Message | None, bytes 
         try:
             return None, base64.b64decode(line.base64, validate=True)
         except binascii.Error as error:
-            raise _invalid(path, number, f"has invalid base64: {error}", "record again, or delete the line") from error
+            raise _InvalidLineError(f"has invalid base64: {error}", "record again, or delete the line") from error
     return None, None
 
 
 def _quote(line: bytes) -> str:
     quoted = line[:MAX_QUOTE_CHARS].decode("utf-8", "replace").strip()
     return repr(quoted if len(line) <= MAX_QUOTE_CHARS else quoted + "...")
-
-
-def _invalid(path: str, number: int, what: str, advice: str = "record again, or fix the line") -> UsageError:
-    error = UsageError(f"{path}: line {number} {what}; {advice}", path=path)
-    error.details["line"] = number
-    return error
