@@ -3,8 +3,9 @@
 import hmac
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -33,6 +34,11 @@ MAX_BODY_BYTES: Final = 67_108_864
 
 # The name of the server that replays a recording of the page.
 REPLAY: Final = "recording"
+
+
+# The result of a request as JSON. A handler that returns None has none.
+Result: TypeAlias = dict[str, Any]
+Handler: TypeAlias = Callable[[Request], Awaitable[Result | None]]
 
 
 class InspectorApi:
@@ -65,12 +71,10 @@ class InspectorApi:
             self._directory.cleanup()
 
     def _routes(self) -> Routes:
-        return {
+        results: dict[tuple[str, bool], tuple[str, Handler]] = {
             ("about", False): ("GET", self._about),
-            ("events", False): ("GET", self._events),
             ("tools", False): ("GET", self._list_tools),
             ("tools", True): ("GET", self._show_tool),
-            ("call", False): ("POST", self._call),
             ("call", True): ("DELETE", self._cancel),
             ("start", False): ("POST", self._start),
             ("cancel-task", False): ("POST", self._cancel_task),
@@ -87,10 +91,15 @@ class InspectorApi:
             ("log-level", False): ("POST", self._set_log_level),
             ("kill", False): ("POST", self._kill),
             ("fault", False): ("POST", self._fault),
-            ("messages", True): ("GET", self._message),
-            ("recording", False): ("GET", self._recording),
             ("replay", False): ("POST", self._replay),
             ("snippet", False): ("POST", self._snippet),
+        }
+        return {
+            ("events", False): ("GET", self._events),
+            ("call", False): ("POST", self._call),
+            ("messages", True): ("GET", self._message),
+            ("recording", False): ("GET", self._recording),
+            **{route: (method, partial(_respond_with, handler)) for route, (method, handler) in results.items()},
         }
 
     # --- access -------------------------------------------------------------------------------------------------------
@@ -110,33 +119,31 @@ class InspectorApi:
 
     # --- the server ---------------------------------------------------------------------------------------------------
 
-    async def _about(self, request: Request) -> None:
+    async def _about(self, _: Request) -> Result:
         session = self.session
         is_known = session.state not in ("new", "closed")
         try:
             server = describe_server(session.client) if is_known else None
         except McpError:  # never ready
             server = None
-        await request.respond(
-            {
-                "title": "Inspector",
-                "is_client": True,
-                "last": session.events.last,
-                "sections": ["tools", "resources", "prompts", "tasks", "messages", "connection"],
-                "state": session.state,
-                "server": server,
-                "servers": [
-                    {"name": row.name, "display": row.display, "isHttp": row.target.is_http}
-                    for row in session.choices.values()
-                ],
-                "options": session.options,
-                "versions": list(REVISIONS),
-                "formats": list(FORMATS),
-                "faults": FAULTS if session.faults is not None else {},
-                "can_kill": session.faults is not None,
-                "log_level": session.log_level,
-            }
-        )
+        return {
+            "title": "Inspector",
+            "is_client": True,
+            "last": session.events.last,
+            "sections": ["tools", "resources", "prompts", "tasks", "messages", "connection"],
+            "state": session.state,
+            "server": server,
+            "servers": [
+                {"name": row.name, "display": row.display, "isHttp": row.target.is_http}
+                for row in session.choices.values()
+            ],
+            "options": session.options,
+            "versions": list(REVISIONS),
+            "formats": list(FORMATS),
+            "faults": FAULTS if session.faults is not None else {},
+            "can_kill": session.faults is not None,
+            "log_level": session.log_level,
+        }
 
     async def _connect(self, request: Request) -> None:
         body = await request.json()
@@ -144,7 +151,7 @@ class InspectorApi:
             options = msgspec.convert(body, ConnectionOptions)
         except msgspec.ValidationError as error:
             raise _bad_request(str(error)) from error
-        await self._do(request, lambda: self.session.connect(options))
+        await self.session.connect(options)
 
     async def _set_log_level(self, request: Request) -> None:
         level: Any = _string(await request.json(), "level")
@@ -153,13 +160,10 @@ class InspectorApi:
         session.log_level = level
         # A stateless server gets the level with each call.
         if level and client.state == "ready" and client.protocol_version < "2026-07-28":
-            await self._do(request, lambda: client.logging.set_level(level))
-        else:
-            await request.respond({})
+            await client.logging.set_level(level)
 
-    async def _kill(self, request: Request) -> None:
-        is_killed = self.session.faults is not None and self.session.faults.kill()
-        await request.respond({"killed": is_killed})
+    async def _kill(self, _: Request) -> Result:
+        return {"killed": self.session.faults is not None and self.session.faults.kill()}
 
     async def _fault(self, request: Request) -> None:
         body = await request.json()
@@ -172,21 +176,15 @@ class InspectorApi:
             self.session.faults.arm(_string(body, "fault"), float(seconds))
         except UsageError as error:
             raise _bad_request(str(error)) from error
-        await request.respond({})
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
-    async def _list_tools(self, request: Request) -> None:
+    async def _list_tools(self, _: Request) -> Result:
         client = self.session.client
-
-        async def listed() -> dict[str, Any]:
-            server = describe_server(client)
-            has_tools = "tools" in server["capabilities"]
-            tools = await self._fetch_tools(client) if has_tools else {}
-            rows = [_row(tool, self._has_tasks) for tool in tools.values()]
-            return {"name": server["name"], "version": server["version"], "tools": rows, "skipped": {}}
-
-        await self._do(request, listed)
+        server = describe_server(client)
+        tools = await self._fetch_tools(client) if "tools" in server["capabilities"] else {}
+        rows = [_row(tool, self._has_tasks) for tool in tools.values()]
+        return {"name": server["name"], "version": server["version"], "tools": rows, "skipped": {}}
 
     async def _fetch_tools(self, client: "Client") -> dict[str, Tool]:
         tools = {tool.name: tool for tool in await client.tools.list(wait_for_ready=False)}
@@ -194,21 +192,18 @@ class InspectorApi:
         self._listed = tools
         return tools
 
-    async def _show_tool(self, request: Request) -> None:
-        async def shown() -> dict[str, Any]:
-            # From the list that the page shows, also while the server starts again: then the page gets a new list, and
-            # opens a tool again that has changed. The transcript must not show requests that nobody made.
-            tool = self._listed.get(request.name)
-            if tool is None:
-                tool = (await self._fetch_tools(self.session.client)).get(request.name)
-            if tool is None:
-                raise RequestRejected(error_response(404, f"the server has no tool {request.name[:200]!r}"))
-            raw = tool.raw
-            details = {"input_schema": raw.get("inputSchema", {}), "output_schema": raw.get("outputSchema", {})}
-            more: dict[str, Any] = {"documentation": None, "sensitive": [], "has_tasks": self._has_tasks, "raw": raw}
-            return {"row": _row(tool, self._has_tasks), **details, **more}
-
-        await self._do(request, shown)
+    async def _show_tool(self, request: Request) -> Result:
+        # From the list that the page shows, also while the server starts again: then the page gets a new list, and
+        # opens a tool again that has changed. The transcript must not show requests that nobody made.
+        tool = self._listed.get(request.name)
+        if tool is None:
+            tool = (await self._fetch_tools(self.session.client)).get(request.name)
+        if tool is None:
+            raise RequestRejected(error_response(404, f"the server has no tool {request.name[:200]!r}"))
+        raw = tool.raw
+        details = {"input_schema": raw.get("inputSchema", {}), "output_schema": raw.get("outputSchema", {})}
+        more: dict[str, Any] = {"documentation": None, "sensitive": [], "has_tasks": self._has_tasks, "raw": raw}
+        return {"row": _row(tool, self._has_tasks), **details, **more}
 
     async def _call(self, request: Request) -> None:
         body = await request.json()
@@ -225,60 +220,44 @@ class InspectorApi:
         finally:
             del self._calls[call.id]
 
-    async def _cancel(self, request: Request) -> None:
+    async def _cancel(self, request: Request) -> Result:
         call = self._calls.get(request.name)
         if call is not None:
             call.cancel()
-        await request.respond({"cancelled": call is not None})
+        return {"cancelled": call is not None}
 
     # --- tasks and apps -----------------------------------------------------------------------------------------------
 
-    async def _start(self, request: Request) -> None:
+    async def _start(self, request: Request) -> Result:
         body = await request.json()
         tool, arguments = _string(body, "tool"), _object(body, "arguments")
-        client = await self.session.settled_client()
-        await self._do(request, lambda: self.session.tasks.start(client, tool, arguments))
+        return await self.session.tasks.start(await self.session.settled_client(), tool, arguments)
 
     async def _cancel_task(self, request: Request) -> None:
-        task = _string(await request.json(), "task")
-        await self._do(request, lambda: self.session.tasks.cancel(task))
+        await self.session.tasks.cancel(_string(await request.json(), "task"))
 
-    async def _show_app(self, request: Request) -> None:
-        client = self.session.client
+    async def _show_app(self, request: Request) -> Result:
+        app = await self.session.client.apps.find(request.name)
+        if app is None:
+            raise RequestRejected(error_response(404, f"the tool {request.name[:200]!r} has no app"))
+        return self._documents.add(app)
 
-        async def found() -> dict[str, Any]:
-            app = await client.apps.find(request.name)
-            if app is None:
-                raise RequestRejected(error_response(404, f"the tool {request.name[:200]!r} has no app"))
-            return self._documents.add(app)
-
-        await self._do(request, found)
-
-    async def _call_for_app(self, request: Request) -> None:
+    async def _call_for_app(self, request: Request) -> Result:
         body = await request.json()
         tool, arguments = _string(body, "tool"), _object(body, "arguments")
-        client = self.session.client
-
-        async def called() -> dict[str, Any]:
-            return {"raw": await call_for_app(client, tool, arguments)}
-
-        await self._do(request, called)
+        return {"raw": await call_for_app(self.session.client, tool, arguments)}
 
     # --- resources and prompts ----------------------------------------------------------------------------------------
 
-    async def _list_resources(self, request: Request) -> None:
+    async def _list_resources(self, _: Request) -> Result:
         resources = self.session.client.resources
+        return {
+            "resources": [resource.raw for resource in await resources.list(wait_for_ready=False)],
+            "templates": [template.raw for template in await resources.templates(wait_for_ready=False)],
+            "subscribed": sorted(self.session.subscribed),
+        }
 
-        async def listed() -> dict[str, Any]:
-            return {
-                "resources": [resource.raw for resource in await resources.list(wait_for_ready=False)],
-                "templates": [template.raw for template in await resources.templates(wait_for_ready=False)],
-                "subscribed": sorted(self.session.subscribed),
-            }
-
-        await self._do(request, listed)
-
-    async def _read(self, request: Request) -> None:
+    async def _read(self, request: Request) -> Result:
         body = await request.json()
         uri = body.get("uri")
         if uri is None:
@@ -287,47 +266,28 @@ class InspectorApi:
                 uri = template.expand(body.get("values", {}))
             except UsageError as error:
                 raise _bad_request(str(error)) from error
-        client = self.session.client
-
-        async def read() -> dict[str, Any]:
-            return {"uri": uri, "raw": (await client.resources.read(str(uri))).raw}
-
-        await self._do(request, read)
+        return {"uri": uri, "raw": (await self.session.client.resources.read(str(uri))).raw}
 
     async def _subscribe(self, request: Request) -> None:
         body = await request.json()
         uri = _string(body, "uri")
         session = self.session
+        if body.get("on") is False:
+            await session.client.resources.unsubscribe(uri)
+            session.subscribed.discard(uri)
+        else:
+            await session.client.resources.subscribe(uri)
+            session.subscribed.add(uri)
 
-        async def change() -> None:
-            if body.get("on") is False:
-                await session.client.resources.unsubscribe(uri)
-                session.subscribed.discard(uri)
-            else:
-                await session.client.resources.subscribe(uri)
-                session.subscribed.add(uri)
+    async def _list_prompts(self, _: Request) -> Result:
+        return {"prompts": [prompt.raw for prompt in await self.session.client.prompts.list(wait_for_ready=False)]}
 
-        await self._do(request, change)
-
-    async def _list_prompts(self, request: Request) -> None:
-        client = self.session.client
-
-        async def listed() -> dict[str, Any]:
-            return {"prompts": [prompt.raw for prompt in await client.prompts.list(wait_for_ready=False)]}
-
-        await self._do(request, listed)
-
-    async def _get_prompt(self, request: Request) -> None:
+    async def _get_prompt(self, request: Request) -> Result:
         body = await request.json()
-        name, arguments = _string(body, "name"), body.get("arguments", {})
-        client = self.session.client
+        prompt = await self.session.client.prompts.get(_string(body, "name"), body.get("arguments", {}))
+        return {"raw": prompt.raw}
 
-        async def got() -> dict[str, Any]:
-            return {"raw": (await client.prompts.get(name, arguments)).raw}
-
-        await self._do(request, got)
-
-    async def _complete(self, request: Request) -> None:
+    async def _complete(self, request: Request) -> Result:
         body = await request.json()
         argument, value = _string(body, "argument"), _string(body, "value")
         reference: PromptReference | ResourceTemplateReference
@@ -335,13 +295,8 @@ class InspectorApi:
             reference = PromptReference(name=_string(body, "prompt"))
         else:
             reference = ResourceTemplateReference(uri=_string(body, "template"))
-        client = self.session.client
-
-        async def completed() -> dict[str, Any]:
-            found = await client.completion.complete(reference, argument, value, body.get("context"))
-            return {"values": list(found.values)}
-
-        await self._do(request, completed)
+        found = await self.session.client.completion.complete(reference, argument, value, body.get("context"))
+        return {"values": list(found.values)}
 
     # --- questions of the server --------------------------------------------------------------------------------------
 
@@ -352,7 +307,6 @@ class InspectorApi:
             self.session.questions.answer(id, msgspec.convert(body, Answer))
         except (msgspec.ValidationError, UsageError) as error:
             raise _bad_request(str(error)) from error
-        await request.respond({})
 
     # --- messages and recordings --------------------------------------------------------------------------------------
 
@@ -387,9 +341,9 @@ class InspectorApi:
         except UsageError as error:
             raise _bad_request(str(error).replace(str(path), "the recording")) from error
         self.session.choices[REPLAY] = Choice(REPLAY, "replay of a recording", target)
-        await self._do(request, lambda: self.session.connect(ConnectionOptions(server=REPLAY)))
+        await self.session.connect(ConnectionOptions(server=REPLAY))
 
-    async def _snippet(self, request: Request) -> None:
+    async def _snippet(self, request: Request) -> Result:
         body = await request.json()
         params = body.get("params", {})
         client, target = self.session.client, self.session.choice.target
@@ -401,18 +355,16 @@ class InspectorApi:
             text = make_snippet(_string(body, "format"), snippet)
         except UsageError as error:
             raise _bad_request(str(error)) from error
-        await request.respond({"text": text})
+        return {"text": text}
 
-    # --- helpers ------------------------------------------------------------------------------------------------------
 
-    async def _do(self, request: Request, work: Callable[[], Awaitable[dict[str, Any] | None]]) -> None:
-        """Respond with the result of `work`, or with the failure of its request to the server."""
-        try:
-            result = await work()
-        except McpError as error:
-            await request.respond({"failed": describe_failure(error)})
-        else:
-            await request.respond(result or {})
+async def _respond_with(handler: Handler, request: Request) -> None:
+    """Respond with the result of a handler, or with the failure of its request to the server."""
+    try:
+        result = await handler(request)
+    except McpError as error:
+        result = {"failed": describe_failure(error)}
+    await request.respond(result or {})
 
 
 def _row(tool: Tool, has_tasks: bool) -> dict[str, Any]:
