@@ -38,7 +38,7 @@ LATER: dict[str, tuple[str, ...]] = {
         "server/http/_orphans.py",
         "server/http/_peer_workers.py",
         "server/http/_session_store.py: SessionChange SessionStore.change MemorySessionStore.change",
-        "server/http/_sessions.py: WorkerGoneError Sessions._notify_workers Sessions.receive_published _confirms",
+        "server/http/_sessions.py: Sessions._notify_workers Sessions.receive_published _confirms",
         "server/http/_session.py: Session.adopt_change Session.receive_forwarded _no_bus_error",
         "server/http/_app.py: App.backend _worker_bus",
         "testing/_clock.py: ClockLoop.run_in_executor ClockLoop.waits_for_threads",

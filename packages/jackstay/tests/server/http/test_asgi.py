@@ -7,8 +7,6 @@ import pytest
 
 from jackstay.server.http._asgi import (
     AsgiRequest,
-    BodyTimeout,
-    BodyTooLarge,
     ClientDisconnected,
     encode_headers,
     read_body,
@@ -16,6 +14,7 @@ from jackstay.server.http._asgi import (
     respond_client_closed,
     wait_for_disconnect,
 )
+from jackstay.server.http._refusals import CLOSE_HEADERS, RequestRefused
 from scripted.asgi import Response
 
 
@@ -47,16 +46,19 @@ async def test_a_body_is_read_in_one_or_several_parts() -> None:
 
 async def test_an_incomplete_or_large_body_raises(subtests: pytest.Subtests) -> None:
     """The limits apply while the body is read."""
-    cases: list[tuple[tuple[Any, ...], type[Exception]]] = [
-        ((part(b"abcd"),), BodyTooLarge),
-        ((part(b"ab", more=True), part(b"cd", more=True)), BodyTooLarge),
-        (({"type": "http.disconnect"},), ClientDisconnected),
-        ((part(b"ab", more=True), {"type": "http.disconnect"}), ClientDisconnected),
-        ((part(b"ab", more=True),), BodyTimeout),
-        ((), BodyTimeout),  # the body never arrives
+    cases: list[tuple[tuple[Any, ...], int]] = [
+        ((part(b"abcd"),), 413),
+        ((part(b"ab", more=True), part(b"cd", more=True)), 413),
+        ((part(b"ab", more=True),), 408),
+        ((), 408),  # the body never arrives
     ]
-    for messages, error in cases:
-        with subtests.test(messages=messages, error=error), pytest.raises(error):
+    for messages, status in cases:
+        with subtests.test(messages=messages, status=status), pytest.raises(RequestRefused) as refused:
+            await read_body(request_of(receiving(*messages)), 3, 0.01)
+        assert refused.value.response.status == status
+        assert refused.value.response.headers == CLOSE_HEADERS  # the rest of the body stays unread
+    for messages in (({"type": "http.disconnect"},), (part(b"ab", more=True), {"type": "http.disconnect"})):
+        with subtests.test(messages=messages), pytest.raises(ClientDisconnected):
             await read_body(request_of(receiving(*messages)), 3, 0.01)
 
 

@@ -8,13 +8,12 @@ app needs no lifespan events, works when mounted below a path, and can be used f
 import asyncio
 import logging
 import weakref
-from collections.abc import Mapping
-from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from jackstay.errors import RequestId, TransportError
+from jackstay.errors import TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import (
     ACCEPTED,
@@ -32,16 +31,13 @@ from jackstay.protocol.http import (
     route_post,
     route_verb,
     session_header,
-    too_large,
     verb_of,
 )
-from jackstay.protocol.wire import ABSENT, Absent, ErrorCode, Message, Request, decode, encode_error
+from jackstay.protocol.wire import ABSENT, ErrorCode, Message, Request, decode, encode_error
 from jackstay.server._driver import Caller, ConnectionConfig
 from jackstay.server._subscriptions import Quota
 from jackstay.server.http._asgi import (
-    BODY_ERRORS,
     AsgiRequest,
-    BodyTooLarge,
     ClientDisconnected,
     HeaderLines,
     HttpRequest,
@@ -59,9 +55,9 @@ from jackstay.server.http._legacy import LegacyConnection
 from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._post import JSON_LINES, DisconnectPoller, Post
-from jackstay.server.http._refusals import BUSY, CLOSE_HEADERS, OVERLOADED, SHUTTING_DOWN, WORKER_GONE
+from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, RequestRefused
 from jackstay.server.http._session import Session
-from jackstay.server.http._sessions import Sessions, TooManySessionsError, WorkerGoneError, log_store_failure
+from jackstay.server.http._sessions import Sessions, log_store_failure
 
 if TYPE_CHECKING:
     from jackstay.server._changes import BusLink
@@ -77,20 +73,15 @@ LAST_WRITES = 0.25
 
 _SESSION_NAME = SESSION_HEADER.lower().encode()
 
-# Requests that need more than a connection of their own.
-_SPECIAL = frozenset({"initialize", "subscriptions/listen"})
-
-
-class _EndpointKind(Enum):
-    """What a path serves."""
-
-    MCP = "Streamable HTTP"
-    SSE = "the event stream of HTTP+SSE"
-    MESSAGES = "the POST endpoint of HTTP+SSE"
-
-
 # Constants, because Python looks up the member of an Enum slowly.
-_MCP, _POST, _SERVE, _NO_SESSIONS = _EndpointKind.MCP, Verb.POST, Action.SERVE, SessionState.OFF
+_POST, _SERVE, _NO_SESSIONS = Verb.POST, Action.SERVE, SessionState.OFF
+
+
+class _LegacyRoute(NamedTuple):
+    """What a path of HTTP+SSE serves."""
+
+    verb: Verb
+    serve: Callable[[HttpRequest, Caller], Awaitable[None]]
 
 
 class App:
@@ -119,10 +110,13 @@ class App:
         # HTTP+SSE opens a stream on GET even without sessions.
         self._legacy_endpoint = msgspec.structs.replace(self._endpoint, has_sessions=True)
         self._legacy: dict[str, LegacyConnection] = {}
-        self._endpoints = {options.path.rstrip("/") or "/": _EndpointKind.MCP}
+        self._path = options.path.rstrip("/") or "/"
+        self._legacy_routes: dict[str, _LegacyRoute] = {}
         if options.sse_path is not None:
-            self._endpoints[options.sse_path] = _EndpointKind.SSE
-            self._endpoints[options.messages_path] = _EndpointKind.MESSAGES
+            self._legacy_routes = {
+                options.sse_path: _LegacyRoute(Verb.GET, self._open_legacy),
+                options.messages_path: _LegacyRoute(Verb.POST, self._post_legacy),
+            }
         # The POSTs in progress: the poller of the loop that was used last, and the pollers of all loops.
         self._poller: DisconnectPoller | None = None
         self._pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, DisconnectPoller] = (
@@ -181,211 +175,171 @@ class App:
             await send({"type": "websocket.close", "code": 1000})
 
     async def serve(self, request: HttpRequest) -> None:
-        """Serve one request. The methods that do so return the error response of one that they refuse."""
+        """Serve one request. The methods that do so raise RequestRefused for one that they refuse."""
         if self._auxiliary_routes.is_enabled and await self._auxiliary_routes.handle(request):
             return
         self._requests += 1
+        headers: Headers = {}
         try:
-            kind: _EndpointKind | None
-            if request.method == "POST" and self._endpoints.get(request.path) is _MCP:
-                kind, verb = _MCP, _POST
+            legacy: _LegacyRoute | None = None
+            if request.method == "POST" and request.path == self._path:  # most requests
+                verb = _POST
             else:
-                kind, verb = self._find_endpoint(request), verb_of(request.method)
-            if kind is None:
-                message = f"not found; MCP is served at {request.root_path}{self.options.path}"
-                headers: Headers = {}
-                refusal: ErrorResponse | None = error_response(404, message)
+                verb, legacy = verb_of(request.method), self._find_legacy_route(request)
+            headers = fold_headers(request.lines)
+            accepts = check_request(self._endpoint if legacy is None else self._legacy_endpoint, verb, headers)
+            if type(accepts) is ErrorResponse:
+                raise RequestRefused(accepts)
+            if self._is_draining:
+                raise RequestRefused(SHUTTING_DOWN)
+            if self._requests > self.options.max_requests:
+                raise RequestRefused(OVERLOADED)
+            if not self.lifecycle.is_started:
+                await self.lifecycle.start_on_first_request()
+            principal = ANONYMOUS
+            if self.guard is not None:
+                authenticated = await self.guard.authenticate(request.method, request.path, headers)
+                if isinstance(authenticated, ErrorResponse):
+                    raise RequestRefused(authenticated)
+                principal = authenticated
+            http = (request.method, request.path, request.peer)
+            caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
+            if legacy is not None:
+                if verb is not legacy.verb:
+                    raise RequestRefused(_only(legacy.verb))
+                await legacy.serve(request, caller)
+            elif verb is _POST:
+                await self._post(request, caller)
             else:
-                headers = fold_headers(request.lines)
-                refusal = self._check(kind, verb, headers)
-                if refusal is None and not self.lifecycle.is_started:
-                    refusal = await self.lifecycle.start_on_first_request()
-                principal = ANONYMOUS
-                if refusal is None and self.guard is not None:
-                    authenticated = await self.guard.authenticate(request.method, request.path, headers)
-                    if isinstance(authenticated, ErrorResponse):
-                        refusal = authenticated
-                    else:
-                        principal = authenticated
-                if refusal is None:
-                    http = (request.method, request.path, request.peer)
-                    caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
-                    if kind is not _MCP:
-                        refusal = await self._serve_legacy(kind, verb, request, caller)
-                    elif verb is _POST:
-                        refusal = await self._post(request, caller)
-                    else:
-                        refusal = await self._verb(verb, request, caller)
-            if refusal is not None:
-                await self._refuse(request, refusal, headers)
+                await self._verb(verb, request, caller)
+        except RequestRefused as refused:
+            await self._refuse(request, refused, headers)
+        except ClientDisconnected:
+            await respond_client_closed(request)
         finally:
             self._requests -= 1
             if self._idle is not None and not self._requests:
                 self._idle.set()
 
-    def _check(self, kind: _EndpointKind, verb: Verb, headers: Headers) -> ErrorResponse | None:
-        """Return why a request is refused before it is authenticated, or None."""
-        accepts = check_request(self._endpoint if kind is _MCP else self._legacy_endpoint, verb, headers)
-        if type(accepts) is ErrorResponse:
-            return accepts
-        if self._is_draining:
-            return SHUTTING_DOWN
-        return OVERLOADED if self._requests > self.options.max_requests else None
+    def _find_legacy_route(self, request: HttpRequest) -> _LegacyRoute | None:
+        """Return the route of HTTP+SSE at this path, without the path of the mount and a trailing slash.
 
-    def _find_endpoint(self, request: HttpRequest) -> _EndpointKind | None:
-        """Return what this path serves, ignoring the path of the mount and a trailing slash."""
+        Returns None for the path of MCP. Raises: RequestRefused for any other path.
+        """
         path, root = request.path, request.root_path
         if root and (path == root or path.startswith(root + "/")):
             path = path[len(root) :]
-        return self._endpoints.get(path.rstrip("/") or "/")
+        path = path.rstrip("/") or "/"
+        found = self._legacy_routes.get(path)
+        if found is None and path != self._path:
+            message = f"not found; MCP is served at {root}{self.options.path}"
+            raise RequestRefused(error_response(404, message))
+        return found
 
     # --- HTTP+SSE (2024-11-05) ----------------------------------------------------------------------------------------
 
-    async def _serve_legacy(
-        self, kind: _EndpointKind, verb: Verb, request: HttpRequest, caller: Caller
-    ) -> ErrorResponse | None:
-        allowed, serve = _LEGACY[kind]
-        if verb is allowed:
-            return await serve(self, request, caller)
-        message = f"only {allowed.value} is allowed here"
-        return ErrorResponse(405, ErrorCode.INVALID_REQUEST, message, headers=(("allow", allowed.value),))
-
-    async def _open_legacy(self, request: HttpRequest, caller: Caller) -> ErrorResponse | None:
+    async def _open_legacy(self, request: HttpRequest, caller: Caller) -> None:
         if len(self._legacy) >= self.options.max_sessions:
-            return BUSY
+            raise RequestRefused(BUSY)
         await self.server._before_handshake()
         connection = LegacyConnection(self, caller)
         self.server._add_connection(connection)
         self._legacy[connection.id] = connection
         await connection.serve(request, self.options.messages_path)
-        return None
 
     def end_legacy(self, connection: LegacyConnection) -> None:
         """Forget a stream of HTTP+SSE that has closed."""
         self._legacy.pop(connection.id, None)
         self.server._remove_connection(connection)
 
-    async def _post_legacy(self, request: HttpRequest, caller: Caller) -> ErrorResponse | None:
-        try:
-            frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout)
-        except BODY_ERRORS as error:
-            return await self._refuse_body(request, error)
+    async def _post_legacy(self, request: HttpRequest, caller: Caller) -> None:
+        frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout)
         id = legacy_session(request.query)
         connection = None if id is None else self._legacy.get(id)
         if connection is None or connection.principal != caller.principal:
-            return error_response(404, "unknown stream; open a new one with GET")
+            raise RequestRefused(error_response(404, "unknown stream; open a new one with GET"))
         connection.call(connection.receive, frame, caller)
         await request.respond(ACCEPTED, ())
-        return None
 
     # --- POST ---------------------------------------------------------------------------------------------------------
 
-    async def _refuse_body(self, request: HttpRequest, error: Exception) -> ErrorResponse | None:
-        """Return the reason why the body cannot be read."""
-        if isinstance(error, ClientDisconnected):
-            await respond_client_closed(request)
-            return None
-        is_large = isinstance(error, BodyTooLarge)
-        timed_out = error_response(408, "timed out while reading the request body")
-        refusal = too_large(self._endpoint.max_body_bytes) if is_large else timed_out
-        # The rest of the body stays unread, so the connection cannot be reused.
-        return msgspec.structs.replace(refusal, headers=CLOSE_HEADERS)
-
-    async def _post(self, request: HttpRequest, caller: Caller) -> ErrorResponse | None:
-        headers = caller.headers
+    async def _post(self, request: HttpRequest, caller: Caller) -> None:
         frame = request.take_body()
         if frame is None or len(frame) > self._endpoint.max_body_bytes:
-            try:
-                frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout, frame)
-            except BODY_ERRORS as error:
-                return await self._refuse_body(request, error)
+            frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout, frame)
         message = decode(frame)
         state, session, version = _NO_SESSIONS, None, None
         if self._endpoint.has_sessions:
-            found = await self._find_session(caller)
-            if isinstance(found, ErrorResponse):
-                return found
-            state, session = found
-            version = None if session is None else session.core.version
-        route = route_post(self._endpoint, headers, message, state, version)
-        refused: ErrorResponse | None
-        if isinstance(route, ErrorResponse):
-            refused = route
-        else:
-            refused = None
+            state, session, version = await self._find_session(caller)
+        try:
+            route = route_post(self._endpoint, caller.headers, message, state, version)
+            if isinstance(route, ErrorResponse):
+                raise RequestRefused(route)
             if route.revision.has_method_headers:
-                refused = check_call_headers(self.server, message, caller)
-            if refused is None:
-                if route.action is _SERVE and not (type(message) is Request and message.method in _SPECIAL):
-                    await Post(self, request, route, caller, self._poller_of(request.loop)).serve(message, frame)
-                    return None
-                if route.action is Action.OPEN_SESSION:
-                    refused = await self._open_session(request, caller, route, message, frame)
-                elif route.action is Action.SERVE_IN_SESSION:
-                    assert session is not None  # the routing table has this action for open sessions only
-                    try:
-                        channel = await self._sessions.receive(session, message, frame, route.accepts, caller)
-                    except WorkerGoneError:
-                        refused = WORKER_GONE
-                    except TransportError as error:
-                        refused = log_store_failure(error)
-                    else:
-                        await session.respond(channel, request, ())
+                mismatch = check_call_headers(self.server, message, caller)
+                if mismatch is not None:
+                    raise RequestRefused(mismatch)
+            if route.action is _SERVE:
+                method = message.method if type(message) is Request else ""
+                if method == "initialize":
+                    await self.server._before_handshake()
+                post = Post(self, request, route, caller, self._poller_of(request.loop))
+                if method == "subscriptions/listen":
+                    await self._listen(post, message, frame)
                 else:
-                    assert isinstance(message, Request)  # `initialize` or `subscriptions/listen`
-                    await self._serve_special(request, caller, route, message, frame)
-        if refused is not None and isinstance(message, Request):
-            await self._refuse(request, refused, headers, message.id)
-            return None
-        return refused
+                    await post.serve(message, frame)
+            elif route.action is Action.OPEN_SESSION:
+                await self._open_session(request, caller, route, message, frame)
+            else:
+                assert session is not None  # the routing table has this action for open sessions only
+                try:
+                    channel = await self._sessions.receive(session, message, frame, route.accepts, caller)
+                except TransportError as error:
+                    raise log_store_failure(error) from error
+                await session.respond(channel, request, ())
+        except RequestRefused as refused:
+            if isinstance(message, Request):
+                refused.id = message.id
+            raise
 
-    async def _find_session(self, caller: Caller) -> tuple[SessionState, Session | None] | ErrorResponse:
+    async def _find_session(self, caller: Caller) -> tuple[SessionState, Session | None, str | None]:
+        """Return the state of the session that a request names, the session if it is open, and its revision."""
         header = session_header(self._endpoint, caller.headers)
         if isinstance(header, SessionState):
-            return header, None
+            return header, None, None
         try:
             session = await self._sessions.find(header, caller.principal)
-        except TooManySessionsError:
-            return BUSY
-        except Exception as error:  # noqa: BLE001  # a user's store may raise anything
-            return log_store_failure(error)
-        return (SessionState.UNKNOWN if session is None else SessionState.OPEN), session
+        except RequestRefused:
+            raise
+        except Exception as error:  # a user's store may raise anything
+            raise log_store_failure(error) from error
+        if session is None:
+            return SessionState.UNKNOWN, None, None
+        return SessionState.OPEN, session, session.core.version
 
     async def _open_session(
         self, request: HttpRequest, caller: Caller, route: Route, message: Message, frame: bytes
-    ) -> ErrorResponse | None:
+    ) -> None:
         await self.server._before_handshake()
         session = self._sessions.create()
-        if session is None:
-            return BUSY
         session.caller_key = caller_key(caller.principal, caller.address)
         channel = session.receive(message, frame, route.accepts, caller)
         more: HeaderLines = ()
         if session.core.client is not None:
             try:
                 await self._sessions.register(session)
-            except Exception as error:  # noqa: BLE001  # a user's store may raise anything
-                return log_store_failure(error)
+            except Exception as error:  # a user's store may raise anything
+                raise log_store_failure(error) from error
             self.server._add_connection(session)
             more = [(_SESSION_NAME, session.id.encode())]
         await session.respond(channel, request, more)
-        return None
 
-    async def _serve_special(
-        self, request: HttpRequest, caller: Caller, route: Route, message: Request, frame: bytes
-    ) -> None:
-        """Serve `initialize` or `subscriptions/listen` as a connection of its own."""
-        is_listening = message.method == "subscriptions/listen"
-        if not is_listening:
-            await self.server._before_handshake()
-        post = Post(self, request, route, caller, self._poller_of(request.loop))
-        if is_listening:
-            self.server._add_connection(post)  # so that it receives list changes
+    async def _listen(self, post: Post, message: Message, frame: bytes) -> None:
+        self.server._add_connection(post)  # so that it receives list changes
         try:
             await post.serve(message, frame)
         finally:
-            if is_listening:
-                self.server._remove_connection(post)
+            self.server._remove_connection(post)
 
     def _poller_of(self, loop: asyncio.AbstractEventLoop) -> DisconnectPoller:
         poller = self._poller
@@ -402,37 +356,31 @@ class App:
 
     # --- other methods ------------------------------------------------------------------------------------------------
 
-    async def _verb(self, verb: Verb, request: HttpRequest, caller: Caller) -> ErrorResponse | None:
-        found = await self._find_session(caller)
-        if isinstance(found, ErrorResponse):
-            return found
-        state, session = found
-        version = None if session is None else session.core.version
+    async def _verb(self, verb: Verb, request: HttpRequest, caller: Caller) -> None:
+        state, session, version = await self._find_session(caller)
         route = route_verb(self._endpoint, verb, caller.headers, state, version)
         if isinstance(route, ErrorResponse):
-            return route
+            raise RequestRefused(route)
         if route.action is Action.DESCRIBE:
             await request.respond(204, [(b"allow", self._endpoint.allowed.encode())])
-            return None
+            return
         assert session is not None  # the routing table has both actions for open sessions only
         if route.action is Action.LISTEN:
-            return await session.serve_get(route.last_event_id, request)
+            await session.serve_get(route.last_event_id, request)
+            return
         try:
             await self._sessions.end(session)
         except TransportError as error:
-            return log_store_failure(error)
+            raise log_store_failure(error) from error
         await request.respond(204, ())
-        return None
 
     # --- refusals and draining ----------------------------------------------------------------------------------------
 
-    async def _refuse(
-        self, request: HttpRequest, refusal: ErrorResponse, headers: Headers, id: RequestId | Absent = ABSENT
-    ) -> None:
-        response_id = None if id is ABSENT and _requires_id(headers) else id
-        data = ABSENT if refusal.data is None else refusal.data
-        body = encode_error(response_id, refusal.code, refusal.message, data)
-        await request.respond(refusal.status, [*JSON_LINES, *encode_headers(refusal.headers)], body)
+    async def _refuse(self, request: HttpRequest, refused: RequestRefused, headers: Headers) -> None:
+        response = refused.response
+        id = None if refused.id is ABSENT and _requires_id(headers) else refused.id
+        body = encode_error(id, response.code, response.message, ABSENT if response.data is None else response.data)
+        await request.respond(response.status, [*JSON_LINES, *encode_headers(response.headers)], body)
 
     def accept_new(self) -> None:
         """Accept new requests again, for example after a drain."""
@@ -471,8 +419,9 @@ class App:
         return config
 
 
-# What the endpoints of HTTP+SSE serve: the verb, and the method that serves it.
-_LEGACY = {_EndpointKind.SSE: (Verb.GET, App._open_legacy), _EndpointKind.MESSAGES: (Verb.POST, App._post_legacy)}
+def _only(verb: Verb) -> ErrorResponse:
+    message = f"only {verb.value} is allowed here"
+    return ErrorResponse(405, ErrorCode.INVALID_REQUEST, message, headers=(("allow", verb.value),))
 
 
 def _worker_bus(server: "Server") -> "BusLink | None":

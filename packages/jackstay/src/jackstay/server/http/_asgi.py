@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from jackstay.protocol.http import error_response, too_large
+from jackstay.server.http._refusals import unread
+
 if TYPE_CHECKING:
     from jackstay.server.http._exchange import Exchange
 
@@ -24,17 +27,6 @@ CLIENT_CLOSED_REQUEST: Final = 499
 
 class ClientDisconnected(Exception):
     """The client disconnected before the request was complete."""
-
-
-class BodyTooLarge(Exception):
-    """The body is larger than the limit."""
-
-
-class BodyTimeout(Exception):
-    """The body did not arrive in time."""
-
-
-BODY_ERRORS: Final = (ClientDisconnected, BodyTooLarge, BodyTimeout)
 
 
 def encode_headers(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:
@@ -106,13 +98,13 @@ async def respond_client_closed(request: HttpRequest) -> None:
 async def read_body(request: HttpRequest, limit: int, timeout: float, body: bytes | None = None) -> bytes:
     """Read the body of a request, keeping at most `limit` bytes in memory. `body` is one that was taken already.
 
-    Raises: ClientDisconnected, BodyTooLarge, BodyTimeout.
+    Raises: ClientDisconnected, or RequestRefused if it is too large or late.
     """
     if body is None:
         body = request.take_body()
     if body is not None:
         if len(body) > limit:
-            raise BodyTooLarge
+            raise unread(too_large(limit))
         return body
     # Most bodies arrive together with the head, and a timer for each would cost more than reading it. So the first step
     # of the awaitable is driven by hand; the timer starts only if it has to wait or if more of the body follows.
@@ -132,7 +124,7 @@ async def read_body(request: HttpRequest, limit: int, timeout: float, body: byte
                 message = await _StartedAwaitable(steps, waited_for)
             return await _read_rest(message, request.receive, limit)
     except TimeoutError as error:
-        raise BodyTimeout from error
+        raise unread(error_response(408, "timed out while reading the request body")) from error
 
 
 class _StartedAwaitable:
@@ -169,12 +161,12 @@ async def _read_rest(message: AsgiMessage, receive: Receive, limit: int) -> byte
 
 
 def _body_part(message: AsgiMessage, size: int, limit: int) -> bytes:
-    """Return the part of the body in this message. Raises: ClientDisconnected, BodyTooLarge."""
+    """Return the part of the body in this message. Raises: ClientDisconnected, RequestRefused."""
     if message["type"] != "http.request":
         raise ClientDisconnected
     part: bytes = message.get("body", b"")
     if size + len(part) > limit:
-        raise BodyTooLarge
+        raise unread(too_large(limit))
     return part
 
 

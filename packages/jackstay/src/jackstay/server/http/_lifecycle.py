@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jackstay.protocol.http import ErrorResponse
 from jackstay.server.http._asgi import Receive, Send
-from jackstay.server.http._refusals import NOT_STARTED
+from jackstay.server.http._refusals import NOT_STARTED, RequestRefused
 
 if TYPE_CHECKING:
     from jackstay.server.http._app import App
@@ -84,18 +83,19 @@ class Lifecycle:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def start_on_first_request(self) -> ErrorResponse | None:
-        """Start before the first request. Returns an error response if a hook failed; the next request tries again."""
+    async def start_on_first_request(self) -> None:
+        """Start before the first request. Raises: RequestRefused if a hook failed; the next request tries again."""
         if self._app.server._lifetime.try_enter(self):
             await self._on_started()
-            return None
+            return
         try:
             # In a task of its own: other requests wait for it even if the client of this one disconnects.
             is_started = await asyncio.shield(asyncio.ensure_future(self._start_once()))
-        except Exception:  # a hook may raise anything
+        except Exception as error:  # a hook may raise anything
             logger.exception("a startup hook failed; the next request tries again")
-            return NOT_STARTED
-        return None if is_started else NOT_STARTED
+            raise RequestRefused(NOT_STARTED) from error
+        if not is_started:
+            raise RequestRefused(NOT_STARTED)
 
     async def _start_once(self) -> bool:
         if not await self._app.server.startup(self):

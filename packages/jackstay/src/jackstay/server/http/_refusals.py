@@ -1,11 +1,28 @@
 """Refusals of requests that did not run."""
 
-from jackstay.errors import Json
+import msgspec
+
+from jackstay.errors import Json, RequestId
 from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, HeaderPairs, error_response
-from jackstay.protocol.wire import ErrorCode
+from jackstay.protocol.wire import ABSENT, Absent, ErrorCode
 
 # Of a response after which the HTTP connection cannot be used again.
 CLOSE_HEADERS: HeaderPairs = (("connection", "close"),)
+
+
+class RequestRefused(Exception):
+    """The request is refused with this response. `id` is the id of its message, once it was read."""
+
+    id: RequestId | Absent = ABSENT
+
+    def __init__(self, response: ErrorResponse) -> None:
+        super().__init__(response)
+        self.response = response
+
+
+def unread(response: ErrorResponse) -> RequestRefused:
+    """Return the refusal of a request whose body stays unread, so that its connection cannot be used again."""
+    return RequestRefused(msgspec.structs.replace(response, headers=CLOSE_HEADERS))
 
 
 def _later(message: str, headers: HeaderPairs = RETRY_HEADERS, **more: Json) -> ErrorResponse:

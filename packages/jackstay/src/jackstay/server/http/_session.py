@@ -15,7 +15,7 @@ import msgspec
 
 from jackstay.errors import CapabilityError, McpError, RequestId, ShutdownError, TransportError
 from jackstay.protocol import REVISIONS
-from jackstay.protocol.http import Accepts, ErrorResponse, error_response
+from jackstay.protocol.http import Accepts, error_response
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
@@ -27,6 +27,7 @@ from jackstay.server.http._event_store import ENDED, append_all
 from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._orphans import end_stream
 from jackstay.server.http._post import whole_response
+from jackstay.server.http._refusals import RequestRefused
 from jackstay.server.http._session_store import SessionChange, SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES
@@ -362,23 +363,18 @@ class Session(Driver):
 
     # --- GET ----------------------------------------------------------------------------------------------------------
 
-    async def serve_get(self, last_event_id: str | None, request: HttpRequest) -> ErrorResponse | None:
+    async def serve_get(self, last_event_id: str | None, request: HttpRequest) -> None:
         """Respond to a GET with the standalone channel, or resume the channel of an event id.
 
-        Returns an error to send.
+        Raises: RequestRefused.
         """
         self._open_responses += 1
         try:
             if last_event_id is None or self._events is None:
                 channel, first = await self._open_standalone()
             else:
-                found = await self._resume(last_event_id)
-                if isinstance(found, ErrorResponse):
-                    return found
-                channel, first = found
-            stream = self._attach(channel)
-            await self._write_response(channel, stream, request, [], first)
-            return None
+                channel, first = await self._resume(last_event_id)
+            await self._write_response(channel, self._attach(channel), request, [], first)
         finally:
             self._end_response()
 
@@ -392,18 +388,18 @@ class Session(Driver):
         missed = await self._missed_events(channel, channel.sent)
         return channel, missed or [self._prime(channel)]
 
-    async def _resume(self, last_event_id: str) -> tuple[Channel, list[bytes]] | ErrorResponse:
+    async def _resume(self, last_event_id: str) -> tuple[Channel, list[bytes]]:
         assert self._events is not None
         name, _, digits = last_event_id.rpartition("-")
         if not name or not digits.isascii() or not digits.isdigit() or len(digits) > 15:
-            return _NO_EVENT
+            raise RequestRefused(_NO_EVENT)
         # An unknown channel has ended or belongs to another worker: only its stored events are available.
         channel = (self._by_name or {}).get(name) or Channel(name=name)
         missed = await self._missed_events(channel, int(digits))
         if missed is None:
-            return _NO_EVENT
+            raise RequestRefused(_NO_EVENT)
         if missed and not missed[-1]:
-            return _CANCELLED  # otherwise the client would resume it again and again
+            raise RequestRefused(_CANCELLED)  # otherwise the client would resume it again and again
         if self._by_name and name in self._by_name:
             return channel, missed
         if name.endswith(_STANDALONE):
@@ -412,7 +408,7 @@ class Session(Driver):
             missed += first
         elif await self._sessions.workers.is_gone(name.partition("_")[0], self._loop.time()):
             if not await end_stream(self._events, self.id, name):
-                return _NO_EVENT
+                raise RequestRefused(_NO_EVENT)
             return channel, await self._missed_events(channel, int(digits)) or []
         return channel, missed
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jackstay.errors import TransportError
-from jackstay.protocol.http import Accepts, ErrorResponse
+from jackstay.protocol.http import Accepts
 from jackstay.protocol.server import ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import (
@@ -35,7 +35,7 @@ from jackstay.server._changes import WORKER_METHOD
 from jackstay.server._driver import Caller
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._peer_workers import PeerWorkers
-from jackstay.server.http._refusals import UNAVAILABLE
+from jackstay.server.http._refusals import BUSY, UNAVAILABLE, WORKER_GONE, RequestRefused
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import NO_CHANGE, MemorySessionStore, SessionChange, SessionRecord, id_hash
 from jackstay.types import DECODE_ERRORS
@@ -76,14 +76,6 @@ _CHANGING = frozenset({"logging/setLevel", "notifications/initialized", "resourc
 _read_forwarded = msgspec.json.Decoder(tuple[str, str]).decode
 # The worker that has changed it, the session, what has changed.
 _read_changed = msgspec.json.Decoder(tuple[str, str, SessionChange]).decode
-
-
-class TooManySessionsError(Exception):
-    """The limit is reached and no session is idle."""
-
-
-class WorkerGoneError(Exception):
-    """The worker that waited for a response has died."""
 
 
 class Sessions:
@@ -129,10 +121,9 @@ class Sessions:
         """The sessions that run in this process."""
         return list(self._open.values())
 
-    def create(self) -> Session | None:
-        """Create a session; `register()` it after its handshake. Returns None if there are too many."""
-        if len(self._open) >= self._limit and not self._evict_idle():
-            return None
+    def create(self) -> Session:
+        """Create a session; `register()` it after its handshake. Raises: RequestRefused if there are too many."""
+        self._make_room()
         return Session(self._app.connection_config(), self._app.options, self)
 
     async def register(self, session: Session) -> None:
@@ -144,7 +135,10 @@ class Sessions:
         self._schedule_sweep()
 
     async def find(self, id: str, principal: str) -> Session | None:
-        """Return the session with that id if it belongs to this principal, and mark it as used."""
+        """Return the session with that id if it belongs to this principal, and mark it as used.
+
+        Raises: RequestRefused if too many sessions are open to restore it, or any exception of the store.
+        """
         loop = asyncio.get_running_loop()
         key = id_hash(id)
         session = self._open.get(key)
@@ -168,8 +162,8 @@ class Sessions:
             if session is not None:
                 self._open.pop(key, None)  # it belongs to another loop: only its record can be used
                 session.call(session.stop)
-            elif len(self._open) >= self._limit and not self._evict_idle():
-                raise TooManySessionsError
+            else:
+                self._make_room()
             session = Session(self._app.connection_config(), self._app.options, self, record)
             self._app.server._add_connection(session)
             session.id = id
@@ -187,7 +181,7 @@ class Sessions:
 
         What it changes is stored before this returns, so that the next request finds the change in any worker.
 
-        Raises: WorkerGoneError, or TransportError if the worker cannot be reached now.
+        Raises: RequestRefused if that worker has died, or TransportError if it cannot be reached now.
         """
         members = message.members if isinstance(message, Batch) else (message,)
         if self._publish is not None:
@@ -266,7 +260,7 @@ class Sessions:
     async def _forward(self, session: Session, message: Message) -> None:
         """Pass on a response or a cancellation of a request that this worker does not have.
 
-        Raises: WorkerGoneError, or TransportError if the worker cannot be reached now.
+        Raises: RequestRefused if that worker has died, or TransportError if it cannot be reached now.
         """
         assert self._publish is not None
         event = session.core.classify(message, 0)
@@ -286,7 +280,7 @@ class Sessions:
         elif not await self._mailboxes.send(worker, FORWARDED, text):
             # A worker that was too busy to renew its lease is alive, and its caller would wait forever.
             self._publish(FORWARDED, text)
-            raise WorkerGoneError
+            raise RequestRefused(WORKER_GONE)
 
     def receive_published(self, method: str, text: str) -> None:
         """Receive a message of the bus, also of this worker. Thread-safe."""
@@ -342,23 +336,26 @@ class Sessions:
         if self.events is not None:
             await self.events.forget(id)
 
-    def _evict_idle(self) -> bool:
-        """End an idle session of the caller with the most sessions. Returns False if none is idle.
+    def _make_room(self) -> None:
+        """At the limit, end an idle session of the caller with the most sessions.
 
         The search visits all sessions, so it selects several at a time. A selected session stays a valid
         choice while it is not used, because every other session was used later.
+
+        Raises: RequestRefused if none is idle.
         """
+        if len(self._open) < self._limit:
+            return
         while self._eviction_candidates and not self._is_idle_since(*self._eviction_candidates[-1]):
             self._eviction_candidates.pop()
         if not self._eviction_candidates:
             size = max(MIN_EVICTION_BATCH, self._limit // EVICTION_SHARE)
             self._eviction_candidates = _eviction_order(self._open.values(), size)[::-1]
             if not self._eviction_candidates:
-                return False
+                raise RequestRefused(BUSY)
             logger.warning("session limit reached: %d sessions; evicting idle ones", len(self._open))
         _, oldest = self._eviction_candidates.pop()
         oldest.call(oldest.stop)
-        return True
 
     def _is_idle_since(self, last_used: float, session: Session) -> bool:
         is_open = self._open.get(id_hash(session.id)) is session
@@ -463,10 +460,10 @@ async def _log_failure(operation: Coroutine[object, object, None]) -> None:
         log_store_failure(error)
 
 
-def log_store_failure(error: Exception) -> ErrorResponse:
+def log_store_failure(error: Exception) -> RequestRefused:
     """Log that a store failed, and return the refusal. A store that is down is logged for debugging only."""
     if isinstance(error, TransportError):
         logger.debug("the session store or event store is unavailable: %s", error)
     else:
         logger.error("the session store or event store failed", exc_info=error)
-    return UNAVAILABLE
+    return RequestRefused(UNAVAILABLE)
