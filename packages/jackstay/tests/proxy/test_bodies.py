@@ -44,7 +44,7 @@ def test_client_meta_contains_capabilities_and_info() -> None:
         "io.modelcontextprotocol/clientInfo": {"name": "n"},
     }
     assert b"clientInfo" not in bodies.client_meta(b"{}", b"")
-    assert bodies.forwarded_client_capabilities(b"[]") == b"{}"
+    assert bodies.client_meta(b"[]", b"") == b'"io.modelcontextprotocol/clientCapabilities":{}'
     large = b'{"x":"%b"}' % (b"x" * bodies.MAX_CACHED_BYTES)
     cached = bodies._cached_client_meta.cache_info().currsize
     assert large in bodies.client_meta(large, b"")

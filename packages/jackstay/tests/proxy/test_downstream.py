@@ -35,12 +35,15 @@ class Gated(Server):
         self.calls = 0
         self.after = Server("after")
 
-    async def prepare(self) -> None:
+    async def _before_handshake(self) -> None:
         self.calls += 1
         await self.gate.wait()
 
+    def _current_config(self) -> Any:
+        return (self.after if self.gate.is_set() else super())._current_config()
+
     def _make_connection(self, config: Any) -> DownstreamConnection:
-        return DownstreamConnection(config, self.prepare, self.after._current_config)
+        return DownstreamConnection(config, self)
 
 
 class Client:

@@ -37,8 +37,7 @@ def test_metrics_text() -> None:
     report.count("tools/call", "ok", 0.25)
     report.count("tools/call", "lost", 0.5)
     report.count('own"method', "error", 1)
-    report.unattributed = 5
-    text = metrics_text(report, snapshot(UP, DOWN, children=2, children_down=1))
+    text = metrics_text(report, snapshot(UP, DOWN, children=2, children_down=1, unattributed=5))
     lines = text.splitlines()
     for line in (
         'jackstay_proxy_calls_total{method="tools/call",outcome="ok"} 1',

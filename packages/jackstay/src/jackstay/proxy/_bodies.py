@@ -100,24 +100,22 @@ def forwarded_meta(meta: Members, *, is_stateless: bool) -> bytes:
 
 
 def client_meta(capabilities: bytes, info: bytes) -> bytes:
-    """Return the members of `_meta` that describe the client in the stateless era, encoded, without braces."""
+    """Return the members of `_meta` that describe the client in the stateless era, encoded, without braces.
+
+    Its capabilities are without those that a shared server cannot use (tasks).
+    """
     is_cached = len(capabilities) + len(info) <= MAX_CACHED_BYTES
     return (_cached_client_meta if is_cached else _encode_client_meta)(capabilities, info)
 
 
 def _encode_client_meta(capabilities: bytes, info: bytes) -> bytes:
-    members = {META_CLIENT_CAPABILITIES: Raw(forwarded_client_capabilities(capabilities))}
+    members: dict[str, Any] = {META_CLIENT_CAPABILITIES: _without_tasks(decode_or({}, _read_object, capabilities))}
     if info:
         members[META_CLIENT_INFO] = Raw(info)
     return encode(members)[1:-1]
 
 
 _cached_client_meta = lru_cache(maxsize=256)(_encode_client_meta)
-
-
-def forwarded_client_capabilities(capabilities: bytes) -> bytes:
-    """Return the client's capabilities without those that a shared server cannot use (tasks)."""
-    return encode(_without_tasks(decode_or({}, _read_object, capabilities)))
 
 
 def downstream_capabilities(capabilities: bytes, *, is_dedicated: bool) -> tuple[bytes, frozenset[str]]:

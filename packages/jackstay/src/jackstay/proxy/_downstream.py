@@ -4,30 +4,23 @@ The response to `initialize` is sent only after the upstream server has declared
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jackstay.errors import McpError
-from jackstay.protocol.server import ServerConfig, ServerConnection
-from jackstay.server import Connection
+from jackstay.protocol.server import ServerConnection
+from jackstay.server import Connection, Server
 
 _INITIALIZE = b'"initialize"'
 
 
 class DownstreamConnection(Connection):
-    """A connection that awaits `prepare()` before it handles `initialize`, and then declares `current_config()`."""
+    """A connection that handles `initialize` after `server` has prepared for it, with its configuration as of then."""
 
-    __slots__ = ("_current_config", "_has_started", "_prepare", "_preparing")
+    __slots__ = ("_has_started", "_preparing", "_server")
 
-    def __init__(
-        self,
-        config: Any,
-        prepare: Callable[[], Awaitable[None]],
-        current_config: Callable[[], tuple[ServerConfig, frozenset[str]]],
-    ) -> None:
+    def __init__(self, config: Any, server: Server) -> None:
         super().__init__(config)
-        self._prepare = prepare
-        self._current_config = current_config
+        self._server = server
         self._has_started = False
         self._preparing: asyncio.Task[None] | None = None
 
@@ -51,12 +44,12 @@ class DownstreamConnection(Connection):
 
     async def _begin(self, frame: bytes) -> None:
         try:
-            await self._prepare()
+            await self._server._before_handshake()
         except asyncio.CancelledError:
             pass  # the client disconnected, or the proxy is shutting down
         if self._transport is None or self._ending is not None:
             return
-        self.server_config, self.capabilities = self._current_config()
+        self.server_config, self.capabilities = self._server._current_config()
         if self.core.version is None and not self.core.in_flight:
             self.core = ServerConnection(self.server_config)
         self._has_started = True

@@ -8,12 +8,15 @@ revisions. Each client is served in its own era. A server that rejects `initiali
 import asyncio
 import builtins
 import logging
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from jackstay.errors import McpError
-from jackstay.protocol import Era
+from jackstay.protocol import VERSIONS, Era
 from jackstay.protocol.client import ServerFacts
-from jackstay.proxy._upstream import Upstream
+from jackstay.proxy._upstream import Upstream, of_era
+
+if TYPE_CHECKING:
+    from jackstay.proxy._proxy import Proxy
 
 logger = logging.getLogger("jackstay.proxy")
 
@@ -24,19 +27,10 @@ PROBE_TIMEOUT_FACTOR = 3.0
 
 
 class Eras:
-    """The shared connections.
+    """The shared connections of `proxy`."""
 
-    Args:
-        make: creates a connection, limited to one era if an era is given.
-        has_handshake: True if the settings allow a handshake-era revision.
-        is_temporary: True to close the second connection as soon as the server's declarations are known, because
-            clients with a session have dedicated servers.
-    """
-
-    def __init__(self, make: Callable[[Era | None], Upstream], *, has_handshake: bool, is_temporary: bool) -> None:
-        self._make = make
-        self._has_handshake = has_handshake
-        self._is_temporary = is_temporary
+    def __init__(self, proxy: "Proxy") -> None:
+        self._proxy = proxy
         # True over stdio: the connection of the era that the client does not use is closed.
         self.has_one_client = False
         self.first: Upstream | None = None
@@ -60,13 +54,13 @@ class Eras:
         """Open the first connection. Raises: McpError after one failed attempt."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        self.first = self._make(None)
+        self.first = self._proxy._make(None)
         await self.first.open()
         self._open_seconds = loop.time() - began
 
     def start(self) -> None:
         """Open the first connection in the background. Failed attempts are repeated without limit."""
-        self.first = self._make(None)
+        self.first = self._proxy._make(None)
         self.first.start()
 
     async def stop(self) -> None:
@@ -82,7 +76,7 @@ class Eras:
         if is_stateless or not self.is_dual:
             return self.first
         if self.second is None:
-            self.second = self._make(Era.HANDSHAKE)
+            self.second = self._proxy._make(Era.HANDSHAKE)
             self.second.start()
         return self.second
 
@@ -104,16 +98,16 @@ class Eras:
     async def prepare_handshake(self) -> None:
         """Probe whether the server accepts `initialize`, before the first handshake client gets its response."""
         first = self.first
-        if first is None or self.is_dual is not None or not self._has_handshake:
+        if first is None or self.is_dual is not None or not first.is_stateless or not first.is_ready():
             return
-        if not first.is_stateless or not first.is_ready():
-            return
+        if not of_era(self._proxy._settings.get("versions", VERSIONS), Era.HANDSHAKE):
+            return  # the settings allow none
         if self._probe is None:
             self._probe = asyncio.get_running_loop().create_task(self._probe_handshake())
         await asyncio.shield(self._probe)
 
     async def _probe_handshake(self) -> None:
-        second = self._make(Era.HANDSHAKE)
+        second = self._proxy._make(Era.HANDSHAKE)
         try:
             async with asyncio.timeout(max(MIN_PROBE_TIMEOUT, PROBE_TIMEOUT_FACTOR * self._open_seconds)):
                 await second.open()
@@ -136,8 +130,8 @@ class Eras:
             self.first, self.is_dual = second, False
             return
         self._server_facts, self.is_dual = second.facts, True
-        if self._is_temporary:
-            self._close_later(second)
+        if self._proxy.proxy_options.per_client:
+            self._close_later(second)  # clients with a session have dedicated servers
         else:
             self.second = second
 

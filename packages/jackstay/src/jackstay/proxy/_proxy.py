@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from jackstay._signatures import shows
 from jackstay.client import as_target
 from jackstay.errors import BackpressureError, Json
-from jackstay.protocol import VERSIONS, Era
+from jackstay.protocol import Era
 from jackstay.protocol.client import ServerFacts
 from jackstay.protocol.server import ServerConfig, ServerOptions
 from jackstay.proxy._bodies import downstream_capabilities
@@ -27,7 +27,7 @@ from jackstay.proxy._notification_router import NotificationRouter
 from jackstay.proxy._options import KEEPALIVE, ProxyOptions
 from jackstay.proxy._relay import Relay
 from jackstay.proxy._report import Report, ServerStatus, Snapshot, metrics_text, status_page
-from jackstay.proxy._upstream import Upstream, of_era
+from jackstay.proxy._upstream import Upstream
 from jackstay.server import CAPABILITIES, CHANGES, Connection, Driver, Kind, Server, clients_of
 from jackstay.transport import StdioTarget, Target, kill_children
 from jackstay.types import encode_json
@@ -90,16 +90,14 @@ class Proxy(Server):
         # The lists of the upstream server, once this proxy is mounted in another server.
         self._mirror: Mirror | None = None
         self._handler_drain = HTTP_DRAIN
-        self._eras = Eras(
-            lambda era: self._make(ALL_CAPABILITIES, era),
-            has_handshake=bool(of_era(self._settings.get("versions", VERSIONS), Era.HANDSHAKE)),
-            is_temporary=self.proxy_options.per_client,
-        )
+        self._eras = Eras(self)
         self._dedicated: dict[int, Upstream] = {}
         self._stopping: set[asyncio.Task[None]] = set()
         # Connection number -> shared server. It does not change while the client is connected.
         self._shared: dict[int, Upstream] = {}
-        self._cached_config: tuple[tuple[ServerFacts, ServerFacts], tuple[ServerConfig, frozenset[str]]] | None = None
+        # What the server declares in each era, and what the proxy declares for it.
+        self._facts: tuple[ServerFacts, ServerFacts] | None = None
+        self._config: tuple[ServerConfig, frozenset[str]]
         self._client_requests = ClientRequestRouter()
         self._router = NotificationRouter(self)
         self._relay = Relay(self)
@@ -216,6 +214,7 @@ class Proxy(Server):
             sessions=sessions,
             children=len(dedicated),
             children_down=sum(not upstream.is_ready() for upstream in dedicated),
+            unattributed=self._client_requests.refused + self._router.dropped,
         )
 
     async def _check_health(self) -> tuple[str, Mapping[str, Json]]:
@@ -227,7 +226,6 @@ class Proxy(Server):
         from jackstay.proxy._pages import METRICS_PATH, STATUS_PATH  # noqa: PLC0415  # only over HTTP
 
         async def metrics() -> str:
-            self._report.unattributed = self._client_requests.refused + self._router.dropped
             return metrics_text(self._report, await self.snapshot(app.sessions))
 
         async def status() -> str:
@@ -249,10 +247,9 @@ class Proxy(Server):
         if self._mirror is not None and (first is None or not first.starts):
             return super()._current_config()  # a mounted server that could not be started yet
         facts = self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS)
-        cached = self._cached_config
-        if cached is None or cached[0][0] is not facts[0] or cached[0][1] is not facts[1]:
-            cached = self._cached_config = facts, self._make_config(*facts)
-        return cached[1]
+        if facts != self._facts:
+            self._facts, self._config = facts, self._make_config(*facts)
+        return self._config
 
     def _param_headers(self, tool: str) -> "Sequence[ParamHeader]":
         """Return the arguments of this tool that HTTP clients also send as headers, by the forwarded tool list."""
@@ -276,7 +273,7 @@ class Proxy(Server):
         return ServerConfig(core), names | stateless_names
 
     def _make_connection(self, config: Any) -> Connection:
-        return DownstreamConnection(config, self._before_handshake, self._current_config)
+        return DownstreamConnection(config, self)
 
     # --- clients ------------------------------------------------------------------------------------------------------
 
@@ -334,18 +331,17 @@ class Proxy(Server):
             if children >= self.proxy_options.max_children:
                 raise BackpressureError(f"too many dedicated servers: the limit is {self.proxy_options.max_children}")
             upstream = self._dedicated[connection.number] = self._make(
-                msgspec.json.decode(client.capabilities),
                 Era.HANDSHAKE if self._eras.is_dual else None,
                 connection,
+                capabilities=msgspec.json.decode(client.capabilities),
                 client_info=msgspec.json.decode(client.info),
             )
             upstream.start()
         return upstream
 
-    def _make(
-        self, capabilities: dict[str, Any], era: Era | None, owner: Driver | None = None, **settings: Any
-    ) -> Upstream:
-        settings = {**self._settings, "capabilities": capabilities, **settings}
+    def _make(self, era: Era | None, owner: Driver | None = None, **settings: Any) -> Upstream:
+        """Return a new connection to the server, limited to one era if an era is given."""
+        settings = {**self._settings, "capabilities": ALL_CAPABILITIES, **settings}
         return Upstream(self._target, settings, self, era, owner)
 
     # --- mounted in another server ------------------------------------------------------------------------------------

@@ -32,7 +32,11 @@ class ServerStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The state of a proxy at one moment. `children` counts the dedicated servers."""
+    """The state of a proxy at one moment.
+
+    `children` counts the dedicated servers, `unattributed` the notifications and requests from servers that could not
+    be attributed to a client.
+    """
 
     name: str
     servers: tuple[ServerStatus, ...]
@@ -40,6 +44,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     sessions: int
     children: int = 0
     children_down: int = 0
+    unattributed: int = 0
 
     @property
     def state(self) -> str:
@@ -54,8 +59,6 @@ class Report:
         self.calls: Counter[tuple[str, str]] = Counter()
         self.seconds: dict[str, float] = {}
         self.lines: deque[str] = deque(maxlen=MAX_LINES)
-        # Notifications and requests from servers that could not be attributed to a client.
-        self.unattributed = 0
 
     def __repr__(self) -> str:
         return f"<Report of {self.calls.total()} calls>"
@@ -89,7 +92,7 @@ def metrics_text(report: Report, now: Snapshot) -> str:
         ("sessions", "gauge", "Open sessions.", now.sessions),
         ("children", "gauge", "Servers that are dedicated to one client.", now.children),
         ("unattributed_total", "counter", "Messages from servers that could not be attributed to a client.",
-         report.unattributed),
+         now.unattributed),
     ):  # fmt: skip
         lines += [*_head(name, kind, meaning), f"jackstay_proxy_{name} {value}"]
     return "\n".join([*lines, ""])
