@@ -63,7 +63,7 @@ def draw_machine(machine: Machine) -> str:
         for (source, target), events in edges(machine).items()
     }
     _check(machine, ways)
-    parts = [_frame(), *_start(str(machine.start.value))]
+    parts = [_frame(), *_start(str(machine.states[0].value))]
     parts += [part for name in STATES for part in _state(name, machine)]
     parts += _ways(ways)
     parts += _ends(ways)
@@ -99,7 +99,7 @@ def _start(name: str) -> Iterator[str]:
 
 def _state(name: str, machine: Machine) -> Iterator[str]:
     (x, y), colour = STATES[name]
-    is_final = name in {state.value for state in machine.finals}
+    is_final = name == machine.states[-1].value
     drawn = box(Box(x - BOX[0] / 2, y - BOX[1] / 2, *BOX), colour, is_double=is_final)
     # The inspector highlights the state by this attribute.
     yield f'<g data-state="{name}">{drawn}{letters(x, y + 6, name, "name", "middle")}</g>'

@@ -28,8 +28,6 @@ class Check(Enum):
 DOOR = Machine(
     name="door",
     states=tuple(State),
-    start=State.OPEN,
-    finals=frozenset({State.SHUT}),
     rows={
         "pushed": (Cell((Act.SLAM,), State.SHUT), IGNORE),
         "pulled": (IMPOSSIBLE, Cell((), State.OPEN, Check.OILED, Cell((Act.CREAK,), State.OPEN))),

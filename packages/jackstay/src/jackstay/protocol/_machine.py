@@ -52,17 +52,33 @@ IMPOSSIBLE = Cell(is_impossible=True)
 class Machine(msgspec.Struct, frozen=True):
     """A complete table, with what is needed to check and draw it.
 
-    `rows` maps the name of an event to one cell per state, in the order of `states`. `entries` maps the value of a
-    state to the actions that run on entering it. `events` describes each event in a sentence.
+    It starts in the first of `states`, and the last is final. `rows` maps the name of an event to one cell per state, in
+    this order. `entries` maps the value of a state to the actions that run on entering it. `events` describes each
+    event in a sentence.
     """
 
     name: str
     states: tuple[Enum, ...]
-    start: Enum
-    finals: frozenset[Enum]
     rows: Mapping[str, tuple[Cell, ...]]
     events: Mapping[str, str]
     entries: Mapping[str, tuple[Action, ...]] = {}
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        states: type[Enum],
+        rows: Mapping[Any, tuple[Cell, ...]],
+        entries: Mapping[Any, tuple[Action, ...]],
+    ) -> "Machine":
+        """Return the machine whose events are classes, with their docstrings as descriptions."""
+        return cls(
+            name,
+            tuple(states),
+            {readable_name(event.__name__): cells for event, cells in rows.items()},
+            {readable_name(event.__name__): event.__doc__ or "" for event in rows},
+            {state.value: actions for state, actions in entries.items()},
+        )
 
     def cell(self, event: str, state: Enum) -> Cell:
         """Return the cell for that event in that state; every pair has one."""

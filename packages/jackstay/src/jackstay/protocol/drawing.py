@@ -86,20 +86,20 @@ def edges(machine: Machine) -> dict[tuple[Enum, Enum], list[str]]:
 
 
 def _draw_mermaid(machine: Machine) -> str:
-    lines = ["stateDiagram-v2", f"    [*] --> {machine.start.value}"]
+    lines = ["stateDiagram-v2", f"    [*] --> {machine.states[0].value}"]
     for (source, target), events in edges(machine).items():
         # Mermaid ends a label at a semicolon or a line break, and parses a second colon.
         label = ", ".join(events).replace(";", ",").replace(":", " =")
         lines.append(f"    {source.value} --> {target.value}: {label}")
-    lines.extend(f"    {state.value} --> [*]" for state in machine.states if state in machine.finals)
-    return "\n".join(lines) + "\n"
+    lines.append(f"    {machine.states[-1].value} --> [*]\n")
+    return "\n".join(lines)
 
 
 def _draw_dot(machine: Machine) -> str:
     lines = [f"digraph {machine.name} {{", "    rankdir=LR;", "    node [shape=box, style=rounded];"]
     lines.append('    start [shape=point, label=""];')
-    lines.append(f'    start -> "{machine.start.value}";')
-    lines.extend(f'    "{state.value}" [peripheries=2];' for state in machine.states if state in machine.finals)
+    lines.append(f'    start -> "{machine.states[0].value}";')
+    lines.append(f'    "{machine.states[-1].value}" [peripheries=2];')
     for (source, target), events in edges(machine).items():
         label = "\\n".join(event.replace('"', '\\"') for event in events)
         lines.append(f'    "{source.value}" -> "{target.value}" [label="{label}"];')

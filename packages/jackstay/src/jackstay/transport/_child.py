@@ -296,8 +296,6 @@ _CELLS = _cells()
 CHILD = Machine(
     name="child",
     states=tuple(ChildState),
-    start=ChildState.OPEN,
-    finals=frozenset({ChildState.CLOSED}),
     rows={event.name: tuple(cells.values()) for event, cells in _CELLS.items()},
     events={event.name: event.value for event in ChildEvent},
 )

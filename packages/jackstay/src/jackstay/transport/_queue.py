@@ -411,8 +411,6 @@ _CELLS = _cells()
 WRITE_QUEUE = Machine(
     name="write-queue",
     states=tuple(QueueState),
-    start=QueueState.IDLE,
-    finals=frozenset({QueueState.CLOSED}),
     rows={event.name: tuple(cells.values()) for event, cells in _CELLS.items()},
     events={event.name: event.value for event in QueueEvent},
 )

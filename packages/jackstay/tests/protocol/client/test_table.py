@@ -37,8 +37,7 @@ def test_the_documented_machine_is_the_one_that_runs():
         for state in ClientState:
             assert CLIENT.cell(name, state) is CELLS[event][state]
     assert CLIENT.entries == {state.value: actions for state, actions in ENTRIES.items()}
-    assert CLIENT.start is S.STARTING
-    assert CLIENT.finals == {S.CLOSED}
+    assert (CLIENT.states[0], CLIENT.states[-1]) == (S.STARTING, S.CLOSED)
 
 
 def every_branch():

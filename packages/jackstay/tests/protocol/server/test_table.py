@@ -110,7 +110,7 @@ def test_closed_is_reachable_from_every_state_and_final() -> None:
 
 
 def test_the_machine_has_the_names_of_the_table() -> None:
-    assert (SERVER.name, SERVER.start, SERVER.finals) == ("server", S.FRESH, {S.CLOSED})
+    assert (SERVER.name, SERVER.states[0], SERVER.states[-1]) == ("server", S.FRESH, S.CLOSED)
     assert list(SERVER.rows) == [readable_name(event.__name__) for event in ROWS] == list(SERVER.events)
     assert all(SERVER.events.values())
     assert SERVER.cell("ping requested", S.CLOSED) == IGNORE

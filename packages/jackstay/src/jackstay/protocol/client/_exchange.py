@@ -320,8 +320,6 @@ CELLS = {(event, state): cells[column] for event, cells in ROWS.items() for colu
 EXCHANGE = Machine(
     name="exchange",
     states=tuple(ExchangeState),
-    start=_WAITING,
-    finals=frozenset({_DONE}),
     rows={event.value: cells for event, cells in ROWS.items()},
     events={
         "sent": "the frame was passed to the transport",

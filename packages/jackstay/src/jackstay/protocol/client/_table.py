@@ -5,7 +5,7 @@ A connection starts a transport (`starting`), agrees with the server on era and 
 `closed`. The actions and guards are functions of `_actions`.
 """
 
-from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Action, Cell, Machine, readable_name
+from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Action, Cell, Machine
 from jackstay.protocol.client import _actions as a
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._states import ClientState
@@ -168,12 +168,4 @@ STALE: dict[type[e.Event], type[e.Event]] = {e.Spawned: e.SpawnedLate, e.Session
 CELLS = {event: dict(zip(ClientState, cells, strict=True)) for event, cells in ROWS.items()}
 
 # The table for drawings and tests.
-CLIENT = Machine(
-    name="client",
-    states=tuple(ClientState),
-    start=S.STARTING,
-    finals=frozenset({S.CLOSED}),
-    rows={readable_name(event.__name__): cells for event, cells in ROWS.items()},
-    events={readable_name(event.__name__): event.__doc__ or "" for event in ROWS},
-    entries={state.value: actions for state, actions in ENTRIES.items()},
-)
+CLIENT = Machine.of("client", ClientState, ROWS, ENTRIES)

@@ -34,7 +34,7 @@ and guards are functions of `_actions`.
 #   capability (-32021, `_stateless`) is the response of the handler: by then the request is being served.
 
 from jackstay.errors import InvalidEventError, NoTransitionError, UnknownEventError
-from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Action, Cell, Machine, readable_name
+from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Action, Cell, Machine
 from jackstay.protocol.server import _actions as a
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server._states import ServerState
@@ -172,15 +172,7 @@ ENTRIES: dict[ServerState, tuple[Action, ...]] = {
 CELLS = {event: dict(zip(ServerState, cells, strict=True)) for event, cells in ROWS.items()}
 
 # The table for the diagrams and for tests.
-SERVER = Machine(
-    name="server",
-    states=tuple(ServerState),
-    start=S.FRESH,
-    finals=frozenset({S.CLOSED}),
-    rows={readable_name(event.__name__): cells for event, cells in ROWS.items()},
-    events={readable_name(event.__name__): event.__doc__ or "" for event in ROWS},
-    entries={state.value: actions for state, actions in ENTRIES.items()},
-)
+SERVER = Machine.of("server", ServerState, ROWS, ENTRIES)
 
 
 def destination(event: type[e.Event], state: ServerState) -> ServerState:
