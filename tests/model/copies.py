@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from jackstay.protocol import Timers
 from jackstay.protocol.client._calls import Calls
 from jackstay.protocol.client._connection import ClientConnection
-from jackstay.protocol.client._exchange import Tombstones
 
 T = TypeVar("T")
 
@@ -34,8 +33,7 @@ def copied_calls(calls: Calls) -> Calls:
     clone.pending = {id: replace(exchange) for id, exchange in calls.pending.items()}
     clone.queue = calls.queue.copy()
     clone.returned = calls.returned.copy()
-    clone.tombstones = Tombstones(calls.tombstones.limit)
-    clone.tombstones._expiry = calls.tombstones._expiry.copy()
+    clone.tombstones = calls.tombstones.copy()
     clone.timers = copied_timers(calls.timers)
     clone.out = []
     return clone

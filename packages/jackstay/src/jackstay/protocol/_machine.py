@@ -52,8 +52,8 @@ IMPOSSIBLE = Cell(is_impossible=True)
 class Machine(msgspec.Struct, frozen=True):
     """A complete table, with what is needed to check and draw it.
 
-    It starts in the first of `states`, and the last is final. `rows` maps the name of an event to one cell per state, in
-    this order. `entries` maps the value of a state to the actions that run on entering it. `events` describes each
+    It starts in the first of `states`, and the last is final. `rows` maps the name of an event to one cell per state,
+    in this order. `entries` maps the value of a state to the actions that run on entering it. `events` describes each
     event in a sentence.
     """
 

@@ -432,8 +432,8 @@ def test_a_written_call_is_cancelled_and_an_unwritten_frame_is_withdrawn(subtest
                 ]
             assert calls.pending == {}
             assert len(calls.timers) == 0
-            assert calls.tombstones.contains(1, 75.0) is has_tombstone
-            assert not calls.tombstones.contains(1, 75.1)
+            assert (calls.tombstones.get(1, -1.0) >= 75.0) is has_tombstone
+            assert calls.tombstones.get(1, -1.0) < 75.1
 
 
 def test_over_http_a_sent_request_counts_as_written():
@@ -457,7 +457,7 @@ def test_no_cancellation_is_sent_while_not_ready():
     harness.calls.can_send = False
     harness.turn().advance(exchange, E.CANCELLED)
     assert harness.out == []
-    assert harness.calls.tombstones.contains(1, 1.0)
+    assert harness.calls.tombstones.get(1, -1.0) >= 1.0
 
 
 def test_internal_requests_are_never_cancelled(subtests):
@@ -616,3 +616,47 @@ def test_a_plain_call_that_cannot_be_sent_at_once_is_left_to_the_event() -> None
         assert plain(harness)
         setattr(harness.core.calls, name, value)
         assert harness.core.call("c", "m", b"{}", harness.now) is None, name
+
+
+# --- tombstones -------------------------------------------------------------------------------------------------------
+
+
+def test_a_late_response_is_recognized_once_and_until_the_tombstone_expires():
+    for now, id, late in [(75.0, 1, [1, 1]), (75.001, 1, [0, 0]), (0.0, 2, [0, 0]), (0.0, "1", [0, 0])]:
+        calls = CallsHarness().turn()
+        calls.tombstones[1] = 75.0
+        calls.now = now
+        seen = []
+        for _ in range(2):
+            calls.count_stray(id, None)
+            seen.append(calls.late)
+        assert seen == late, (now, id)
+        assert calls.unknown == 2 - late[-1]
+
+
+def test_ids_that_cannot_be_ours_are_unknown():
+    calls = CallsHarness().turn()
+    calls.tombstones[1] = 75.0
+    for id in (None, "", 2**70, -1):
+        calls.count_stray(id, None)
+    assert (calls.late, calls.unknown, calls.tombstones) == (0, 4, {1: 75.0})
+
+
+def test_there_are_at_most_4096_tombstones_and_the_oldest_are_dropped_first():
+    harness = CallsHarness()
+    calls = harness.turn()
+    for id in range(1, 4096 + 11):
+        calls.abandon(Exchange(id, "ping", b"{}"))
+    assert len(calls.tombstones) == 4096
+    assert (min(calls.tombstones), max(calls.tombstones)) == (11, 4106)
+
+
+def test_a_sweep_removes_only_expired_tombstones():
+    calls = CallsHarness().turn()
+    calls.tombstones |= {1: 10.0, 2: 20.0}
+    for now, kept in [(10.0, [1, 2]), (10.5, [2])]:
+        calls.now = now
+        calls.sweep()
+        assert list(calls.tombstones) == kept
+    calls.clear()
+    assert calls.tombstones == {}

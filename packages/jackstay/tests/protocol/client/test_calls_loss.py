@@ -53,7 +53,7 @@ def test_the_outcome_of_each_call_after_a_loss(subtests):
             assert error.may_have_run is (where == "written")
             assert harness.calls.pending == {}
             assert len(harness.calls.timers) == 0
-            assert harness.calls.tombstones.contains(1, 1.0) is (where == "written")
+            assert (harness.calls.tombstones.get(1, -1.0) >= 1.0) is (where == "written")
 
 
 def test_a_refused_call_did_not_run_although_later_frames_were_written():
@@ -96,7 +96,7 @@ def test_a_loss_abandons_internal_requests():
     harness.turn().connection_lost(LOST)
     assert harness.out == []
     assert harness.calls.pending == {}
-    assert harness.calls.tombstones.contains(id, 1.0)
+    assert harness.calls.tombstones.get(id, -1.0) >= 1.0
 
 
 def test_a_replay_has_a_new_id_and_the_same_deadline_and_may_have_run():
@@ -105,7 +105,7 @@ def test_a_replay_has_a_new_id_and_the_same_deadline_and_may_have_run():
     harness.turn(4.0).connection_lost(LOST)
     assert harness.out == [Accept("me", 2)]
     assert harness.calls.timers.armed == {2: 10.0}
-    assert harness.calls.tombstones.contains(1, harness.now)
+    assert harness.calls.tombstones.get(1, -1.0) >= harness.now
     harness.calls.reset_transport()
     harness.turn(1.0).flush()
     assert harness.frames()[0]["id"] == 2

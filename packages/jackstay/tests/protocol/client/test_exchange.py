@@ -1,9 +1,6 @@
-"""The state machine of a request: every cell of its table, and the tombstones of abandoned requests."""
+"""The state machine of a request: every cell of its table."""
 
 import inspect
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from jackstay.protocol._machine import Cell
 from jackstay.protocol.client import _exchange
@@ -15,9 +12,7 @@ from jackstay.protocol.client._exchange import (
     ExchangeEvent,
     ExchangeState,
     Role,
-    Tombstones,
 )
-from jackstay.protocol.client._settings import MAX_TOMBSTONES
 
 E, X = ExchangeEvent, ExchangeState
 
@@ -156,72 +151,3 @@ def test_a_new_exchange_waits_and_was_never_sent():
     assert not exchange.was_sent
     assert exchange.refusals == 0
     assert not exchange.is_unsent
-
-
-# --- tombstones -------------------------------------------------------------------------------------------------------
-
-
-def test_a_tombstone_expires_and_the_time_is_checked_on_lookup():
-    tombstones = Tombstones(10)
-    tombstones.add(1, until=75.0)
-    assert tombstones.contains(1, 0.0)
-    assert tombstones.contains(1, 75.0)
-    assert not tombstones.contains(1, 75.001)
-    assert len(tombstones) == 1  # not swept yet
-
-
-def test_an_id_that_was_not_added_is_not_contained():
-    tombstones = Tombstones(10)
-    tombstones.add(1, until=75.0)
-    for id in (2, "1", None, "", 2**70, -1):
-        assert not tombstones.contains(id, 0.0)
-
-
-def test_a_late_response_discards_its_tombstone():
-    tombstones = Tombstones(10)
-    tombstones.add(1, until=75.0)
-    tombstones.discard(1)
-    tombstones.discard(1)
-    assert not tombstones.contains(1, 0.0)
-    assert list(tombstones) == []
-
-
-def test_there_are_at_most_4096_and_the_oldest_are_dropped_first():
-    assert MAX_TOMBSTONES == 4096
-    tombstones = Tombstones(MAX_TOMBSTONES)
-    for id in range(1, MAX_TOMBSTONES + 11):
-        tombstones.add(id, until=1000.0)
-    assert len(tombstones) == 4096
-    assert next(iter(tombstones)) == 11
-    assert not tombstones.contains(10, 0.0)
-
-
-def test_adding_an_id_again_makes_it_the_newest():
-    tombstones = Tombstones(2)
-    tombstones.add(1, 10.0)
-    tombstones.add(2, 10.0)
-    tombstones.add(1, 20.0)
-    tombstones.add(3, 10.0)
-    assert list(tombstones) == [1, 3]
-    assert tombstones.contains(1, 15.0)
-
-
-def test_a_sweep_removes_only_expired_ids():
-    tombstones = Tombstones(10)
-    tombstones.add(1, 10.0)
-    tombstones.add(2, 20.0)
-    tombstones.sweep(10.0)
-    assert list(tombstones) == [1, 2]
-    tombstones.sweep(10.5)
-    assert list(tombstones) == [2]
-    tombstones.clear()
-    assert len(tombstones) == 0
-
-
-@given(st.lists(st.tuples(st.integers(1, 30), st.floats(0, 100)), max_size=60), st.integers(1, 10))
-def test_the_limit_is_never_exceeded(additions, limit):
-    tombstones = Tombstones(limit)
-    for id, until in additions:
-        tombstones.add(id, until)
-        assert len(tombstones) <= limit
-        assert tombstones.contains(id, until)

@@ -268,7 +268,7 @@ def test_the_stateless_error_codes():
 def negotiation(is_http=False, known_era=None, **options):
     """Return the component alone, under a fake clock, with its first request open."""
     harness = CallsHarness(is_http=is_http, **options)
-    component = Negotiation(harness.turn(), is_http, known_era)
+    component = Negotiation(harness.turn(), known_era)
     assert component.open() is None
     return harness, component
 
@@ -311,12 +311,12 @@ def test_an_exit_on_the_probe_skips_it_once_and_any_other_failure_tries_it_again
     down = WentDown(1, TransportError("down"))
     component.record_failure(down)
     assert component.probe_history is ProbeHistory.FATAL
-    component = Negotiation(component.calls, False, component.known_era, component.probe_history)
+    component = Negotiation(component.calls, component.known_era, component.probe_history)
     component.open()
     assert component.probe_id is None
     component.record_failure(down)
     assert component.probe_history is ProbeHistory.SUSPECTED
-    component = Negotiation(component.calls, False, component.known_era, component.probe_history)
+    component = Negotiation(component.calls, component.known_era, component.probe_history)
     component.open()
     assert component.probe_id is not None
     component.finish(ServerFacts(NEW, Era.STATELESS))
@@ -335,7 +335,7 @@ def test_a_failure_forgets_the_era():
 
 def test_a_request_that_cannot_be_sent_refuses_the_negotiation():
     harness = CallsHarness(max_frame_bytes=1024, client_info={"name": "x" * 2000, "version": "1"})
-    component = Negotiation(harness.turn(), is_http=False)
+    component = Negotiation(harness.turn())
     assert isinstance(component.open(), NegotiationRefused)
 
 

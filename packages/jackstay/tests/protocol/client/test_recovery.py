@@ -527,7 +527,7 @@ def test_the_negotiation_after_a_stateless_server_has_no_stateless_meta():
 def recovery(**options):
     harness = CallsHarness(**options)
     component = Recovery(harness.turn())
-    return harness, component, TransportLink(harness.calls, is_http=False)
+    return harness, component, TransportLink(harness.calls)
 
 
 def test_failures_are_counted_and_delay_the_next_attempt():

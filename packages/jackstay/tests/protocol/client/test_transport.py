@@ -33,7 +33,7 @@ def test_the_negotiation_begins_when_the_transport_is_open():
 def link(**options):
     """Return the component alone, under a fake clock, with a transport of epoch 1."""
     harness = CallsHarness(**options)
-    transport = TransportLink(harness.turn(), is_http=False, status=TransportStatus.OPEN)
+    transport = TransportLink(harness.turn(), status=TransportStatus.OPEN)
     return harness, transport
 
 

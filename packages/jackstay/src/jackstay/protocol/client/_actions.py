@@ -45,12 +45,16 @@ def refuse(c: "Client", event: e.Called | e.Notified) -> None:
     """StateError"""
     at = c.calls.timers.at(e.BackoffElapsed)
     error = StateError(c.state.value, retry_in=None if at is None else max(0.0, at - c.calls.now))
-    c.emit(e.Fail(event.caller, 0, error.about(event.method, None)))
+    c.calls.refuse(event, error)
 
 
 def refuse_ended(c: "Client", event: e.Called | e.Notified) -> None:
     """ShutdownError or ClosedError"""
-    c.emit(e.Fail(event.caller, 0, c.ended_error().about(event.method, None)))
+    c.calls.refuse(event, _ended_error(c))
+
+
+def _ended_error(c: "Client") -> McpError:
+    return c.recovery.ended_error(is_closing=c.state is ClientState.CLOSING)
 
 
 def notify(c: "Client", event: e.Notified) -> None:
@@ -58,7 +62,7 @@ def notify(c: "Client", event: e.Notified) -> None:
     try:
         c.peer_requests.notify(event.method, event.params)
     except McpError as error:
-        c.emit(e.Fail(event.caller, 0, error.about(event.method, None)))
+        c.calls.refuse(event, error)
 
 
 def add_waiter(c: "Client", event: e.ReadyRequested) -> None:
@@ -73,12 +77,18 @@ def drop_waiter(c: "Client", event: e.WaitCancelled) -> None:
 
 def release_waiters(c: "Client", _: e.Event) -> None:
     """release waiters"""
-    c.release_waiters(None)
+    _release(c, None)
 
 
 def end_waiters(c: "Client", _: e.Event) -> None:
     """raise in every waiter"""
-    c.release_waiters(c.ended_error())
+    _release(c, _ended_error(c))
+
+
+def _release(c: "Client", error: McpError | None) -> None:
+    for caller in c.waiters:
+        c.emit(e.Release(caller, error))
+    c.waiters = {}
 
 
 def cancel_call(c: "Client", event: e.CallCancelled) -> None:
@@ -182,8 +192,8 @@ def spawn(c: "Client", _: e.Event) -> None:
         c.recovery.session_renewed_at = c.calls.now
     c.calls.request_meta = b""
     c.calls.reset_transport()
-    c.negotiation = Negotiation(c.calls, c.is_http, c.negotiation.known_era, c.negotiation.probe_history)
-    c.transport = TransportLink(c.calls, c.is_http, TransportStatus.OPEN)
+    c.negotiation = Negotiation(c.calls, c.negotiation.known_era, c.negotiation.probe_history)
+    c.transport = TransportLink(c.calls, TransportStatus.OPEN)
     c.emit(e.Spawn(c.epoch))
 
 
@@ -343,7 +353,7 @@ def clear(c: "Client", _: e.Event) -> None:
 
 def sweep(c: "Client", _: e.Event) -> None:
     """remove expired tombstones"""
-    c.calls.tombstones.sweep(c.calls.now)
+    c.calls.sweep()
     c.calls.timers.arm(e.SweepDue, c.calls.now + c.settings.tombstone_sweep)
 
 
@@ -415,7 +425,7 @@ def stop_serving(c: "Client", event: e.CancelReceived) -> None:
 
 def keep_if_early(c: "Client", event: e.NotificationReceived) -> None:
     """deliver log and list_changed"""
-    if event.method in ALLOWED_BEFORE_READY or (event.method == "notifications/progress" and c.is_http):
+    if event.method in ALLOWED_BEFORE_READY or (event.method == "notifications/progress" and c.calls.is_http):
         deliver(c, event)
     else:
         c.count("ignored NotificationReceived")
@@ -548,9 +558,9 @@ def answers_negotiation(c: "Client", event: e.ResponseReceived | e.ExchangeLost 
 def is_open_post(c: "Client", event: e.ResponseReceived) -> bool:
     """HTTP: a POST open across a session loss"""
     exchange = c.calls.find_sent(event.id)
-    return c.is_http and exchange is not None and exchange.role is Role.CALL
+    return exchange is not None and exchange.role is Role.CALL
 
 
 def has_open_posts(c: "Client", _: e.Event) -> bool:
     """HTTP: POSTs are open across a session loss"""
-    return c.is_http and any(x.role is Role.CALL and x.state is ExchangeState.SENT for x in c.calls.pending.values())
+    return any(x.role is Role.CALL and x.state is ExchangeState.SENT for x in c.calls.pending.values())

@@ -6,6 +6,7 @@ transports of a connection and are never reused, so a late response from an old 
 """
 
 from collections import OrderedDict
+from math import inf
 from typing import TypeAlias
 
 import msgspec
@@ -29,7 +30,7 @@ from jackstay.errors import (
 )
 from jackstay.protocol._timers import Timers
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._exchange import CELLS, Exchange, ExchangeEvent, ExchangeState, Outcome, Role, Tombstones
+from jackstay.protocol.client._exchange import CELLS, Exchange, ExchangeEvent, ExchangeState, Outcome, Role
 from jackstay.protocol.client._settings import MAX_TOMBSTONES, Settings
 from jackstay.protocol.wire._jsonrpc import encode_request
 
@@ -63,7 +64,8 @@ class Calls:
         # Ids that wait for the connection or for the transport, in order; any of them may be removed. A plain dict
         # finds its first key by skipping all deleted ones, which is slow for ten thousand.
         self.queue: OrderedDict[int, None] = OrderedDict()
-        self.tombstones = Tombstones(MAX_TOMBSTONES)
+        # The ids of abandoned calls, oldest first, and until when a late response is possible. At most MAX_TOMBSTONES.
+        self.tombstones: dict[int, float] = {}
         self.timers: Timers[TimerName] = Timers()
         # How many pending requests are the connection's own: they do not count towards `max_pending`.
         self.internal = 0
@@ -120,14 +122,13 @@ class Calls:
         if event.timeout is not _UNSET or event.max_timeout is not _UNSET:
             for name, seconds in (("timeout", event.timeout), ("max_timeout", event.max_timeout)):
                 if seconds is not None and seconds is not _UNSET and not seconds > 0:  # this form refuses NaN too
-                    error = UsageError(f"{name} must be a positive number or None, not {seconds!r}", path=name)
-                    self.out.append(e.Fail(event.caller, 0, error.about(event.method, None)))
+                    message = f"{name} must be a positive number or None, not {seconds!r}"
+                    self.refuse(event, UsageError(message, path=name))
                     return
         if self.check and self.is_checking and waits_for_ready:
             may_send = False  # queued: if the server hangs, it would be lost
         if self.drain_at is not None and (event.began_at is None or event.began_at >= self.drain_at):
-            refusal = ShutdownError("the client is shutting down and accepts no new calls")
-            self.out.append(e.Fail(event.caller, 0, refusal.about(event.method, None)))
+            self.refuse(event, ShutdownError("the client is shutting down and accepts no new calls"))
             return
         over = ""
         if len(self.pending) - self.internal >= settings.max_pending:
@@ -135,7 +136,7 @@ class Calls:
         elif not may_send and len(self.queue) >= settings.max_queued:
             over = f"too many queued calls: the limit max_queued is {settings.max_queued}"
         if over and not waits_if_busy:
-            self.out.append(e.Fail(event.caller, 0, BackpressureError(over).about(event.method, None)))
+            self.refuse(event, BackpressureError(over))
             return
         exchange = self._open(event, waits_for_ready, waits_if_busy)
         self.out.append(e.Accept(event.caller, exchange.id))
@@ -146,6 +147,10 @@ class Calls:
             self.send_request(exchange)
         else:
             self.queue[exchange.id] = None
+
+    def refuse(self, event: e.Called | e.Notified, error: McpError) -> None:
+        """Report the error of a request that was not made."""
+        self.out.append(e.Fail(event.caller, 0, error.about(event.method, None)))
 
     def make_plain(self, caller: object, method: str, params: bytes, now: float) -> e.Send | None:
         """Make and send a call with the default options, as `make()` does; None if it could not be sent at once."""
@@ -356,8 +361,7 @@ class Calls:
 
     def count_stray(self, id: int | str | None, error: JsonRpcError | None) -> None:
         """Count a response that belongs to no open request, as late or unknown."""
-        if isinstance(id, int) and self.tombstones.contains(id, self.now):
-            self.tombstones.discard(id)
+        if isinstance(id, int) and self.tombstones.pop(id, -inf) >= self.now:
             self.late += 1
             self.out.append(e.Stray("late", self.late, id, error))
         else:
@@ -366,8 +370,20 @@ class Calls:
 
     def abandon(self, exchange: Exchange) -> None:
         """Forget it, and remember its id so that a late response is recognized."""
-        self.tombstones.add(exchange.id, self.now + self.settings.tombstone_ttl)
+        self.tombstones[exchange.id] = self.now + self.settings.tombstone_ttl
+        if len(self.tombstones) > MAX_TOMBSTONES:
+            del self.tombstones[next(iter(self.tombstones))]
         self.remove(exchange)
+
+    def abandon_own(self, *roles: Role) -> None:
+        """Abandon the connection's own requests with these roles."""
+        for exchange in list(self.pending.values()):
+            if exchange.role in roles:
+                self.abandon(exchange)
+
+    def sweep(self) -> None:
+        """Remove expired tombstones."""
+        self.tombstones = {id: until for id, until in self.tombstones.items() if self.now <= until}
 
     def fail(self, exchange: Exchange, error: McpError) -> None:
         """Report the error to its caller, or end its subscription."""
@@ -454,12 +470,9 @@ class Calls:
             return ProtocolError(cause.message, path=cause.path, quote=cause.quote, code=cause.code, sent=sent)
         if isinstance(cause, ResetError):
             return ResetError(sent=sent)
-        known = cause if isinstance(cause, TransportError | OutcomeUnknownError) else None
-        exit_code = None if known is None else known.exit_code
-        tail = "" if known is None else known.stderr_tail
-        if sent:
-            return OutcomeUnknownError(cause.message, exit_code=exit_code, stderr_tail=tail)
-        return TransportError(cause.message, exit_code=exit_code, stderr_tail=tail)
+        ended = cause if isinstance(cause, TransportError | OutcomeUnknownError) else TransportError("")
+        kind = OutcomeUnknownError if sent else TransportError
+        return kind(cause.message, exit_code=ended.exit_code, stderr_tail=ended.stderr_tail)
 
     def arm_deadline(self, exchange: Exchange, moved_at: float) -> None:
         """Arm the earlier deadline; the soft one counts from `moved_at`."""

@@ -43,7 +43,6 @@ class ClientConnection:
         self, settings: Settings, *, is_http: bool = False, known_era: Era | None = None, is_strict: bool = False
     ) -> None:
         self.settings = settings
-        self.is_http = is_http
         self.is_strict = is_strict
         self.state = ClientState.STARTING
         self.epoch = 0
@@ -55,8 +54,8 @@ class ClientConnection:
         # The subscriptions by key, each kept open across reconnects by a request of the connection itself.
         self.subscriptions: dict[str, e.Subscribed] = {}
         self.calls = calls = Calls(settings, is_http=is_http, is_strict=is_strict)
-        self.negotiation = Negotiation(calls, is_http, known_era)
-        self.transport = TransportLink(calls, is_http)
+        self.negotiation = Negotiation(calls, known_era)
+        self.transport = TransportLink(calls)
         self.recovery = Recovery(calls)
         self.health = Health(calls)
         self.peer_requests = PeerRequests(calls)
@@ -259,13 +258,3 @@ class ClientConnection:
     def count(self, name: str) -> None:
         """Count an event that changed nothing."""
         self.counts[name] = self.counts.get(name, 0) + 1
-
-    def ended_error(self) -> McpError:
-        """Return the error of a request that is made after the end."""
-        return self.recovery.ended_error(is_closing=self.state is ClientState.CLOSING)
-
-    def release_waiters(self, error: McpError | None) -> None:
-        """End the wait of all that wait for ready."""
-        waiters, self.waiters = self.waiters, {}
-        for caller in waiters:
-            self.emit(e.Release(caller, error))

@@ -5,7 +5,6 @@ abandoned. Abandoned: the caller no longer waits, but the server may still respo
 recognize that late response. See docs/protocol.md for the table.
 """
 
-from collections.abc import Iterator
 from enum import unique
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -335,43 +334,3 @@ EXCHANGE = Machine(
         "swept": "the tombstone is older than any late response can be",
     },
 )
-
-
-class Tombstones:
-    """The ids of abandoned calls, each kept until a late response is impossible. Bounded; drops the oldest first."""
-
-    __slots__ = ("_expiry", "limit")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._expiry: dict[int, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._expiry)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._expiry)
-
-    def add(self, id: int, until: float) -> None:
-        """Keep `id` until the time `until`."""
-        self._expiry.pop(id, None)  # re-inserted at the end: the dict is ordered by age
-        self._expiry[id] = until
-        if len(self._expiry) > self.limit:
-            del self._expiry[next(iter(self._expiry))]
-
-    def contains(self, id: object, now: float) -> bool:
-        """Return True if `id` was abandoned and has not expired."""
-        until = self._expiry.get(id)  # type: ignore[call-overload]  # a string id of a peer matches nothing
-        return until is not None and now <= until
-
-    def discard(self, id: int) -> None:
-        """Remove `id`, because its late response was received."""
-        self._expiry.pop(id, None)
-
-    def sweep(self, now: float) -> None:
-        """Remove expired ids."""
-        self._expiry = {id: until for id, until in self._expiry.items() if now <= until}
-
-    def clear(self) -> None:
-        """Remove all ids."""
-        self._expiry.clear()

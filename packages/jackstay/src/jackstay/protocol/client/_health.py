@@ -83,7 +83,5 @@ class Health(msgspec.Struct):
             self.calls.timers.arm(e.KeepaliveDue, self.calls.now + interval)
 
     def _send_check(self) -> None:
-        for exchange in list(self.calls.pending.values()):
-            if exchange.role is Role.KEEPALIVE:
-                self.calls.abandon(exchange)
+        self.calls.abandon_own(Role.KEEPALIVE)
         self.calls.make_internal(self.check_method, b"{}", Role.KEEPALIVE)

@@ -43,7 +43,6 @@ class Negotiation(msgspec.Struct):
     """The negotiation with one transport. Methods that return an event return it for the connection to process."""
 
     calls: Calls
-    is_http: bool
     # The era of the last agreement, or None.
     known_era: Era | None = None
     probe_history: ProbeHistory = ProbeHistory.HARMLESS
@@ -60,7 +59,7 @@ class Negotiation(msgspec.Struct):
         """Send the first request."""
         settings = self.calls.settings
         first = first_proposal(settings, Era.HANDSHAKE if self.probe_history is ProbeHistory.FATAL else self.known_era)
-        is_new = self.known_era is None and not self.is_http and supports_both_eras(settings)
+        is_new = self.known_era is None and not self.calls.is_http and supports_both_eras(settings)
         if first.era is Era.STATELESS and is_new:
             self.calls.timers.arm(e.ProbeExpired, self.calls.now + settings.probe_wait)
         return self._propose(first)
@@ -139,15 +138,13 @@ class Negotiation(msgspec.Struct):
         """Store the agreement, and abandon the request that has no response."""
         calls = self.calls
         self.known_era = server.era
-        for exchange in list(calls.pending.values()):
-            if exchange.role in (Role.PROBE, Role.HANDSHAKE):
-                calls.abandon(exchange)
+        calls.abandon_own(Role.PROBE, Role.HANDSHAKE)
         calls.request_meta = calls.version_meta = b""
         if server.era is Era.STATELESS:
             calls.request_meta = request_meta(calls.settings, server.version, _accepted(calls.offered, server))
             calls.version_meta = encode_json({META_PROTOCOL_VERSION: server.version})[1:-1]
             self.probe_history = ProbeHistory.HARMLESS
-        calls.closes_response_to_cancel = self.is_http and REVISIONS[server.version].disconnect_cancels
+        calls.closes_response_to_cancel = calls.is_http and REVISIONS[server.version].disconnect_cancels
 
     def record_failure(self, event: e.Event) -> None:
         """Record why it failed, for the next start."""

@@ -24,7 +24,6 @@ class TransportLink(msgspec.Struct):
     """The transport of the current epoch."""
 
     calls: Calls
-    is_http: bool
     status: TransportStatus = TransportStatus.NONE
     # A valid message was received from it.
     has_received_message: bool = False
@@ -60,7 +59,7 @@ class TransportLink(msgspec.Struct):
         self.last_line = getattr(error, "quote", "")
         if is_first_start and not self.has_received_message:
             self._shorten_connect_deadline()
-        if self.is_http or self.last_line.lstrip()[:1] in ("", "{", "["):
+        if self.calls.is_http or self.last_line.lstrip()[:1] in ("", "{", "["):
             return ""
         return ": the server prints to its standard output, which is reserved for MCP messages"
 
@@ -78,7 +77,7 @@ class TransportLink(msgspec.Struct):
         """An error message if the server sent other output but no MCP message, else an empty string."""
         if self.has_received_message or not self.invalid_frames:
             return ""
-        if self.is_http:
+        if self.calls.is_http:
             return f"the server sent {self.last_line!r} and no MCP message; is this an MCP server?"
         return (
             f"the program printed {self.last_line!r} to its standard output and sent no MCP message;"
