@@ -18,6 +18,37 @@ from jackstay.types import PromptReference, ResourceTemplateReference
 SCHEMA: Any = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
+def test_the_public_names_of_a_server() -> None:
+    # What the proxy, the transports and backends use besides is private to the package.
+    assert {name for name in dir(Server) if not name.startswith("_")} == {
+        *("tool", "resource", "prompt", "completion", "add_tool", "add_resource", "tool_from_schema", "add_extensions"),
+        *(
+            "remove_tool",
+            "remove_resource",
+            "remove_prompt",
+            "add_middleware",
+            "mount",
+            "override",
+            "enable",
+            "disable",
+        ),
+        *("visible", "search_tools", "from_openapi", "from_fastapi", "name", "on_startup", "on_shutdown"),
+        *(
+            "run",
+            "serve",
+            "serve_stdio",
+            "asgi",
+            "startup",
+            "drain",
+            "shutdown",
+            "subscribe",
+            "call_tool",
+            "list_tools",
+        ),
+        "notify_resource_updated",
+    }
+
+
 # --- registration -----------------------------------------------------------------------------------------------------
 
 
