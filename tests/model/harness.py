@@ -54,7 +54,8 @@ class Harness:
         options.setdefault("versions", HANDSHAKE)
         options.setdefault("wait_for_ready", False)  # tests set it where a call is to wait
         options.setdefault("max_attempts", 5)  # None is tested in test_recovery_first.py
-        self.core = ClientConnection(Settings(**options), is_http=is_http, known_era=known_era, is_strict=is_strict)
+        self.core = ClientConnection(Settings(**options), is_http=is_http, is_strict=is_strict)
+        self.core.negotiation.known_era = known_era
         self.now = 0.0
         self.jitter = 0.5
         self.out: list[e.Effect] = []

@@ -27,20 +27,19 @@ def draw(machine: Machine, format: str) -> str:
     return _DRAWERS[format](machine)
 
 
-def cell_text(cell: Cell, *, arrow: str = "->") -> str:
+def cell_text(cell: Cell) -> str:
     """Describe what a cell does: `-` is ignored and counted, `!` cannot happen."""
     if cell == IGNORE:
         return "-"
-    branches = cell.branches()
-    return "; else ".join(_branch_text(branch, arrow) for branch in branches)
+    return "; else ".join(_branch_text(branch) for branch in cell.branches())
 
 
-def _branch_text(cell: Cell, arrow: str) -> str:
+def _branch_text(cell: Cell) -> str:
     if cell.is_impossible:
         return "!"
     text = ", ".join(text_of(action) for action in cell.actions)
     if cell.to is not None:
-        text = f"{text} {arrow} {cell.to.value}".strip()
+        text = f"{text} -> {cell.to.value}".strip()
     elif not text:
         text = "stay"
     return text if cell.guard is None else f"if {text_of(cell.guard)}: {text}"

@@ -5,7 +5,7 @@ is no clock, random source, socket or task, so the model checker can explore the
 """
 
 from jackstay.errors import InvalidEventError, McpError, ProtocolError
-from jackstay.protocol._versions import REVISIONS, Era
+from jackstay.protocol._versions import REVISIONS
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Calls, TimerName
 from jackstay.protocol.client._exchange import ExchangeState, Role
@@ -31,17 +31,14 @@ _ENTERED = e.Event()
 class ClientConnection:
     """One client connection. Call `start()` once, then `step()`, `receive()`, `wrote()` and `due()` as things happen.
 
-    `is_http`: requests are sent one by one instead of in a stream. `known_era` is the era of an earlier connection to
-    the same target. With `is_strict` an event that the table calls impossible raises `InvalidEventError`; otherwise it
-    is counted.
+    `is_http`: requests are sent one by one instead of in a stream. With `is_strict` an event that the table calls
+    impossible raises `InvalidEventError`; otherwise it is counted.
 
     It runs the table of `_table` and owns the components that the actions use. `server` is what the server declared,
     also while the connection is lost; None before the first ready.
     """
 
-    def __init__(
-        self, settings: Settings, *, is_http: bool = False, known_era: Era | None = None, is_strict: bool = False
-    ) -> None:
+    def __init__(self, settings: Settings, *, is_http: bool = False, is_strict: bool = False) -> None:
         self.settings = settings
         self.is_strict = is_strict
         self.state = ClientState.STARTING
@@ -54,7 +51,7 @@ class ClientConnection:
         # The subscriptions by key, each kept open across reconnects by a request of the connection itself.
         self.subscriptions: dict[str, e.Subscribed] = {}
         self.calls = calls = Calls(settings, is_http=is_http, is_strict=is_strict)
-        self.negotiation = Negotiation(calls, known_era)
+        self.negotiation = Negotiation(calls)
         self.transport = TransportLink(calls)
         self.recovery = Recovery(calls)
         self.health = Health(calls)

@@ -380,19 +380,21 @@ def encode_request(id: RequestId, method: str, params: bytes | None = None, meta
     Raises:
         UsageError: the id, the method name, the params or the meta are invalid.
     """
-    # A short id and no `_meta` are the common case of every call. Joining takes half of the time of formatting, and
-    # msgspec a quarter of the time of `%d`.
+    # Joining takes half of the time of formatting, and for a short id msgspec a quarter of the time of `%d`.
     id_text = _encode_small_id(id) if type(id) is int and id.bit_length() < 64 else _encode_id(id)
-    if meta is None and params is not None:
-        return b"".join(
-            (b'{"jsonrpc":"2.0","id":', id_text, b',"method":', _encode_method(method), b',"params":', params, b"}")
-        )
-    return b'{"jsonrpc":"2.0","id":%b,"method":%b' % (id_text, _encode_method(method)) + _params_member(params, meta)
+    if meta is not None:
+        params = splice_meta(b"{}" if params is None else params, meta)
+    if params is None:
+        return b'{"jsonrpc":"2.0","id":%b,"method":%b}' % (id_text, _encode_method(method))
+    return b"".join(
+        (b'{"jsonrpc":"2.0","id":', id_text, b',"method":', _encode_method(method), b',"params":', params, b"}")
+    )
 
 
-def encode_notification(method: str, params: bytes | None = None, meta: bytes | None = None) -> bytes:
-    """Encode a notification; `params` and `meta` as for `encode_request`."""
-    return b'{"jsonrpc":"2.0","method":%b' % _encode_method(method) + _params_member(params, meta)
+def encode_notification(method: str, params: bytes | None = None) -> bytes:
+    """Encode a notification; `params` as for `encode_request`."""
+    params_member = b"" if params is None else b',"params":%b' % params
+    return b'{"jsonrpc":"2.0","method":%b%b}' % (_encode_method(method), params_member)
 
 
 def encode_result(id: RequestId, result: bytes) -> bytes:
@@ -442,15 +444,6 @@ def splice_meta(body: bytes, meta: bytes) -> bytes:
     if rest == b"}":
         return b'{"_meta":%b}' % meta
     return b'{"_meta":%b,%b' % (meta, rest)
-
-
-def _params_member(params: bytes | None, meta: bytes | None) -> bytes:
-    """Return the last member of a request or notification, and the end of the message."""
-    if meta is not None:
-        params = splice_meta(b"{}" if params is None else params, meta)
-    elif params is None:
-        return b"}"
-    return b',"params":%b}' % params
 
 
 # A program uses few method names.
