@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from types import MappingProxyType
 from typing import Any, Self, Unpack
 
 import msgspec
@@ -85,8 +84,10 @@ class Fleet:
                 client._target = target = ThrottledTarget(client._target, slots)
                 client._on_state = target.on_state
         self._errors: dict[str, McpError] = {}
-        self._listed: dict[str, list[Tool]] = {}
-        self._table: dict[str, tuple[str, str]] = {}
+        # By server, in their order.
+        self._listed: dict[str, list[Tool]] = {name: [] for name in targets}
+        # By name in the fleet: the server and its tool.
+        self._table: dict[str, tuple[str, Tool]] = {}
         self._names: dict[tuple[str, str], str] = {}
         self._was_opened = False
 
@@ -202,19 +203,12 @@ class Fleet:
         `errors` has the reason.
         """
         await self._list_all(options, None)
-        # A dict by name: a tool that a server lists twice appears once.
-        named = {
-            self._names[server, tool.name]: tool
-            for server, tools in self._listed.items()
-            for tool in tools
-            if (server, tool.name) in self._names
-        }
-        return [msgspec.structs.replace(tool, name=name) for name, tool in named.items()]
+        return [msgspec.structs.replace(tool, name=name) for name, (_, tool) in self._table.items()]
 
     @property
     def names(self) -> Mapping[str, tuple[str, str]]:
         """By name in the fleet: the server and its tool."""
-        return MappingProxyType(self._table)
+        return {name: (server, tool.name) for name, (server, tool) in self._table.items()}
 
     def name_of(self, server: str, tool: str) -> str:
         """Return the name of a server's tool in the fleet. Raises: UsageError if the tool is not listed."""
@@ -242,8 +236,8 @@ class Fleet:
         if name not in self._table:
             raise self._unknown(name)
         server, tool = self._table[name]
-        params = {"name": tool, "arguments": as_object(arguments)}
-        return await self._clients[server].tools._call(tool, params, options, deadline, must_raise=must_raise)
+        params = {"name": tool.name, "arguments": as_object(arguments)}
+        return await self._clients[server].tools._call(tool.name, params, options, deadline, must_raise=must_raise)
 
     def _check_open(self) -> None:
         if not self._was_opened:
@@ -261,12 +255,11 @@ class Fleet:
 
     async def _list_all(self, options: CallOptions, deadline: Deadline | None) -> None:
         await asyncio.gather(*(self._list_tools_of(name, options, deadline) for name in self._clients))
-        self._listed = {name: self._listed[name] for name in self._clients if name in self._listed}
         self._table, collisions = _build_table(self._listed, self.separator)
         for name, error in collisions.items():
             logger.warning("%s: %s", name, error)
             self._errors[name] = error
-        self._names = {tool: name for name, tool in self._table.items()}
+        self._names = {(server, tool.name): name for name, (server, tool) in self._table.items()}
 
     async def _list_tools_of(self, name: str, options: CallOptions, deadline: Deadline | None) -> None:
         client = self._clients[name]
@@ -302,40 +295,38 @@ def with_hash(name: str, identity: str) -> str:
 
 def _build_table(
     listed: Mapping[str, Iterable[Tool]], separator: str
-) -> tuple[dict[str, tuple[str, str]], dict[str, UsageError]]:
+) -> tuple[dict[str, tuple[str, Tool]], dict[str, UsageError]]:
     """Return the table of fleet names, and an error for each server with colliding names.
 
     A collision never removes other tools of an uninvolved server: the fleet does not control the names of tools.
     """
-    table: dict[str, tuple[str, str]] = {}
+    table: dict[str, tuple[str, Tool]] = {}
     collisions: dict[str, UsageError] = {}
     ambiguous: set[str] = set()
     for server, tools in listed.items():
-        own: dict[str, str] = {}
+        own: dict[str, tuple[str, Tool]] = {}
         for tool in tools:
             name = fleet_name(server, tool.name, separator)
-            if own.setdefault(name, tool.name) != tool.name:
-                collisions[server] = _collision(
-                    name, (server, own[name]), (server, tool.name), "all tools of this server are omitted"
-                )
+            other = own.get(name, (server, tool))
+            if other[1].name != tool.name:
+                collisions[server] = _collision(name, other, (server, tool), "all tools of this server are omitted")
+            own[name] = server, tool  # one that the server lists twice appears once
         if server in collisions:
             continue
-        for name, tool_name in own.items():
-            other = table.setdefault(name, (server, tool_name))
-            if other != (server, tool_name):
+        for name, found in own.items():
+            other = table.setdefault(name, found)
+            if other is not found:
                 ambiguous.add(name)
                 advice = "both are omitted; rename a server or choose another separator"
-                collisions[server] = collisions[other[0]] = _collision(name, other, (server, tool_name), advice)
+                collisions[server] = collisions[other[0]] = _collision(name, other, found, advice)
     for name in ambiguous:
         del table[name]
     return table, collisions
 
 
-def _collision(name: str, first: tuple[str, str], second: tuple[str, str], advice: str) -> UsageError:
-    return UsageError(
-        f"two tools have the name {name!r}: {first[1]!r} of {first[0]!r} and {second[1]!r} of {second[0]!r}; {advice}",
-        path=name,
-    )
+def _collision(name: str, first: tuple[str, Tool], second: tuple[str, Tool], advice: str) -> UsageError:
+    tools = " and ".join(f"{tool.name!r} of {server!r}" for server, tool in (first, second))
+    return UsageError(f"two tools have the name {name!r}: {tools}; {advice}", path=name)
 
 
 def _is_count(value: object) -> bool:
