@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -56,7 +56,7 @@ class Subscriptions:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._by_uri: dict[str, _Subscription] = {}
-        self._lists: e.Subscribed | None = None
+        self._has_lists = False
         # Of subscriptions lost while the connection was up: consecutive losses, and the timer to reopen each.
         self._losses: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -113,13 +113,12 @@ class Subscriptions:
     def subscribe_to_lists(self) -> None:
         """Subscribe to list changes, once; a handshake-era server sends them without a subscription."""
         connection = self._requests.connection
-        if self._lists is not None or connection.server().era is Era.HANDSHAKE:
+        if self._has_lists or connection.server().era is Era.HANDSHAKE:
             return
         flags = {flag: True for name, flag in _LIST_FLAGS.items() if self._requests.has_capability(name)}
         if flags:
-            listen = ("subscriptions/listen", encode_json({"notifications": flags}))
-            self._lists = e.Subscribed(_LISTS, None, listen)
-            connection.step(self._lists)
+            self._has_lists = True
+            connection.step(e.Subscribed(_LISTS, None, _listen(flags)))
 
     # --- messages from the server -------------------------------------------------------------------------------------
 
@@ -178,11 +177,10 @@ class Subscriptions:
         """Reopen a subscription, unless it was removed or a reconnect has restored it."""
         self._timers.pop(key, None)
         connection = self._requests.connection
-        uri = key.removeprefix(_PREFIX)
-        event = self._lists if key == _LISTS else _subscribe_event(uri, is_open=False) if uri in self._by_uri else None
+        event = connection.core.subscriptions.get(key)
         is_ready = connection.core.state is ClientState.READY
         if event is not None and is_ready and not connection.is_subscription_open(key):
-            connection.step(event)
+            connection.step(msgspec.structs.replace(event, is_open=False))
 
     def handlers_for(self, update: ResourceUpdatedNotificationParams) -> list[UpdateHandler]:
         """Return the handlers for an update of a resource or of a sub-resource (2025-06-18 server/resources)."""
@@ -211,11 +209,10 @@ def _fail(opened: "asyncio.Future[None]", error: McpError) -> None:
         opened.exception()  # mark as retrieved: perhaps no task awaits it
 
 
+def _listen(notifications: dict[str, Any]) -> tuple[str, bytes]:
+    return "subscriptions/listen", encode_json({"notifications": notifications})
+
+
 def _subscribe_event(uri: str, *, is_open: bool) -> e.Subscribed:
-    filter_ = {"notifications": {"resourceSubscriptions": [uri]}}
-    return e.Subscribed(
-        _PREFIX + uri,
-        ("resources/subscribe", encode_json({"uri": uri})),
-        ("subscriptions/listen", encode_json(filter_)),
-        is_open,
-    )
+    handshake = ("resources/subscribe", encode_json({"uri": uri}))
+    return e.Subscribed(_PREFIX + uri, handshake, _listen({"resourceSubscriptions": [uri]}), is_open)
