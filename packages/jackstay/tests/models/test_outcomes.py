@@ -183,11 +183,6 @@ def test_no_outcomes_make_no_messages() -> None:
         assert messages(shape, []) == []
 
 
-def test_an_unknown_shape_is_refused() -> None:
-    with pytest.raises(UsageError, match="shape must be one of"):
-        messages("soap", [])
-
-
 def test_gemini_gets_output_or_error_and_images_beside_it() -> None:
     image = {"type": "image", "mimeType": "image/png", "data": "AAAA"}
     (message,) = messages(

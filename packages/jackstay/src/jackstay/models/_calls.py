@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 
 from jackstay.errors import Json, UsageError
-from jackstay.models._shapes import check_shape
 
 
 class ModelCall(msgspec.Struct, frozen=True):
@@ -40,15 +39,6 @@ _EXPECTED: Final = {
 
 # Anthropic's stop reasons that may truncate a block.
 _TRUNCATED: Final = ("max_tokens", "model_context_window_exceeded")
-
-
-def read_calls(shape: str, response: object) -> list[ModelCall]:
-    """Return the tool calls in the response of a model, in order.
-
-    Raises: UsageError if `response` is not a response of this API.
-    """
-    check_shape(shape)
-    return list(_READERS[shape](response))
 
 
 def read_arguments(call: ModelCall) -> dict[str, Json]:
@@ -142,7 +132,8 @@ def _content_calls(response: object) -> Iterator[ModelCall]:
             )
 
 
-_READERS: Final = {
+# Each yields the tool calls in a response of its API, in order. Raises: UsageError for another object.
+READERS: Final = {
     "openai": _chat_calls,
     "openai-responses": _response_calls,
     "anthropic": _message_calls,

@@ -12,7 +12,7 @@ import msgspec
 
 from jackstay.errors import ClosedError, JsonRpcError, McpError, ProtocolError, UsageError
 from jackstay.models._calls import ModelCall
-from jackstay.models._shapes import Message, check_shape
+from jackstay.models._shapes import Message
 from jackstay.types import (
     AudioContent,
     BlobResourceContents,
@@ -75,7 +75,6 @@ def messages(shape: str, outcomes: Iterable[Outcome]) -> list[Message]:
 
     Raises: UsageError if `outcomes` is not an iterable of Outcome.
     """
-    check_shape(shape)
     parts = [_PARTS[shape](outcome) for outcome in _checked(outcomes)]
     # Anthropic requires all results in one message, with nothing before them.
     member = {"gemini": "parts", "anthropic": "content"}.get(shape)

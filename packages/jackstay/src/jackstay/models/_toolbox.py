@@ -16,7 +16,7 @@ from jackstay._signatures import shows
 from jackstay.apps import is_for_model
 from jackstay.client import CallOptions, Client, Fleet, ToolOptions
 from jackstay.errors import Json, McpError, UsageError
-from jackstay.models._calls import ModelCall, read_arguments, read_calls
+from jackstay.models._calls import READERS, ModelCall, read_arguments
 from jackstay.models._names import model_name
 from jackstay.models._outcomes import Outcome, messages
 from jackstay.models._schemas import object_schema, strict_schema, without_nulls
@@ -118,7 +118,7 @@ class Toolbox:
 
         Raises: UsageError if `response` is not a response of this API.
         """
-        return read_calls(self.shape, response)
+        return list(READERS[self.shape](response))
 
     @shows("jackstay.client:ToolOptions")
     async def run(self, call: ModelCall, **options: Unpack[ToolOptions]) -> Outcome:
