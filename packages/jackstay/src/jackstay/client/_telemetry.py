@@ -1,7 +1,7 @@
 """Telemetry events of a client, with stable names and fields.
 
-Every event has `client`, the name of the connection. Without listeners an event costs one attribute test. The adapters
-`_otel` and `_prometheus` build on this module.
+Every event has `client`, the name of the connection. Without listeners the event of a message costs one attribute test.
+The adapters `_otel` and `_prometheus` build on this module.
 """
 
 import logging
@@ -56,7 +56,7 @@ Trace: TypeAlias = Callable[[str, str], Span]
 
 
 class Telemetry:
-    """The listeners of one client. Test `listeners` before building an event."""
+    """The listeners of one client. Test `listeners` before building the event of a message."""
 
     __slots__ = ("_lock", "_logged", "_violations", "client", "listeners")
 
@@ -93,17 +93,15 @@ class Telemetry:
         else:
             extra = {"transition": f"{source} -> {target}"}
             logger.warning("%s: %s -> %s: %s", self.client, source, target, reason, extra=extra)
-        if self.listeners:
-            fields = {"from": source, "to": target, "reason": reason, "epoch": effect.epoch, "attempt": effect.attempt}
-            self.emit("jackstay.connection.transition", **fields)
+        fields = {"from": source, "to": target, "reason": reason, "epoch": effect.epoch, "attempt": effect.attempt}
+        self.emit("jackstay.connection.transition", **fields)
 
     def report_violation(self, effect: e.Violation) -> None:
         """Log and emit a violation of the protocol."""
         self._violations += 1
         message = "%s: protocol violation: %s (frame of %d bytes; %d so far)"
         logger.log(_level(self._violations), message, self.client, effect.reason, effect.size, self._violations)
-        if self.listeners:
-            self.emit("jackstay.protocol.violation", reason=effect.reason, frame_size=effect.size)
+        self.emit("jackstay.protocol.violation", reason=effect.reason, frame_size=effect.size)
 
     def report_stray(self, effect: e.Stray) -> None:
         """Log and emit a response that belongs to no open request.
@@ -116,12 +114,11 @@ class Telemetry:
         what = "" if error is None else f", error {error.code}: {error.message[:MAX_QUOTE]!a}"
         level = _level(count) if effect.kind == "unknown" else logging.DEBUG
         logger.log(level, message, self.client, repr(effect.id)[:MAX_QUOTE], what, count)
-        if self.listeners:
-            self.emit(f"jackstay.response.{effect.kind}", count=count)
+        self.emit(f"jackstay.response.{effect.kind}", count=count)
 
     def emit_exit(self, code: int | None) -> None:
         """Emit the exit of a child process."""
-        if code is not None and self.listeners:
+        if code is not None:
             self.emit("jackstay.child.exit", code=max(code, 0), signal=max(-code, 0))
 
     def emit(self, name: str, **fields: object) -> None:
