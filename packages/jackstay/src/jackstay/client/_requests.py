@@ -181,7 +181,11 @@ class Requests:
             self._known, self._capability_cache = server, {}
         is_supported = self._capability_cache.get(capability)
         if is_supported is None:
-            is_supported = self._capability_cache[capability] = _has_capability(server.capabilities, capability)
+            value: Json = msgspec.json.decode(server.capabilities)
+            for name in capability.split("."):
+                value = value.get(name) if isinstance(value, dict) else None
+            # `"tools": {}` declares tools; a flag inside, such as `listChanged`, must be true.
+            is_supported = self._capability_cache[capability] = value is not None and value is not False
         return is_supported
 
     def capabilities(self) -> ServerCapabilities:
@@ -384,12 +388,9 @@ class Requests:
         if self.trace is None:
             return self.connection.submit(method, params, read, **fields)
         span = self.trace(method, subject)
-        caller_meta = fields.get("meta", b"")
         # Members that the caller passed as `meta` take precedence.
-        existing = msgspec.json.decode(b"{%b}" % caller_meta) if caller_meta else {}
-        members = {key: value for key, value in span.meta.items() if key not in existing}
-        meta = b",".join(part for part in (encode_json(members)[1:-1], caller_meta) if part)
-        call: Call[Any] = self.connection.submit(method, params, read, **{**fields, "meta": meta})
+        meta = {**span.meta, **msgspec.json.decode(b"{%b}" % fields.get("meta", b""))}
+        call: Call[Any] = self.connection.submit(method, params, read, **{**fields, "meta": encode_json(meta)[1:-1]})
         call.future.add_done_callback(partial(_end_span, span, call))
         return call
 
@@ -425,14 +426,6 @@ def _check_options(options: CallOptions) -> None:
     refuse_unknown(options, CALL_OPTIONS, "the call")
     for name, value in options.items():
         CALL_OPTIONS[name].check(value)
-
-
-def _has_capability(capabilities: bytes, capability: str) -> bool:
-    value: Json = msgspec.json.decode(capabilities)
-    for name in capability.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    # `"tools": {}` declares tools; a flag inside, such as `listChanged`, must be true.
-    return value is not None and value is not False
 
 
 def _on_done(connection: Connection, call: Call[Any], future: "asyncio.Future[Any]") -> None:
