@@ -56,8 +56,7 @@ class Call(msgspec.Struct, Generic[R], eq=False):
     @property
     def accepts_progress(self) -> bool:
         """True while the call is open or has succeeded: the last progress notification may follow the result."""
-        future = self.future
-        return not future.done() or not (future.cancelled() or future.exception() is not None)
+        return not self.future.cancelled() and self.retrieve_exception() is None
 
     def retrieve_exception(self) -> BaseException | None:
         """Return the exception of a failed call, or None. Marks it as retrieved, so that asyncio logs no warning."""

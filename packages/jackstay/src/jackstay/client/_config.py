@@ -194,9 +194,10 @@ def read_config(path: str | os.PathLike[str], *, environment: Mapping[str, str] 
     except ValueError as error:  # not UTF-8, or a path with a NUL
         raise UsageError(f"cannot read {file}: not UTF-8", path=file) from error
     section = _section_of(file)
-    document = _parse(text, file)
-    servers = document.get(section) if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(servers, dict):
+    parsed = _parse(text, file)
+    document = parsed if isinstance(parsed, dict) else {}
+    servers = document.get(section)
+    if not isinstance(servers, dict):
         if section == "servers":
             raise UsageError(f"{file} has no table [servers.NAME]", path=file)
         raise UsageError(f'{file} has no object "mcpServers"{_hint(document)}', path=file)
@@ -224,12 +225,11 @@ def _parse(text: str, file: str) -> Json:
     return document
 
 
-def _hint(document: Json) -> str:
+def _hint(members: Mapping[str, Json]) -> str:
     """Return what to change in a file of another layout.
 
     It is not read as is: a file of commands must not be guessed.
     """
-    members = document if isinstance(document, dict) else {}
     if isinstance(members.get("servers"), dict):
         return '; it has "servers", the layout of VS Code: rename the member to "mcpServers" in a copy'
     if any(isinstance(member, dict) and member.keys() & {"command", "url"} for member in members.values()):

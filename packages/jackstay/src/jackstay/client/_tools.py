@@ -275,7 +275,7 @@ class Tools:
         """
         if name not in self._known:
             await self._list_before(options, deadline)
-        if self._check(name) is None and self._schema(name) is not None:
+        if self._schema(name) is not None and self._check(name) is None:
             message = f"check_output=True requires the extra `schema`: {install_command('schema')}"
             raise UsageError(message, path="check_output")
 
@@ -294,10 +294,8 @@ class Tools:
         check = None if result.is_error else self._check(name)
         if check is None:
             return
-        if result.structured_content is None and not result.has("structuredContent"):
-            problem: str | None = "no structuredContent"
-        else:
-            problem = check(result.structured_content)
+        has_output = result.structured_content is not None or result.has("structuredContent")
+        problem = check(result.structured_content) if has_output else "no structuredContent"
         if problem is None:
             return
         if must:

@@ -26,6 +26,7 @@ class Blocking:
     """
 
     _counterparts: ClassVar[dict[type, type["Blocking"]]] = {}
+    _source: ClassVar[type]
     _omitted: ClassVar[Collection[str]] = ()  # attributes of the async object that the blocking one does not have
 
     def __init_subclass__(cls, source: type | None = None, inline: Collection[str] = ()) -> None:
@@ -33,6 +34,7 @@ class Blocking:
             return  # a base class
         cls.__module__ = cls.__module__.rpartition(".")[0]  # where it is public
         cls.__doc__ = cls.__doc__ or _blocking_text(source.__doc__)
+        cls._source = source
         cls._counterparts[source] = cls
         for name, member in vars(source).items():
             is_public = name in SPECIAL or not name.startswith("_")
@@ -79,9 +81,8 @@ def _derive(name: str, member: Any, inline: Collection[str]) -> Any:
 
         @like(member.__func__)
         def construct(cls: type[Blocking], *args: Any, **kwargs: Any) -> Blocking:
-            (source,) = (source for source, blocking in cls._counterparts.items() if issubclass(cls, blocking))
             blocking = cls.__new__(cls)
-            blocking._bind(getattr(source, name)(*args, **kwargs), ClientPortal())
+            blocking._bind(getattr(cls._source, name)(*args, **kwargs), ClientPortal())
             return blocking
 
         return classmethod(construct)
