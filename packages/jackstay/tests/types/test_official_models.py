@@ -368,8 +368,10 @@ def built(hint: object, wire_name: str = "") -> Any:
         return VALUES[wire_name]
     if wire_name == "_meta":
         return REQUEST_META
+    if hint is msgspec.Raw:
+        return {"a": 1}
     if origin is Annotated:
-        return {"a": 1} if arguments[0] is msgspec.Raw else built(arguments[0])
+        return built(arguments[0])
     if origin in (Union, UnionType):
         return built(next(part for part in arguments if part is not NoneType))
     if origin is Literal:

@@ -147,16 +147,6 @@ def with_members(body: B, members: Mapping[str, Json]) -> B:
 Choose: TypeAlias = Callable[[dict[str, Json]], type[Body] | None]
 
 
-class OneOf(msgspec.Struct, frozen=True):
-    """Marks a member whose class depends on its content."""
-
-    choose: Choose
-
-
-class Unparsed(msgspec.Struct, frozen=True):
-    """Marks a JSON object that is decoded on first access."""
-
-
 def one_of(choose: Choose, default: type[Body]) -> object:
     """Return the run-time annotation of an open union.
 
@@ -164,7 +154,7 @@ def one_of(choose: Choose, default: type[Body]) -> object:
     only the class `default`; if that does not fit, `_decode` calls `choose`. For objects that fit `default`, `choose`
     must return it.
     """
-    return Annotated[default, OneOf(choose)]
+    return Annotated[default, choose]
 
 
 def constant(value: Str) -> Str:

@@ -8,7 +8,7 @@ reports errors with their path. Both return equal bodies wherever the fast path 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import repeat
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -16,16 +16,16 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args,
 import msgspec
 
 from jackstay.errors import Json, ProtocolError
-from jackstay.types._body import Body, OneOf, Unparsed
-from jackstay.types._json import DECODE_ERRORS, ExtraMembers, Path, encode_json, spell_path
+from jackstay.types._body import Body, Choose
+from jackstay.types._json import DECODE_ERRORS, ExtraMembers, Path, encode_json, is_object, spell_path
 
 B = TypeVar("B", bound=Body)
 
 # An annotation: a class, or a special form of `typing`.
 Hint: TypeAlias = object
 
-# Converts a decoded JSON value at a path to the value of the field; raises ProtocolError.
-Converter: TypeAlias = Callable[[Json, Path], object]
+# Converts a decoded JSON value of one type, at a path, to the value of the field; raises ProtocolError.
+Converter: TypeAlias = Callable[[Any, Path], object]
 
 # Decodes a whole body on the fast path.
 Strict: TypeAlias = Callable[[bytes | msgspec.Raw], Body]
@@ -45,7 +45,6 @@ _KIND_NAMES: dict[type, str] = {
 _MAX_QUOTE_CHARS = 40
 
 _STRICT: dict[type[Body], Strict] = {}
-_PLANS: dict[type[Body], Plan] = {}
 
 _parse = msgspec.json.Decoder().decode
 _parse_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -78,19 +77,21 @@ def from_json(cls: type[B], value: Json) -> B:
     Raises:
         ProtocolError: as `decode`.
     """
+    if not isinstance(value, dict):
+        raise _mismatch(("an object",), _kind(value), None)
     return _convert_body(cls)(value, None)  # type: ignore[return-value]  # an instance of `cls`
 
 
 def parse_members(cls: type[Body], data: bytes | msgspec.Raw) -> Json:
-    """Decode to plain JSON, except for the members that `cls` marks as `Unparsed`."""
+    """Decode to plain JSON, except for the objects that `cls` leaves undecoded."""
     try:
         unparsed = _plan(cls).unparsed
         if not unparsed:
             value: Json = _parse(data)
             return value
-        # An object is left undecoded; anything else is decoded, and rejected later by its type.
+        # Anything else than an object is decoded, and rejected later by its type.
         members: dict[str, Any] = {
-            key: part if key in unparsed and _is_object(part) else _parse(part)
+            key: part if key in unparsed and is_object(part) else _parse(part)
             for key, part in _parse_members(data).items()
         }
         return members
@@ -108,8 +109,6 @@ def _prepare(cls: type[Body]) -> Strict:
         _STRICT[cls] = _reject_always
     else:
         strict: Strict = msgspec.json.Decoder(cls).decode
-        for name in _unparsed_fields(cls):
-            strict = _with_object(strict, name)
         for constant in _constants(cls, set()):
             strict = _with_constant(strict, constant)
         _STRICT[cls] = strict
@@ -138,31 +137,6 @@ def _with_constant(strict: Strict, constant: repeat[str]) -> Strict:
         return body
 
     return read
-
-
-def _with_object(strict: Strict, name: str) -> Strict:
-    """Return a reader that rejects an unparsed member which is not an object; msgspec does not check it."""
-
-    def read(data: bytes | msgspec.Raw) -> Body:
-        body = strict(data)
-        unparsed = getattr(body, name)
-        if unparsed is not None and not _is_object(unparsed):
-            raise msgspec.ValidationError
-        return body
-
-    return read
-
-
-def _is_object(unparsed: msgspec.Raw) -> bool:
-    return memoryview(unparsed)[0] == 0x7B  # "{"
-
-
-def _unparsed_fields(cls: type[Body]) -> list[str]:
-    return [
-        field.name
-        for field in msgspec.structs.fields(cls)
-        if get_origin(field.type) is Annotated and isinstance(get_args(field.type)[1], Unparsed)
-    ]
 
 
 def _constants(hint: Hint, seen: set[Hint]) -> set[repeat[str]]:
@@ -215,9 +189,12 @@ class Plan(msgspec.Struct, frozen=True):
     unparsed: frozenset[str]
 
 
-def _mismatch(wanted: tuple[str, ...], got: str, path: Path) -> ProtocolError:
-    message = f"expected {' or '.join(wanted)}, got {got}"
+def _invalid(message: str, path: Path) -> ProtocolError:
     return ProtocolError(message, path=spell_path(path), code=INVALID_PARAMS)
+
+
+def _mismatch(wanted: tuple[str, ...], got: str, path: Path) -> ProtocolError:
+    return _invalid(f"expected {' or '.join(wanted)}, got {got}", path)
 
 
 def _kind(value: Json) -> str:
@@ -225,35 +202,30 @@ def _kind(value: Json) -> str:
     return _KIND_NAMES.get(value.__class__, f"an object of type {type(value).__name__}")
 
 
+@cache
 def _plan(cls: type[Body]) -> Plan:
-    if cls in _PLANS:
-        return _PLANS[cls]
     members = {
         field.encode_name: Member(field.name, _expected(field.type), field.default is None)
         for field in msgspec.structs.fields(cls)
         if field.name != "extra"
     }
-    unparsed = {name for name, member in members.items() if member.name in _unparsed_fields(cls)}
+    unparsed = {name for name, member in members.items() if msgspec.Raw in member.expected.kinds}
     # Including constants such as the `type` of a block: Python fills them in, but a peer must send them.
     required = {name for name, member in members.items() if not member.is_optional}
-    _PLANS[cls] = Plan(members, frozenset(required), frozenset(unparsed))
-    return _PLANS[cls]
+    return Plan(members, frozenset(required), frozenset(unparsed))
 
 
 def _convert_body(cls: type[Body]) -> Converter:
     if "choose" in vars(cls):
-        return partial(_convert_choice, OneOf(cls.choose))  # type: ignore[attr-defined]  # checked in the line above
+        return partial(_convert_choice, cls.choose)  # type: ignore[attr-defined]  # checked in the line above
     return partial(_walk, cls)
 
 
-def _walk(cls: type[Body], value: Json, path: Path) -> Body:
-    if not isinstance(value, dict):
-        raise _mismatch(("an object",), _kind(value), path)
+def _walk(cls: type[Body], value: dict[str, Json], path: Path) -> Body:
     plan = _plan(cls)
     if not plan.required <= value.keys():
         missing = ", ".join(sorted(plan.required - value.keys()))
-        message = f"{cls.__name__} has no member {missing}"
-        raise ProtocolError(message, path=spell_path(path), code=INVALID_PARAMS)
+        raise _invalid(f"{cls.__name__} has no member {missing}", path)
     fields: dict[str, Any] = {}
     extra: dict[str, Json] = {}
     for key, item in value.items():
@@ -267,17 +239,17 @@ def _walk(cls: type[Body], value: Json, path: Path) -> Body:
     try:
         return cls(**fields)
     except ValueError as error:  # raised by `__post_init__`
-        raise ProtocolError(str(error), path=spell_path(path), code=INVALID_PARAMS) from error
+        raise _invalid(str(error), path) from error
 
 
 def _expected(hint: Hint) -> Expected:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return Expected(dict.fromkeys(_KIND_NAMES), ("JSON",))
-    if origin is Annotated:
-        if isinstance(arguments[1], OneOf):
-            return Expected({dict: partial(_convert_choice, arguments[1])}, ("an object",))
+    if hint is msgspec.Raw:
         return Expected({msgspec.Raw: None, dict: _convert_unparsed}, ("an object",))
+    if origin is Annotated:
+        return Expected({dict: partial(_convert_choice, arguments[1])}, ("an object",))
     if origin in (Union, UnionType):
         parts = [_expected(part) for part in arguments]
         # `int` alone accepts 1.0 as an integer, as JSON Schema does; in a union it does not.
@@ -298,36 +270,30 @@ def _expected(hint: Hint) -> Expected:
     return Expected(kinds, (_KIND_NAMES[hint],))
 
 
-def _convert_choice(one_of: OneOf, value: Json, path: Path) -> Body:
-    if not isinstance(value, dict):
-        raise _mismatch(("an object",), _kind(value), path)
-    cls = one_of.choose(value)
+def _convert_choice(choose: Choose, value: dict[str, Json], path: Path) -> Body:
+    cls = choose(value)
     if cls is None:
-        message = "unknown kind of object"
-        raise ProtocolError(message, path=spell_path(path), code=INVALID_PARAMS)
+        raise _invalid("unknown kind of object", path)
     return _walk(cls, value, path)
 
 
-def _convert_literal(names: tuple[str, ...], value: Json, path: Path) -> Json:
-    assert isinstance(value, str)
+def _convert_literal(names: tuple[str, ...], value: str, path: Path) -> str:
     if value not in names:
         quote = value if len(value) <= _MAX_QUOTE_CHARS else value[:_MAX_QUOTE_CHARS] + "…"
         raise _mismatch(tuple(repr(name) for name in names), repr(quote), path)
     return value
 
 
-def _convert_items(item: Expected, value: Json, path: Path) -> list[object]:
-    assert isinstance(value, list)
+def _convert_items(item: Expected, value: list[Json], path: Path) -> list[object]:
     return [item.convert(part, (path, index)) for index, part in enumerate(value)]
 
 
-def _convert_members(item: Expected, value: Json, path: Path) -> dict[str, object]:
-    assert isinstance(value, dict)
+def _convert_members(item: Expected, value: dict[str, Json], path: Path) -> dict[str, object]:
     return {key: item.convert(part, (path, key)) for key, part in value.items()}
 
 
-def _convert_integer(value: Json, path: Path) -> int:
-    if isinstance(value, float) and value.is_integer():
+def _convert_integer(value: float, path: Path) -> int:
+    if value.is_integer():
         return int(value)
     raise _mismatch(("an integer",), _kind(value), path)
 

@@ -8,14 +8,14 @@ request is chosen by `method`, that of a response by its members: only the serve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from jackstay.errors import ProtocolError
-from jackstay.types._body import Body, Json, JsonObject, Maybe, Unparsed, constant, one_of
+from jackstay.types._body import Body, Json, JsonObject, Maybe, constant, one_of
 from jackstay.types._elicitation import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
-from jackstay.types._json import DECODE_ERRORS
+from jackstay.types._json import DECODE_ERRORS, is_object
 from jackstay.types._messages import RequestParams, Result, TaskMetadata
 from jackstay.types._sampling import CreateMessageRequestParams, CreateMessageResult, ListRootsResult
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Arguments: TypeAlias = msgspec.Raw | JsonObject
 else:
     ElicitParams = one_of(ElicitRequestParams.choose, ElicitRequestFormParams)
-    Arguments = Annotated[msgspec.Raw, Unparsed()]
+    Arguments = msgspec.Raw
 
 
 class CreateMessageRequest(Body, frozen=True):
@@ -143,6 +143,11 @@ class CallToolRequestParams(InputResponseRequestParams, frozen=True):
     arguments_json: Maybe[Arguments] = msgspec.field(default=None, name="arguments")
     # 2025-11-25 only.
     task: Maybe[TaskMetadata] = None
+
+    def __post_init__(self) -> None:
+        # msgspec does not check what it leaves undecoded.
+        if isinstance(self.arguments_json, msgspec.Raw) and not is_object(self.arguments_json):
+            raise ValueError("the arguments are not an object")
 
     @property
     def arguments(self) -> JsonObject:

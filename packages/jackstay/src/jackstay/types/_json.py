@@ -48,6 +48,11 @@ class ExtraMembers:
         return f"Kept({self.members!r})"
 
 
+def is_object(undecoded: msgspec.Raw) -> bool:
+    """Return whether a valid JSON value is an object."""
+    return memoryview(undecoded)[0] == 0x7B  # "{"
+
+
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 
