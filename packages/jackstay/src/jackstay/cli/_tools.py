@@ -7,7 +7,7 @@ from typing import Any, Final
 from jackstay.cli import _target
 from jackstay.cli._output import print_json
 from jackstay.cli._running import with_client
-from jackstay.cli._values import schema_types, typed_text
+from jackstay.cli._values import properties_of, schema_types, typed_text
 from jackstay.client import Client
 from jackstay.errors import UsageError
 from jackstay.shell import BOLD, DIM, GREEN, Screen, StatusLine, escape_controls, first_line
@@ -97,7 +97,7 @@ def _show_all(tools: list[Tool]) -> None:
 
 def signature(tool: Tool) -> str:
     """Return the names and types of the arguments, as in `city:str [days:int]`; optional ones are in brackets."""
-    properties, required = _properties(tool)
+    properties, required = properties_of(tool.input_schema)
     # Required arguments first, otherwise in the server's order.
     ordered = sorted(properties, key=lambda name: name not in required)
     typed = {name: name + _short_type(properties[name]) for name in ordered}
@@ -109,11 +109,6 @@ def _short_type(schema: Any) -> str:
     return ":" + "|".join(SHORT_TYPES.get(name, name) for name in types) if types else ""
 
 
-def _properties(tool: Tool) -> tuple[dict[str, Any], list[Any]]:
-    properties, required = tool.input_schema.get("properties"), tool.input_schema.get("required")
-    return (properties if isinstance(properties, dict) else {}, required if isinstance(required, list) else [])
-
-
 def _show(tool: Tool, as_json: bool) -> None:
     if as_json:
         print_json(tool.raw)
@@ -123,7 +118,7 @@ def _show(tool: Tool, as_json: bool) -> None:
     if tool.description:
         screen.print_line()
         screen.print_wrapped(inspect.cleandoc(tool.description))
-    properties, required = _properties(tool)
+    properties, required = properties_of(tool.input_schema)
     if properties:
         screen.print_line()
         rows = [

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from jackstay.cli._values import parse_value, schema_types, typed_text
+from jackstay.cli._values import parse_value, properties_of, schema_types, typed_text
 from jackstay.errors import Json, UsageError, did_you_mean
 from jackstay.shell import BOLD, DIM, Screen, escape_controls, first_line, hidden_status
 from jackstay.types import ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult, Tool
@@ -132,11 +132,10 @@ async def read_missing(tool: Tool, values: dict[str, Json]) -> None:
 
     Raises: UsageError if the user ends the input.
     """
-    required, properties = tool.input_schema.get("required"), tool.input_schema.get("properties")
-    for name in required if isinstance(required, list) else ():
+    properties, required = properties_of(tool.input_schema)
+    for name in required:
         if isinstance(name, str) and name not in values:
-            schema = properties.get(name) if isinstance(properties, dict) else None
-            values[name] = await read_argument(name, schema)
+            values[name] = await read_argument(name, properties.get(name))
 
 
 async def read_argument(name: str, schema: Json) -> Json:

@@ -16,8 +16,7 @@ def parse_arguments(words: Iterable[str], json_text: str | None, schema: Mapping
     Raises: UsageError that names the word.
     """
     arguments = {} if json_text is None else _object(json_text)
-    properties = schema.get("properties")
-    known = properties if isinstance(properties, dict) else {}
+    known, _ = properties_of(schema)
     seen: set[str] = set()
     for key, text in map(_pair, words):
         if key in seen:
@@ -78,6 +77,12 @@ def schema_types(schema: Json) -> set[str]:
         if isinstance(parts, list):
             types = types.union(*(schema_types(part) for part in parts))
     return types
+
+
+def properties_of(schema: Mapping[str, Json]) -> tuple[dict[str, Json], list[Json]]:
+    """Return the properties of a schema, and the names of those that are required; empty if they are invalid."""
+    properties, required = schema.get("properties"), schema.get("required")
+    return (properties if isinstance(properties, dict) else {}, required if isinstance(required, list) else [])
 
 
 def _object(text: str) -> dict[str, Json]:

@@ -3,7 +3,7 @@
 References point into the document. A reference to a file or a URL is refused and never fetched.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias, TypeVar
 from urllib.parse import unquote
 
@@ -22,7 +22,6 @@ MAX_DOCUMENT_BYTES = 64 * 1_048_576
 MAX_DEPTH = 128
 # How many references may lead to one another until the referenced object is reached.
 MAX_REFERENCES = 32
-# The largest JSON value of a Python `float` that is also an integer.
 _SUPPORTED = ("3.0", "3.1")
 
 
@@ -157,13 +156,10 @@ class Document:
             return found  # reported where it is used
         while stack:
             value = stack.pop()
-            if isinstance(value, list):
-                stack += value
-            elif isinstance(value, dict):
-                inner = value.get("$ref")
-                if isinstance(inner, str):
-                    found.add(inner)
-                stack += value.values()
+            inner = value.get("$ref") if isinstance(value, dict) else None
+            if isinstance(inner, str):
+                found.add(inner)
+            stack += children(value)
         return found
 
 
@@ -188,7 +184,7 @@ def _check_depth(root: Object) -> None:
     """
     level: list[Json] = [root]
     for _ in range(MAX_DEPTH):
-        level = [child for value in level for child in _children(value)]
+        level = [child for value in level for child in children(value) if isinstance(child, dict | list)]
         if not level:
             return
         if len(level) > MAX_DOCUMENT_BYTES:
@@ -196,8 +192,8 @@ def _check_depth(root: Object) -> None:
     raise OpenApiError(f"the document is too large or nested too deeply: the limit is {MAX_DEPTH} levels")
 
 
-def _children(value: Json) -> Iterator[Json]:
+def children(value: Json) -> Iterable[Json]:
+    """Return the values of an object, or the items of a list."""
     if isinstance(value, dict):
-        yield from (child for child in value.values() if isinstance(child, dict | list))
-    elif isinstance(value, list):
-        yield from (child for child in value if isinstance(child, dict | list))
+        return value.values()
+    return value if isinstance(value, list) else ()

@@ -65,7 +65,7 @@ Found: TypeAlias = Operation | OpenApiError
 class Reader:
     """Reads the operations of a document. `variables` are those of the server URL.
 
-    `hidden` are parameters that the author provides, as (location, name): callers do not see them.
+    `credentials` are the names of the security schemes that the author provides: callers do not see their parameters.
 
     Raises: OpenApiError for a problem that concerns the whole document.
     """

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from jackstay.errors import Json
-from jackstay.openapi._document import Document, Node, Object
+from jackstay.openapi._document import Document, Node, Object, children
 from jackstay.openapi._patterns import is_linear
 from jackstay.openapi._problems import OpenApiError, join
 from jackstay.openapi._vocabulary import CHECKS, SCHEMA, SCHEMA_LIST, SCHEMA_MAP, is_pattern, types_of
@@ -280,9 +280,9 @@ def _measure(schema: Json) -> tuple[int, int]:
         found = known.get(id(value))
         if found is None:
             keys = sum(len(key) + 3 for key in value) if isinstance(value, dict) else 0
-            children = [measure(child) for child in (value.values() if isinstance(value, dict) else value)]
-            size = 2 + keys + len(children) + sum(size for size, _ in children)
-            found = known[id(value)] = size, 1 + max((depth for _, depth in children), default=0)
+            parts = [measure(child) for child in children(value)]
+            size = 2 + keys + len(parts) + sum(size for size, _ in parts)
+            found = known[id(value)] = size, 1 + max((depth for _, depth in parts), default=0)
         return found
 
     return measure(schema)
@@ -298,11 +298,8 @@ def _local_references(schema: Json) -> set[str]:
         if not isinstance(value, dict | list) or id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, list):
-            stack += value
-            continue
-        reference = value.get("$ref")
+        reference = value.get("$ref") if isinstance(value, dict) else None
         if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
             names.add(reference.removeprefix(_DEFINITIONS))
-        stack += value.values()
+        stack += children(value)
     return names

@@ -6,6 +6,7 @@ last one again. A request that was not recorded gets an error that names the nea
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -149,7 +150,7 @@ class Cassette:
             return Error(None, ErrorCode.METHOD_NOT_FOUND, message, data)
         actual = self._compared(params)
         compared = [
-            (list(_differences(self._compared(interaction.params), actual)), interaction)
+            (list(islice(_differences(self._compared(interaction.params), actual), _FAR)), interaction)
             for interaction in same[:MAX_COMPARED]
         ]
         # A call of another tool is farther away than a call of the same tool with other arguments.
@@ -173,10 +174,9 @@ def _plain(value: Json) -> Json:
 
 
 def _differences(recorded: Json, actual: Json) -> Iterator[tuple[str, str, str]]:
-    """Yield the path and both values of each difference, at most `_FAR` of them."""
+    """Yield the path and both values of each difference."""
     places: list[tuple[str, Json | Absent, Json | Absent]] = [("params", recorded, actual)]
-    match = 0
-    while places and match < _FAR:
+    while places:
         path, was, now = places.pop()
         if isinstance(was, dict) and isinstance(now, dict):
             keys = reversed({**was, **now})
@@ -184,7 +184,6 @@ def _differences(recorded: Json, actual: Json) -> Iterator[tuple[str, str, str]]
         elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
             places += [(f"{path}[{at}]", was[at], now[at]) for at in reversed(range(len(was)))]
         elif _text(was) != _text(now):
-            match += 1
             yield path, _format(was), _format(now)
 
 

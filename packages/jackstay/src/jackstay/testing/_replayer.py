@@ -10,6 +10,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Iterator
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -101,7 +102,7 @@ class Replayer:
         self._playbacks: dict[RequestId, Playback] = {}
         self._requests: dict[int, Playback] = {}
         self._timed: dict[Playback, asyncio.TimerHandle] = {}
-        self._last_request_id = 0
+        self._ids = count(1)
         self._ending: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
 
@@ -249,14 +250,13 @@ class Replayer:
             case SendToSubscription():
                 self._notify_subscription(step)
             case SendRequest(id=recorded, method=method, params=params):
-                self._last_request_id += 1
-                playback.request_ids[recorded] = self._last_request_id
-                self._requests[self._last_request_id] = playback
-                self._send(encode_request(self._last_request_id, method, params))
+                id = playback.request_ids[recorded] = next(self._ids)
+                self._requests[id] = playback
+                self._send(encode_request(id, method, params))
             case CancelRequest(id=recorded, params=params):
-                request_ids = playback.request_ids.get(recorded)
-                if request_ids is not None and self._requests.pop(request_ids, None) is not None:
-                    body = encode_json({**params, "requestId": request_ids})
+                current = playback.request_ids.get(recorded)
+                if current is not None and self._requests.pop(current, None) is not None:
+                    body = encode_json({**params, "requestId": current})
                     self._send(encode_notification("notifications/cancelled", body))
             case Respond():
                 self._answer(playback, step)
