@@ -8,9 +8,9 @@ an idle session of the caller with the most sessions is evicted. Workers adopt t
 import asyncio
 import logging
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Coroutine, Iterable
-from heapq import heapify, heappop, heapreplace
+from heapq import nsmallest
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -155,8 +155,8 @@ class Sessions:
                 if record is None:
                     return None
                 session = self._open.get(key)
-        owner = session.principal if record is None and session is not None else record.principal if record else ""
-        if not secrets.compare_digest(owner.encode(), principal.encode()):
+        found = record or session
+        if found is None or not secrets.compare_digest(found.principal.encode(), principal.encode()):
             return None
         if session is None or session.loop is not loop:
             if session is not None:
@@ -431,26 +431,19 @@ def _eviction_order(sessions: Collection[Session], size: int) -> list[tuple[floa
     one may open new sessions before the selection is used up.
     """
     counts = Counter(map(attrgetter("caller_key"), sessions))
-    idle: dict[tuple[str, str], list[Session]] = {}
+    idle: defaultdict[tuple[str, str], list[Session]] = defaultdict(list)
     for session in sessions:
         if session.is_idle:
-            idle.setdefault(session.caller_key, []).append(session)
-    order = [(-counts[caller_key], caller_key) for caller_key in idle]
-    heapify(order)
-    floor = -order[0][0] / 2 if len(order) > 1 else 0
-    chosen: list[tuple[float, Session]] = []
-    while order and len(chosen) < size and -order[0][0] > floor:
-        count, caller_key = order[0]
-        rest = idle[caller_key]
-        if -count == counts[caller_key]:
-            rest.sort(key=attrgetter("is_used", "last_used"), reverse=True)
-        session = rest.pop()
-        chosen.append((session.last_used, session))
-        if rest:
-            heapreplace(order, (count + 1, caller_key))
-        else:
-            heappop(order)
-    return chosen
+            idle[session.caller_key].append(session)
+    floor = max(counts[caller_key] for caller_key in idle) / 2 if len(idle) > 1 else 0
+    # Each with the number of sessions that its caller then still has, negative.
+    ranked = (
+        (evicted - counts[caller_key], caller_key, session)
+        for caller_key, rest in idle.items()
+        for evicted, session in enumerate(sorted(rest, key=attrgetter("is_used", "last_used")))
+        if counts[caller_key] - evicted > floor
+    )
+    return [(session.last_used, session) for _, _, session in nsmallest(size, ranked)]
 
 
 async def _log_failure(operation: Coroutine[object, object, None]) -> None:
