@@ -356,8 +356,8 @@ def make_worker(config: bytes, *, is_closed: bool = False) -> tuple[socket.socke
     if is_closed:
         supervisor_control.close()
     try:
-        descriptors = f"{os.dup(control.fileno())},{os.dup(listening.fileno())}"
-        return supervisor_control, Worker.from_env({VARIABLE: descriptors})
+        os.environ[VARIABLE] = f"{os.dup(control.fileno())},{os.dup(listening.fileno())}"
+        return supervisor_control, Worker.from_env()  # removes the variable
     finally:
         control.close()
         listening.close()

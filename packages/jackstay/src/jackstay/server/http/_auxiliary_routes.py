@@ -72,10 +72,6 @@ class Cors:
     """
 
     def __init__(self, origins: Sequence[str]) -> None:
-        if isinstance(origins, str):
-            origins = (origins,)
-        if not origins:
-            raise UsageError("cors got no origin; to disable CORS, omit it", path="cors")
         self.origins = tuple(map(with_port, origins))
         self._access = Access.allow(("*",), self.origins)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jackstay.protocol.http import endpoint_event, message_event
 from jackstay.protocol.server import events as e
 from jackstay.server._driver import Caller, Driver
-from jackstay.server.http._asgi import HttpRequest, wait_for_disconnect
+from jackstay.server.http._asgi import HttpRequest
 from jackstay.server.http._stream import STREAM_LINES, Stream
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class LegacyConnection(Driver):
     async def serve(self, request: HttpRequest, path: str) -> None:
         """Respond to the GET with the stream, until either side ends it."""
         first = (endpoint_event(request.root_path, path, self.id),)
-        watcher = self._loop.create_task(self._watch(request))
+        watcher = self._loop.create_task(self._stream.abort_on_disconnect(request.receive))
         try:
             await self._stream.pump(request.send, STREAM_LINES, self._app.options.keepalive, first)
         finally:
@@ -50,10 +50,6 @@ class LegacyConnection(Driver):
         """Process the body of a POST by this caller. A response is sent on the stream."""
         self.caller = caller
         self._apply(self.core.receive(frame))
-
-    async def _watch(self, request: HttpRequest) -> None:
-        await wait_for_disconnect(request.receive)
-        self._stream.abort()
 
     def _send(self, effect: e.Send) -> None:
         if effect.error is not None:

@@ -121,11 +121,13 @@ class Lifecycle:
         """
         if threading.current_thread() is not threading.main_thread():
             return False
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-        rows = {number: handler for number, handler in handlers.items() if _is_of_uvicorn(handler)}
-        for number, handler in rows.items():
-            signal.signal(number, _BeforeUvicorn(self, handler))
-        return bool(rows)
+        is_found = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            handler = signal.getsignal(number)
+            if _is_of_uvicorn(handler):
+                signal.signal(number, _BeforeUvicorn(self, handler))
+                is_found = True
+        return is_found
 
     async def drain_and_end(self) -> None:
         """Drain the app, then end."""

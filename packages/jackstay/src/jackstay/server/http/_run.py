@@ -357,9 +357,8 @@ def _behind_proxies(app: "Asgi", proxies: Sequence[str]) -> "Asgi":
         return app
     from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware  # noqa: PLC0415  # an extra
 
-    wrapped: Any = ProxyHeadersMiddleware(app, trusted_hosts=list(proxies))  # type: ignore[arg-type]  # other types
-    served: Asgi = wrapped
-    return served
+    # uvicorn declares the same callables with other types of messages.
+    return ProxyHeadersMiddleware(app, trusted_hosts=list(proxies))  # type: ignore[arg-type,return-value]
 
 
 def load_certificate(options: RunOptions) -> ssl.SSLContext | None:

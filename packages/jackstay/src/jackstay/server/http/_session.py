@@ -20,7 +20,7 @@ from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
 from jackstay.server._driver import LIST_CHANGES, Caller, ConnectionConfig, Driver, SubscriberIndex
-from jackstay.server.http._asgi import HeaderLines, HttpRequest, Receive, wait_for_disconnect
+from jackstay.server.http._asgi import HeaderLines, HttpRequest
 from jackstay.server.http._auth import ANONYMOUS, caller_key
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import ENDED, append_all
@@ -284,7 +284,7 @@ class Session(Driver):
         self, channel: Channel, stream: Stream, request: HttpRequest, more: HeaderLines, first: Sequence[bytes] = ()
     ) -> None:
         """Write a response until it ends or the client disconnects."""
-        watcher = self._loop.create_task(_abort_on_disconnect(stream, request.receive))
+        watcher = self._loop.create_task(stream.abort_on_disconnect(request.receive))
         try:
             await stream.pump(request.send, [*STREAM_LINES, *more], self._options.keepalive, first)
         finally:
@@ -603,8 +603,3 @@ def _no_bus_error(method: str) -> CapabilityError:
 
 def _stream_closed_error() -> ShutdownError:
     return ShutdownError("the client closed the stream of this request, so no request can be sent to it")
-
-
-async def _abort_on_disconnect(stream: Stream, receive: Receive) -> None:
-    await wait_for_disconnect(receive)
-    stream.abort()

@@ -13,7 +13,7 @@ import msgspec
 
 from jackstay.protocol.http import STREAM_HEADERS
 from jackstay.protocol.wire import KEEP_ALIVE
-from jackstay.server.http._asgi import HeaderLines, Send, encode_headers
+from jackstay.server.http._asgi import HeaderLines, Receive, Send, encode_headers, wait_for_disconnect
 from jackstay.transport import MAX_QUEUED_BYTES
 
 logger = logging.getLogger("jackstay.server.http")
@@ -113,6 +113,11 @@ class Stream(msgspec.Struct, eq=False):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    async def abort_on_disconnect(self, receive: Receive) -> None:
+        """Wait until the client disconnects, then abort."""
+        await wait_for_disconnect(receive)
+        self.abort()
 
     async def pump(self, send: Send, headers: HeaderLines, keepalive: float, first: Sequence[bytes] = ()) -> bool:
         """Write the response from its headers to its end. Returns False if it was aborted or the client disconnected.

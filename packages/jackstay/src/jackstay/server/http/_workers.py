@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
@@ -51,12 +51,12 @@ class Worker(NamedTuple):
     request_state_secrets: tuple[bytes, ...]
 
     @classmethod
-    def from_env(cls, environment: "Mapping[str, str] | None" = None) -> "Worker | None":
+    def from_env(cls) -> "Worker | None":
         """Return the worker that this process is, or None if it was not started by a supervisor.
 
         Raises: TransportError if the supervisor exited before it sent the configuration.
         """
-        value = os.environ.pop(VARIABLE, None) if environment is None else environment.get(VARIABLE)
+        value = os.environ.pop(VARIABLE, None)
         if value is None:
             return None
         try:
@@ -216,18 +216,16 @@ class Supervisor:
         self._selector.register(woken, selectors.EVENT_READ, None)
         handlers = install_signal_handlers(self._on_signal)
         before = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-        try:
-            while self._code is None or any(slot.process for slot in self._slots):
-                self._start_due()
-                self._wait(woken)
-        finally:
-            self._signal(signal.SIGKILL)  # only after an exception here: leave no process behind
-            signal.set_wakeup_fd(before)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            self._selector.close()
-            waker.close()
-            woken.close()
+        with waker, woken, self._selector:
+            try:
+                while self._code is None or any(slot.process for slot in self._slots):
+                    self._start_due()
+                    self._wait(woken)
+            finally:
+                self._signal(signal.SIGKILL)  # only after an exception here: leave no process behind
+                signal.set_wakeup_fd(before)
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
         return self._code
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
