@@ -11,7 +11,7 @@ from jackstay.errors import UsageError
 from jackstay.oauth import AuthorizationError, Identity
 from jackstay.oauth._discovery import AuthorizationServer
 from jackstay.oauth._identity import RegisteredClient
-from jackstay.oauth._tokens import ASSERTION_TYPE, authenticate, choose_method, sign
+from jackstay.oauth._tokens import ASSERTION_TYPE, ClientAuth, authenticate, choose_method, sign
 
 ISSUER = "https://as.example"
 NOW = 1_800_000_000.0
@@ -41,33 +41,30 @@ def test_the_method_is_a_supported_one() -> None:
     ]
     for secret, supported, method in cases:
         metadata = server(token_endpoint_auth_methods_supported=supported)
-        assert choose_method(RegisteredClient(ISSUER, "c", secret), Identity(), metadata) == method
+        assert choose_method(ClientAuth(RegisteredClient(ISSUER, "c", secret), Identity(), metadata)) == method
 
 
 def test_the_registered_method_is_preferred() -> None:
     client = RegisteredClient(ISSUER, "c", "s", auth_method="client_secret_post")
     metadata = server(token_endpoint_auth_methods_supported=("client_secret_basic",))
-    assert choose_method(client, Identity(), metadata) == "client_secret_post"
+    assert choose_method(ClientAuth(client, Identity(), metadata)) == "client_secret_post"
 
 
 def test_a_secret_is_refused_if_only_signatures_are_supported() -> None:
     metadata = server(token_endpoint_auth_methods_supported=("private_key_jwt", "tls_client_auth"))
     with pytest.raises(AuthorizationError, match="only the client authentication private_key_jwt, tls_client_auth"):
-        choose_method(RegisteredClient(ISSUER, "c", "s"), Identity(), metadata)
+        choose_method(ClientAuth(RegisteredClient(ISSUER, "c", "s"), Identity(), metadata))
 
 
 def test_a_secret_never_goes_to_another_issuer() -> None:
+    evil = AuthorizationServer("https://evil.example", "t")
     with pytest.raises(AuthorizationError, match=r"registered at https://as\.example"):
-        authenticate(
-            RegisteredClient(ISSUER, "c", "s"),
-            Identity(),
-            AuthorizationServer("https://evil.example", "t"),
-            NOW,
-        )
+        authenticate(ClientAuth(RegisteredClient(ISSUER, "c", "s"), Identity(), evil), NOW)
 
 
 def test_basic_encodes_both_before_they_are_joined() -> None:
-    form, ((name, value),) = authenticate(RegisteredClient(ISSUER, "a:b", "c d%"), Identity(), server(), NOW)
+    client_auth = ClientAuth(RegisteredClient(ISSUER, "a:b", "c d%"), Identity(), server())
+    form, ((name, value),) = authenticate(client_auth, NOW)
     assert form == {"client_id": "a:b"}
     assert name == "Authorization"
     assert base64.b64decode(value.removeprefix("Basic ")) == b"a%3Ab:c%20d%25"
@@ -76,7 +73,7 @@ def test_basic_encodes_both_before_they_are_joined() -> None:
 @pytest.mark.parametrize(("key", "algorithm"), [(EC, "ES256"), (RSA, "RS256"), (RSA, "PS256"), (ED, "Ed25519")])
 def test_an_assertion_is_signed_for_the_issuer_alone(key: Any, algorithm: str) -> None:
     identity = Identity(client_id="me", private_key=private_pem(key), signing_algorithm=algorithm, issuer=ISSUER)
-    form, headers = authenticate(RegisteredClient(ISSUER, "me"), identity, server(), NOW)
+    form, headers = authenticate(ClientAuth(RegisteredClient(ISSUER, "me"), identity, server()), NOW)
     assert headers == ()
     assert form["client_id"] == "me"
     assert form["client_assertion_type"] == ASSERTION_TYPE
@@ -84,7 +81,7 @@ def test_an_assertion_is_signed_for_the_issuer_alone(key: Any, algorithm: str) -
     assert (claims["iss"], claims["sub"], claims["aud"]) == ("me", "me", ISSUER)
     assert claims["iat"] == NOW
     assert claims["exp"] - NOW == 300
-    again, _ = authenticate(RegisteredClient(ISSUER, "me"), identity, server(), NOW)
+    again, _ = authenticate(ClientAuth(RegisteredClient(ISSUER, "me"), identity, server()), NOW)
     assert jwt.decode(again["client_assertion"], key, algorithms=[algorithm]).claims["jti"] != claims["jti"]
 
 
@@ -92,7 +89,7 @@ def test_an_algorithm_that_the_issuer_does_not_accept_is_refused_here() -> None:
     identity = Identity(client_id="me", private_key=private_pem(EC), signing_algorithm="ES256", issuer=ISSUER)
     metadata = server(token_endpoint_auth_signing_alg_values_supported=("RS256",))
     with pytest.raises(AuthorizationError, match="algorithms RS256, not ES256"):
-        authenticate(RegisteredClient(ISSUER, "me"), identity, metadata, NOW)
+        authenticate(ClientAuth(RegisteredClient(ISSUER, "me"), identity, metadata), NOW)
 
 
 def test_an_invalid_key_is_refused_and_not_quoted() -> None:

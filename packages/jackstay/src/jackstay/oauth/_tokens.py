@@ -90,7 +90,7 @@ async def request_token(
 
     Raises: AuthorizationError with the OAuth `error`; TransportError if the request failed or the server is down.
     """
-    credentials, headers = authenticate(client_auth.client, client_auth.identity, client_auth.server, now)
+    credentials, headers = authenticate(client_auth, now)
     body = urlencode({**form, **credentials}).encode()
     reply = await _post_form(client, client_auth, headers, body)
     if reply.status != 200:
@@ -127,11 +127,11 @@ async def refresh(client: HttpClient, client_auth: ClientAuth, tokens: Tokens, n
     }
     response = await request_token(client, client_auth, form, now)
     renewed = read_tokens(response, client_auth, tokens.resource, tokens.scopes, now)
-    if renewed.refresh_token is None:
-        renewed = msgspec.structs.replace(renewed, refresh_token=tokens.refresh_token)
-    if response.scope is None:
-        renewed = msgspec.structs.replace(renewed, granted=tokens.granted)
-    return renewed
+    return msgspec.structs.replace(
+        renewed,
+        refresh_token=renewed.refresh_token or tokens.refresh_token,
+        granted=tokens.granted if response.scope is None else renewed.granted,
+    )
 
 
 def read_tokens(
@@ -192,15 +192,16 @@ def _lifetime(expires_in: float | str | None) -> float | None:
 # ---- client authentication: RFC 6749, 2.3.1; RFC 7523, 2.2; RFC 8414 (supported methods and the default) ----
 
 
-def choose_method(client: RegisteredClient, identity: Identity, server: AuthorizationServer) -> str:
+def choose_method(client_auth: ClientAuth) -> str:
     """Return the authentication method: that of the registration, else that of the key, else a supported one.
 
     Raises: AuthorizationError if there is no common method.
     """
+    client, server = client_auth.client, client_auth.server
     if client.auth_method:
         return client.auth_method
     supported = server.token_endpoint_auth_methods_supported
-    if identity.private_key and not client.is_dynamic:
+    if client_auth.identity.private_key and not client.is_dynamic:
         return "private_key_jwt"
     if not client.client_secret:
         return "none"
@@ -215,13 +216,12 @@ def choose_method(client: RegisteredClient, identity: Identity, server: Authoriz
     )
 
 
-def authenticate(
-    client: RegisteredClient, identity: Identity, server: AuthorizationServer, now: float
-) -> tuple[dict[str, str], Headers]:
-    """Return the form members and headers that authenticate `client` at `server`.
+def authenticate(client_auth: ClientAuth, now: float) -> tuple[dict[str, str], Headers]:
+    """Return the form members and headers that authenticate the client.
 
     Raises: AuthorizationError if the client belongs to another issuer; UsageError for an invalid key.
     """
+    client, identity, server = client_auth.client, client_auth.identity, client_auth.server
     if client.issuer != server.issuer:
         raise AuthorizationError(
             f"the client is registered at {client.issuer}; its credentials are not sent to {server.issuer}",
@@ -229,7 +229,7 @@ def authenticate(
         )
     form = {"client_id": client.client_id}
     headers: Headers = ()
-    method = choose_method(client, identity, server)
+    method = choose_method(client_auth)
     if method == "client_secret_basic":
         # Both are form-encoded first (RFC 6749, 2.3.1), because they may contain a colon. The client id is also in the
         # form (RFC 6749, 3.2.1: MAY), where the server of the official SDK expects it.
