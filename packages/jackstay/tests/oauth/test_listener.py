@@ -13,12 +13,8 @@ from jackstay.oauth import _browser as listening
 from jackstay.oauth._browser import DONE, IGNORED, MAX_CONNECTIONS, RedirectListener, free_port, is_free
 
 
-def has_state(target: str) -> bool:
-    return "state=s" in target
-
-
 def listener(host: str = "127.0.0.1", path: str = "/callback") -> RedirectListener:
-    return RedirectListener(f"http://{host}:{free_port()}{path}", has_state)
+    return RedirectListener(f"http://{host}:{free_port()}{path}", "s")
 
 
 async def send(port: int, text: str, host: str = "127.0.0.1") -> bytes:
@@ -141,7 +137,7 @@ async def test_a_port_in_use_is_a_usage_error() -> None:
         port = taken.getsockname()[1]
         assert not is_free(port)
         with pytest.raises(UsageError, match="cannot listen on") as caught:
-            async with RedirectListener(f"http://127.0.0.1:{port}/x", has_state):
+            async with RedirectListener(f"http://127.0.0.1:{port}/x", "s"):
                 pass
         assert caught.value.path == "redirect_uri"
     assert is_free(port)
@@ -156,7 +152,7 @@ async def test_a_listener_of_another_program_on_the_other_loopback_address_is_an
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=r"cannot listen on .*\(::1\)"):
-            async with RedirectListener(f"http://localhost:{port}/x", has_state):
+            async with RedirectListener(f"http://localhost:{port}/x", "s"):
                 pass
     assert is_free(port), "the first listener is closed"
 
@@ -213,7 +209,7 @@ async def test_localhost_is_accepted_as_host() -> None:
 async def test_ipv6_loopback_is_supported() -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
-    redirect = RedirectListener(f"http://[::1]:{free_port()}/callback", has_state)
+    redirect = RedirectListener(f"http://[::1]:{free_port()}/callback", "s")
     try:
         await redirect.__aenter__()
     except UsageError:
@@ -224,6 +220,6 @@ async def test_ipv6_loopback_is_supported() -> None:
 
 
 async def test_port_80_needs_no_port_in_the_host() -> None:
-    redirect = RedirectListener("http://127.0.0.1/callback", has_state)
+    redirect = RedirectListener("http://127.0.0.1/callback", "s")
     assert redirect._target(b"GET /callback?state=s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == "/callback?state=s"
     assert redirect._target(b"GET /callback HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n") == "/callback"

@@ -48,17 +48,17 @@ IGNORED: Final = _PAGE.format(
 class RedirectListener:
     """A context manager that listens on `redirect_uri`: the HTTP listener on loopback for the redirect of one sign-in.
 
-    `callback()` waits for a request that `accepts` returns True for. Any web page can send requests to it, so requests
-    without the expected state are ignored, and the response contains nothing of the request.
+    `callback()` waits for a request with `state`. Any web page can send requests to it, so those without the state are
+    ignored, and the response contains nothing of the request.
     """
 
-    def __init__(self, redirect_uri: str, accepts: Callable[[str], bool]) -> None:
+    def __init__(self, redirect_uri: str, state: str) -> None:
         parts = urlsplit(redirect_uri)
         self.redirect_uri = redirect_uri
         self._host = parts.hostname or ""
         self._port = parts.port or 80
         self._path = parts.path or "/"
-        self._accepts = accepts
+        self._state = state
         self._servers: list[asyncio.Server] = []
         self._open: set[asyncio.StreamWriter] = set()
         self._callback: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -120,7 +120,7 @@ class RedirectListener:
 
     async def _respond(self, head: bytes, writer: asyncio.StreamWriter) -> None:
         target = self._target(head)
-        is_callback = target is not None and not self._callback.done() and self._accepts(target)
+        is_callback = target is not None and not self._callback.done() and has_state(target, self._state)
         status, page = ("200 OK", DONE) if is_callback else ("404 Not Found", IGNORED)
         body = page.encode()
         headers = (
@@ -209,6 +209,6 @@ async def sign_in_with_browser(
 
     Raises: AuthorizationError after `seconds` without a redirect; UsageError if `redirect_uri` cannot be listened on.
     """
-    async with RedirectListener(redirect_uri, lambda target: has_state(target, state)) as listener:
+    async with RedirectListener(redirect_uri, state) as listener:
         show(url)
         return await listener.callback(seconds)
