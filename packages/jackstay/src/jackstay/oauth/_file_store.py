@@ -75,7 +75,7 @@ class FileStore:
     def _open_lock(self, path: Path) -> int:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise UsageError(
                 f"cannot create lock file {path}: {error.strerror}; pass another path to FileStore()", path="path"
@@ -169,7 +169,7 @@ def _locked(path: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
