@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from jackstay.oauth import AuthorizationError
+from jackstay.oauth import AuthorizationError, Identity
 from jackstay.oauth._discovery import Access, AuthorizationServer
 from jackstay.oauth._flow import begin, check_flow, has_state, read_callback
 
@@ -20,7 +20,7 @@ def access(endpoint: str | None = "https://as.example/authorize", *, uses_defaul
 
 
 def test_each_sign_in_has_its_own_random_values() -> None:
-    first, second = (begin(access(), "c", "http://127.0.0.1:1/x", ()) for _ in range(2))
+    first, second = (begin(access(), "c", "http://127.0.0.1:1/x", (), Identity()) for _ in range(2))
     assert first.state != second.state
     verifier = first.token_form["code_verifier"]
     assert verifier != second.token_form["code_verifier"]
@@ -31,7 +31,8 @@ def test_each_sign_in_has_its_own_random_values() -> None:
 
 def test_the_query_of_the_endpoint_is_kept() -> None:
     """RFC 6749, 3.1."""
-    url = begin(access("https://as.example/authorize?tenant=a%20b"), "c d", "http://127.0.0.1:1/x", ("s", "t")).url
+    found = access("https://as.example/authorize?tenant=a%20b")
+    url = begin(found, "c d", "http://127.0.0.1:1/x", ("s", "t"), Identity()).url
     query = parse_qs(urlsplit(url).query)
     assert query["tenant"] == ["a b"]
     assert query["client_id"] == ["c d"]
@@ -40,19 +41,18 @@ def test_the_query_of_the_endpoint_is_kept() -> None:
 
 
 def test_secrets_of_a_sign_in_are_not_shown() -> None:
-    sign_in = begin(access(), "c", "http://127.0.0.1:1/x", ())
+    sign_in = begin(access(), "c", "http://127.0.0.1:1/x", (), Identity())
     assert repr(sign_in) == "SignIn(at 'https://as.example' for 'https://r.example')"
 
 
 def test_a_server_without_an_authorization_endpoint_is_refused() -> None:
     with pytest.raises(AuthorizationError, match="metadata has no authorization_endpoint"):
-        check_flow(access(None))
+        check_flow(access(None), Identity())
 
 
 def test_pkce_is_used_without_metadata() -> None:
-    assert (
-        "code_challenge_method=S256" in begin(access(uses_default_endpoints=True), "c", "http://127.0.0.1:1/x", ()).url
-    )
+    url = begin(access(uses_default_endpoints=True), "c", "http://127.0.0.1:1/x", (), Identity()).url
+    assert "code_challenge_method=S256" in url
 
 
 def test_a_callback_is_recognised_by_its_state() -> None:
@@ -69,7 +69,7 @@ def test_a_callback_is_recognised_by_its_state() -> None:
 
 
 def test_the_token_request_contains_everything_the_code_is_bound_to() -> None:
-    sign_in = begin(access(), "c", "http://127.0.0.1:1/x", ())
+    sign_in = begin(access(), "c", "http://127.0.0.1:1/x", (), Identity())
     code = read_callback(sign_in, f"http://127.0.0.1:1/x?code=abc&state={sign_in.state}")
     assert code == "abc"
     verifier = sign_in.token_form["code_verifier"]

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import ClassVar
 
 import msgspec
@@ -23,7 +24,7 @@ from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._fetch import probe
 from jackstay.oauth._flow import choose_scopes
 from jackstay.oauth._identity import Identity, RegisteredClient
-from jackstay.oauth._registration import delete_client
+from jackstay.oauth._registration import configured_client, delete_client
 from jackstay.oauth._store import MemoryStore, TokenStore, load_entry, save_entry, server_key, tokens_key
 from jackstay.oauth._tokens import ClientAuth, Tokens, refresh
 from jackstay.transport import Challenge, HttpClient
@@ -47,16 +48,15 @@ class KnownServer(msgspec.Struct, frozen=True):
     resource: str
 
 
-class ServerState:
+class ServerState(msgspec.Struct, eq=False):
     """What is known about one MCP server: its authorization server, the tokens, and the pending authorization."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.access: Access | None = None
-        self.tokens: Tokens | None = None
-        self.is_loaded = False
-        self.pending: asyncio.Task[None] | None = None
-        self.granted_at: deque[float] = deque(maxlen=MAX_GRANTS)
+    url: str
+    access: Access | None = None
+    tokens: Tokens | None = None
+    is_loaded: bool = False
+    pending: "asyncio.Task[None] | None" = None
+    granted_at: deque[float] = msgspec.field(default_factory=partial(deque, maxlen=MAX_GRANTS))
 
     @property
     def token(self) -> str:
@@ -80,10 +80,9 @@ class TokenAuthorizer(ABC):
         self.identity = Identity() if identity is None else identity
         self.store: TokenStore = MemoryStore() if store is None else store
         _check_types(self.identity, self.store, scopes)
-        names = scopes.split() if isinstance(scopes, str) else list(scopes)
-        if list(read_scopes(" ".join(names))) != list(dict.fromkeys(names)):
+        self._extra_scopes = tuple(dict.fromkeys(scopes.split() if isinstance(scopes, str) else scopes))
+        if read_scopes(" ".join(self._extra_scopes)) != self._extra_scopes:
             raise UsageError(f"scopes must be printable ASCII without spaces, got {scopes!r}", path="scopes")
-        self._extra_scopes = tuple(dict.fromkeys(names))
         self._clock = clock
         self._server_states: dict[str, ServerState] = {}
         self._proofs = Proofs(clock)
@@ -249,7 +248,7 @@ class TokenAuthorizer(ABC):
         access = server.access
         if access is None or access.issuer != tokens.issuer:
             # The tokens are from the store, or the server has changed its issuer: the endpoints are not known.
-            issuer = await find_authorization_server(client, tokens.issuer, (tokens.issuer,), server.url)
+            issuer = await find_authorization_server(client, tokens.issuer, server.url)
             if issuer is None:
                 return  # a 2025-03-26 server without metadata: discovered again when it rejects the token
             access = Access(tokens.resource, issuer, uses_dpop=bool(tokens.dpop_key))
@@ -314,9 +313,10 @@ class TokenAuthorizer(ABC):
     async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
         """Obtain tokens by the grant of the subclass. Raises: McpError."""
 
-    @abstractmethod
     async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
         """Return the client that these tokens were issued to, or None if it is no longer registered."""
+        registered = configured_client(self.identity, access)
+        return registered if registered is not None and registered.client_id == tokens.client_id else None
 
     # ---- limits ----
 

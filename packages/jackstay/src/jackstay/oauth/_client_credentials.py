@@ -8,7 +8,7 @@ from jackstay.oauth._authorizer import TokenAuthorizer
 from jackstay.oauth._challenge import scope_form
 from jackstay.oauth._discovery import CLIENT_CREDENTIALS, Access
 from jackstay.oauth._errors import AuthorizationError
-from jackstay.oauth._identity import Identity, RegisteredClient
+from jackstay.oauth._identity import Identity
 from jackstay.oauth._registration import configured_client
 from jackstay.oauth._store import TokenStore
 from jackstay.oauth._tokens import Tokens, read_tokens, request_token
@@ -62,10 +62,6 @@ class ClientCredentials(TokenAuthorizer):
     ) -> dict[str, str]:
         """Return the parameters of the token request that depend on the grant."""
         return {"grant_type": CLIENT_CREDENTIALS}
-
-    async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
-        registered = configured_client(self.identity, access)
-        return registered if registered is not None and registered.client_id == tokens.client_id else None
 
     def _check_identity(self, identity: Identity) -> None:
         """Raises: UsageError if the identity has no credentials."""

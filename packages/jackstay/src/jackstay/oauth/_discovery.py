@@ -130,7 +130,7 @@ async def discover(client: HttpClient, url: str, metadata_url: str = "", issuer:
         raise AuthorizationError(f"{url.partition('?')[0]}: metadata has no authorization_servers")
     # RFC 9728, 7.6: the client chooses among several. The configured issuer is preferred, else the first is used.
     chosen = check_url(issuer if issuer in listed else listed[0], "the authorization server", url)
-    server = await find_authorization_server(client, chosen, (chosen,), url)
+    server = await find_authorization_server(client, chosen, url)
     if server is None:
         raise AuthorizationError(f"{chosen}: no authorization server metadata found", issuer=chosen)
     return Access(
@@ -157,9 +157,9 @@ async def find_resource(client: HttpClient, url: str, metadata_url: str) -> Prot
 
 
 async def find_authorization_server(
-    client: HttpClient, issuer: str, names: tuple[str, ...], url: str
+    client: HttpClient, issuer: str, url: str, *spellings: str
 ) -> AuthorizationServer | None:
-    """Return the metadata of an authorization server, or None. Its issuer must be one of `names`.
+    """Return the metadata of an authorization server, or None. Its issuer must be `issuer` or another spelling of it.
 
     Raises: AuthorizationError, TransportError.
     """
@@ -167,7 +167,7 @@ async def find_authorization_server(
     if found is None:
         return None
     # RFC 8414, 3.3: the issuer must be identical, otherwise the metadata must not be used.
-    if found.issuer not in names:
+    if found.issuer not in (issuer, *spellings):
         raise AuthorizationError(f"the metadata at {where} is of another issuer: {quoted(found.issuer)}", issuer=issuer)
     for endpoint in ("token_endpoint", "authorization_endpoint", "registration_endpoint"):
         endpoint_url = getattr(found, endpoint)
@@ -180,7 +180,7 @@ async def _discover_2025_03_26(client: HttpClient, url: str) -> Access:
     """2025-03-26 basic/authorization, 2.3: the authorization server is at the origin of the MCP server."""
     root = root_of(url)
     # Both spellings lead to the same well-known URL.
-    server = await find_authorization_server(client, root, (root, f"{root}/"), url)
+    server = await find_authorization_server(client, root, url, f"{root}/")
     if server is not None:
         return Access(canonical(url), server)
     defaults = AuthorizationServer(
@@ -229,13 +229,12 @@ def check_url(url: str, what: str, server: str) -> str:
 
     Raises: AuthorizationError.
     """
-    origin = None
-    if len(url) <= _MAX_LENGTH and _UNSAFE_CHARACTERS.search(url) is None:
-        origin = origin_of(url)
+    origin = _safe_origin(url)
     if origin is None or "@" in urlsplit(url).netloc or "#" in url:
         raise AuthorizationError(f"{what} is not a valid http or https URL: {quoted(url)}")
     scheme, host, _ = origin
-    if _is_link_local(host):
+    address = address_of(host)
+    if address is not None and address.is_link_local:
         raise AuthorizationError(f"{what} must not be a link-local address: {quoted(url)}")
     if is_loopback(url):
         if not is_loopback(server):
@@ -276,20 +275,20 @@ def is_resource_of(resource: str, server: str) -> bool:
     RFC 9728 requires identical values for a document at the path. Documents for the whole origin are common and come
     from the same party; a sibling path may not.
     """
-    if "#" in resource or len(resource) > _MAX_LENGTH or _UNSAFE_CHARACTERS.search(resource) is not None:
-        return False
-    if origin_of(resource) is None or origin_of(resource) != origin_of(server):
+    origin = _safe_origin(resource)
+    if origin is None or origin != origin_of(server) or "#" in resource:
         return False
     prefix, path = _parts(resource)[1], _parts(server)[1]
     return path == prefix or path.startswith(f"{prefix}/")
+
+
+def _safe_origin(url: str) -> tuple[str, str, int] | None:
+    """Return scheme, host and port, or None if URL parsers may disagree about them."""
+    is_safe = len(url) <= _MAX_LENGTH and _UNSAFE_CHARACTERS.search(url) is None
+    return origin_of(url) if is_safe else None
 
 
 def _parts(url: str) -> tuple[str, str]:
     """Return the origin in lower case and the path without a trailing slash."""
     parts = urlsplit(url)
     return f"{parts.scheme.lower()}://{parts.netloc.lower()}", parts.path.rstrip("/")
-
-
-def _is_link_local(host: str) -> bool:
-    address = address_of(host)
-    return address is not None and address.is_link_local

@@ -105,7 +105,7 @@ class EnterpriseManaged(ClientCredentials):
         provider = self._provider
         if provider.token_endpoint:
             return AuthorizationServer(provider.issuer or provider.token_endpoint, provider.token_endpoint)
-        found = await find_authorization_server(client, provider.issuer, (provider.issuer,), provider.issuer)
+        found = await find_authorization_server(client, provider.issuer, provider.issuer)
         if found is None:
             raise AuthorizationError(
                 f"{provider.issuer}: no metadata found; pass token_endpoint= of the identity provider",

@@ -41,7 +41,7 @@ def begin(
     client_id: str,
     redirect_uri: str,
     scopes: tuple[str, ...],
-    identity: Identity = Identity(),  # noqa: B008 - frozen
+    identity: Identity,
     *,
     thumbprint: str = "",
 ) -> SignIn:
@@ -83,7 +83,7 @@ def begin(
     )
 
 
-def check_flow(access: Access, identity: Identity = Identity()) -> None:  # noqa: B008 - frozen
+def check_flow(access: Access, identity: Identity) -> None:
     """Raises: AuthorizationError if the server does not support the flow. Called before registration."""
     server = access.server
     if server.authorization_endpoint is None:

@@ -112,13 +112,11 @@ class OAuth(TokenAuthorizer):
         return registered, redirect_uri
 
     async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
-        for registered in (
-            configured_client(self.identity, access),
-            await stored_client(self.store, access.issuer, self._clock()),
-        ):
-            if registered is not None and registered.client_id == tokens.client_id:
-                return registered
-        return None
+        configured = await super()._client_for(tokens, access)
+        if configured is not None:
+            return configured
+        stored = await stored_client(self.store, access.issuer, self._clock())
+        return stored if stored is not None and stored.client_id == tokens.client_id else None
 
 
 def _check_options(show: object, sign_in_timeout: object) -> None:

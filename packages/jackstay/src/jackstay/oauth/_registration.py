@@ -17,8 +17,8 @@ from jackstay.oauth._tokens import error_from_reply
 from jackstay.transport import HttpClient
 
 _JSON = (("Content-Type", "application/json"),)
-# In order of preference: a program on the user's machine cannot keep a secret, so `none` is first.
-_PREFERRED = ("none", "client_secret_basic", "client_secret_post")
+# Without a key, in order of preference: a program on the user's machine cannot keep a secret, so `none` is first.
+_PREFERRED = AUTH_METHODS[:3]
 
 
 def configured_client(identity: Identity, access: Access) -> RegisteredClient | None:
@@ -81,7 +81,7 @@ async def register(
     if method is None:
         # The response should contain it (RFC 7591, 3.2.1); otherwise the requested method was registered.
         method = str(document["token_endpoint_auth_method"]) if response.client_secret else "none"
-    if method not in AUTH_METHODS[:3] or (method != "none" and not response.client_secret):
+    if method not in _PREFERRED or (method != "none" and not response.client_secret):
         raise AuthorizationError(
             f"{server.issuer} registered the unsupported client authentication {method[:40]!a}", issuer=server.issuer
         )
