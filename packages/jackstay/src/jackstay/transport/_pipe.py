@@ -302,15 +302,13 @@ class FrameReader:
         return bool(cut)
 
     def _tail(self) -> list[bytes | McpError]:
-        unfinished = self.framer.eof()
-        if unfinished is None:
-            return []
-        if isinstance(self.framer, LineFramer):
+        try:
             # Some servers omit the newline after their last message. An incomplete message is delivered, too: only the
             # JSON parser can distinguish the two, and it rejects the incomplete one.
-            return [unfinished.data] if unfinished.data else []
-        expected = "" if unfinished.expected is None else f" of {unfinished.expected}"
-        return [ProtocolError(f"the stream ended inside a frame, after {unfinished.received}{expected} bytes")]
+            last = self.framer.eof()
+        except ProtocolError as error:
+            return [error]
+        return [last] if last else []
 
 
 class PipeTransport(ABC):

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackstay.errors import FrameTooLargeError, UsageError
-from jackstay.protocol.wire._framer import IncompleteFrame
 from jackstay.protocol.wire._lines import LineFramer, frame_lines
 
 LIMIT = 10
@@ -72,8 +71,8 @@ def read(pieces: list[bytes], limit: int = LIMIT, *, at_once: bool = False) -> t
         assert framer.buffered <= limit + 1
     rest = framer.eof()
     assert framer.buffered == 0
-    assert framer.eof() is None
-    return frames, b"" if rest is None else rest.data
+    assert framer.eof() == b""
+    return frames, rest
 
 
 def test_streams_are_split_into_lines_in_any_pieces(subtests: pytest.Subtests) -> None:
@@ -148,7 +147,7 @@ def test_eof_before_all_frames_are_read_is_refused() -> None:
     with pytest.raises(UsageError):
         framer.eof()
     assert framer.next_frame() == b"a"
-    assert framer.eof() is None
+    assert framer.eof() == b""
 
 
 def test_a_mutable_buffer_may_be_reused_after_feeding() -> None:
@@ -183,7 +182,7 @@ def test_a_request_without_an_early_id_is_reported_at_its_end(size: int) -> None
     assert (first.start[:11], first.end[-8:], first.size, after) == (b'{"method":"', b'"id":17}', len(line), b"after")
     assert second.start[:1] == b"y"
     assert third == [], "the last line has no end"
-    assert framer.eof() == IncompleteFrame(len(line))
+    assert framer.eof() == b""
 
 
 def test_a_line_over_the_limit_is_reported_once_and_not_buffered() -> None:
@@ -197,7 +196,7 @@ def test_a_line_over_the_limit_is_reported_once_and_not_buffered() -> None:
         framer.feed(b"x" * 1_000)
         assert framer.next_frame() is None
         assert framer.buffered == 0
-    assert framer.eof() == IncompleteFrame(100_011)
+    assert framer.eof() == b""
 
 
 def test_an_oversized_line_of_64_mib_needs_little_memory() -> None:

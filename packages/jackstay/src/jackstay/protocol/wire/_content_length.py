@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from jackstay.errors import FrameTooLargeError, ProtocolError
-from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, MAX_QUOTE, BufferedFramer, IncompleteFrame
+from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, MAX_QUOTE, BufferedFramer
 
 # Both headers of the protocol take about a hundred bytes. Forty times that allows for others, and limits what is
 # buffered of a peer that sends lines or a file.
@@ -38,11 +38,6 @@ class ContentLengthFramer(BufferedFramer):
         self._length: int | None = None  # the Content-Length of the current header
         self._missing = 0  # missing bytes of the body; 0 while in the header
         self._is_skipping = False
-
-    @property
-    def is_lost(self) -> bool:
-        """True after an invalid header. No more frames follow, and bytes that are fed are dropped."""
-        return self._lost is not None
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Add the next bytes of the stream, in pieces of any size. They are dropped once the framing is lost."""
@@ -82,20 +77,23 @@ class ContentLengthFramer(BufferedFramer):
         body = self.next_frame()
         return [] if body is None else [body]
 
-    def eof(self) -> IncompleteFrame | None:
-        """Return the incomplete frame, or None. Its `data` is the start of the body, or of a header line.
+    def eof(self) -> bytes:
+        """Return nothing: a last frame is never complete without all of its bytes.
 
         Raises:
+            ProtocolError: the stream ended inside a frame.
             UsageError: not all frames have been read.
         """
         self._check_all_read()
         data = self._buffer.pop()
         length, missing, header_size = self._length, self._missing, self._header_size
         self._reset()
+        received = str(header_size)
         if missing and length is not None:
-            return IncompleteFrame(length - missing, length, data)
-        is_between_frames = header_size == len(data) and not data.strip()
-        return None if is_between_frames else IncompleteFrame(header_size, data=data)
+            received = f"{length - missing} of {length}"
+        elif header_size == len(data) and not data.strip():
+            return b""  # between two frames
+        raise ProtocolError(f"the stream ended inside a frame, after {received} bytes")
 
     def _read_header_line(self) -> None:
         piece, start = self._piece, self._offset

@@ -7,8 +7,6 @@ After any other `ProtocolError` every later call raises the same: close the conn
 from collections import deque
 from typing import Final
 
-import msgspec
-
 from jackstay.errors import UsageError
 
 # The default limit, in both directions.
@@ -26,18 +24,6 @@ SMALL_PIECE: Final = 4_096
 
 # Joined pieces are flushed at this size: a bytearray that grows to 16 MiB would be reallocated many times.
 BUFFER_SIZE: Final = 65_536
-
-
-class IncompleteFrame(msgspec.Struct, frozen=True, gc=False):
-    """The last frame of a stream that ended in the middle of it.
-
-    `received` and `expected` are numbers of bytes; `expected` is None if the framing does not contain it. `data` is
-    what was received, unless the frame was being skipped: a last line without its newline may be a complete message.
-    """
-
-    received: int
-    expected: int | None = None
-    data: bytes = b""
 
 
 class FrameBuffer:

@@ -8,7 +8,7 @@ lines over the limit are skipped.
 from collections.abc import Sequence
 
 from jackstay.errors import FrameTooLargeError
-from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, START_BYTES, BufferedFramer, IncompleteFrame
+from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, START_BYTES, BufferedFramer
 from jackstay.protocol.wire._jsonrpc import may_have_id_at_end
 
 _BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
@@ -81,18 +81,16 @@ class LineFramer(BufferedFramer):
         lines.reverse()
         return list(filter(bytes.strip, lines)) or self.next_frames()  # blank lines are skipped
 
-    def eof(self) -> IncompleteFrame | None:
-        """Return the last line if it has no newline, or None. It may be a complete message: JSON is self-delimiting.
+    def eof(self) -> bytes:
+        """Return the last line if it has no newline, else nothing. It may be a message: JSON is self-delimiting.
 
         Raises:
             UsageError: not all frames have been read.
         """
         self._check_all_read()
-        skipped, self._skipped, self._beginning = self._skipped, 0, b""
-        if skipped:
-            return IncompleteFrame(skipped)
+        self._skipped, self._beginning = 0, b""
         rest = self._buffer.pop()
-        return IncompleteFrame(len(rest), data=rest) if rest.strip() else None
+        return rest if rest.strip() else b""
 
     def _keep(self, piece: bytes, start: int) -> None:
         """Buffer the beginning or middle of a line, or raise if the line is over the limit."""
