@@ -35,7 +35,7 @@ def test_text_bytes_files_and_mappings(tmp_path: Path) -> None:
             b"\xef\xbb\xbf" + content.encode(),
         ]
         assert len({str(load_document(source).root) for source in sources}) == 1
-    assert load_document({"openapi": "3.1.0", "paths": {}}).version == "3.1.0"
+    assert load_document({"openapi": "3.1.0", "paths": {}}).root["openapi"] == "3.1.0"
 
 
 def test_yaml_keys_are_strings_and_dates_are_not_converted() -> None:

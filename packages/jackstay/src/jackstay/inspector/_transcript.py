@@ -47,7 +47,6 @@ class Transcript:
         *,
         max_kept_bytes: int | None = None,
     ) -> None:
-        self.is_truncated = False
         self._events = events
         self._clock = clock
         self._began = clock()
@@ -131,7 +130,6 @@ class Transcript:
         self._size += len(line)
         while self._size > self._max_kept_bytes and len(self._lines) > 1:
             self._size -= len(self._lines.popleft()[1])
-            self.is_truncated = True
         # Requests without a response are no longer matched once they were dropped.
         oldest = self._lines[0][0]
         while self._open and next(iter(self._open.values())).number < oldest:

@@ -92,10 +92,10 @@ class Api:
         # The path parameters that may contain slashes, as (path, name).
         self._slashes = slashes
         self.sender = sender
-        info = Node(document.root, "#")
-        self.title = text(document.member(info, "info"), "title")
-        self.version = text(document.member(info, "info"), "version")
-        self.description = text(document.member(info, "info"), "description")
+        info = document.member(Node(document.root, "#"), "info")
+        self.title = text(info, "title")
+        self.version = text(info, "version")
+        self.description = text(info, "description")
         reader = Reader(document, settings.server_variables, frozenset(settings.credentials))
         check_credentials(settings.credentials, reader.schemes)
         self.problems: list[OpenApiError] = []

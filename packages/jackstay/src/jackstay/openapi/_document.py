@@ -47,7 +47,6 @@ class Document:
             raise OpenApiError(f"Swagger {version} is not supported: convert the document to OpenAPI 3.0 or 3.1")
         if not isinstance(version, str) or not version.startswith(_SUPPORTED):
             raise OpenApiError(f"'openapi' must be 3.0.x or 3.1.x, not {version!r}", pointer="#/openapi")
-        self.version = version
         # In 3.0 a schema is a dialect of its own, and the siblings of a `$ref` are ignored.
         self.is_30 = version.startswith("3.0")
         self._cyclic: dict[str, bool] = {}
