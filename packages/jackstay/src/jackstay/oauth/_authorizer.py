@@ -173,12 +173,12 @@ class TokenAuthorizer(ABC):
         for _ in range(2):
             status, headers = await probe(client, url, (*current, *self.prove(url, "GET", url)))
             self.note_response(url, headers)
-            if not self.requires_nonce(Challenge(url, status, (headers.get("www-authenticate", ""),))):
+            fields = (headers.get("www-authenticate", ""),)
+            if not self.requires_nonce(Challenge(url, status, fields)):
                 break
         if status != 401 and (current or await find_resource(client, url, "") is None):
             return  # the token is accepted, or the server requires no authorization and publishes no metadata
-        field = headers.get("www-authenticate")
-        bearer = read_bearer_challenge(() if field is None or status != 401 else (field,))
+        bearer = read_bearer_challenge(fields if status == 401 else ())
         server = self._server_state(url)
         await self._run_shared(server, self._obtain(client, server, bearer, is_step_up=False))
 

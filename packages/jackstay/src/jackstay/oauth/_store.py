@@ -118,10 +118,8 @@ Entry = TypeVar("Entry", bound=msgspec.Struct)
 async def load_entry(store: TokenStore, key: str, kind: type[Entry]) -> Entry | None:
     """Return the decoded entry, or None if it is absent or of an incompatible version."""
     value = await store.load(key)
-    if value is None:
-        return None
     try:
-        return msgspec.json.decode(value, type=kind)
+        return None if value is None else msgspec.json.decode(value, type=kind)
     except DECODE_ERRORS:
         return None
 

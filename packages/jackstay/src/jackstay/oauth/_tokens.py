@@ -182,11 +182,11 @@ def error_from_reply(reply: Reply, what: str, issuer: str) -> TransportError:
 
 def _lifetime(expires_in: float | str | None) -> float | None:
     try:
-        seconds = None if expires_in is None else float(expires_in)
+        seconds = float(expires_in or 0)
     except ValueError:
         return None
     # Zero, negative values, NaN and infinity are ignored; the server answers 401 when the token has expired.
-    return seconds if seconds is not None and 0 < seconds < 1e12 else None
+    return seconds if 0 < seconds < 1e12 else None
 
 
 # ---- client authentication: RFC 6749, 2.3.1; RFC 7523, 2.2; RFC 8414 (supported methods and the default) ----
