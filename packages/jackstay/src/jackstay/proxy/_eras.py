@@ -103,10 +103,10 @@ class Eras:
         if not of_era(self._proxy._settings.get("versions", VERSIONS), Era.HANDSHAKE):
             return  # the settings allow none
         if self._probe is None:
-            self._probe = asyncio.get_running_loop().create_task(self._probe_handshake())
+            self._probe = asyncio.get_running_loop().create_task(self._probe_handshake(first))
         await asyncio.shield(self._probe)
 
-    async def _probe_handshake(self) -> None:
+    async def _probe_handshake(self, first: Upstream) -> None:
         second = self._proxy._make(Era.HANDSHAKE)
         try:
             async with asyncio.timeout(max(MIN_PROBE_TIMEOUT, PROBE_TIMEOUT_FACTOR * self._open_seconds)):
@@ -119,14 +119,13 @@ class Eras:
             await second.stop()
             raise
         else:
-            self._keep(second)
+            self._keep(first, second)
         finally:
             self._probe = None
 
-    def _keep(self, second: Upstream) -> None:
+    def _keep(self, first: Upstream, second: Upstream) -> None:
         if self.has_one_client:
-            assert self.first is not None  # open() comes before the probe
-            self._close_later(self.first)
+            self._close_later(first)
             self.first, self.is_dual = second, False
             return
         self._server_facts, self.is_dual = second.facts, True

@@ -48,25 +48,22 @@ class NotificationRouter:
 
     def handle_notification(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
         """Route a notification. `call` is the call whose response stream carried it, if known."""
+        params = without_subscription(params)
+        is_complete = method == "notifications/elicitation/complete"
+        connection = self._proxy._client_requests.pop_elicitation(params) if is_complete else None
         try:
-            self._route(upstream, method, without_subscription(params), call)
-        except msgspec.DecodeError as error:
-            logger.info("dropped %s from the upstream server: invalid params: %s", method, error)
-
-    def _route(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> None:
-        if method == _UPDATED:
-            uri = msgspec.convert(_read_params(params).uri, str)
-            for subscribed in upstream.subscriptions_for(uri):
-                self.changed(upstream, method, subscribed, params)
-        elif method in _LIST_CHANGES:
-            self.changed(upstream, method, "", params)
-        else:
-            is_complete = method == "notifications/elicitation/complete"
-            connection = self._proxy._client_requests.pop_elicitation(params) if is_complete else None
-            if connection is not None:
+            if method == _UPDATED:
+                uri = msgspec.convert(_read_params(params).uri, str)
+                for subscribed in upstream.subscriptions_for(uri):
+                    self.changed(upstream, method, subscribed, params)
+            elif method in _LIST_CHANGES:
+                self.changed(upstream, method, "", params)
+            elif connection is not None:
                 self._notify(connection, method, params)
             else:  # also if the elicitation was in an error, or came from another instance of the server
                 self._forward_to_owner(upstream, method, params, call)
+        except msgspec.DecodeError as error:
+            logger.info("dropped %s from the upstream server: invalid params: %s", method, error)
 
     def changed(self, upstream: Upstream, method: str, uri: str = "", params: bytes = b"") -> None:
         """Notify the clients that a list or a resource of this server changed."""
