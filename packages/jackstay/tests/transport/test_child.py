@@ -161,7 +161,7 @@ async def test_a_close_before_the_report_suppresses_it() -> None:
         await asyncio.sleep(0)
     await transport.close()
     transport._expired()
-    transport._corrupted(ProtocolError("late"))
+    transport._lost(ProtocolError("late"))
     assert handler.ends == []
 
 

@@ -150,10 +150,6 @@ class ChildTransport(PipeTransport):
         self._on_end(ChildEvent.WRITE_FAILED, error)
 
     def _lost(self, error: ProtocolError) -> None:
-        # Found while the handler pulls: `went_down` must not be called inside its call.
-        self._loop.call_soon(self._corrupted, error)
-
-    def _corrupted(self, error: ProtocolError) -> None:
         self._error = error
         self._change(ChildEvent.CORRUPTED)
 

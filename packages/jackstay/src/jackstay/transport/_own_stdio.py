@@ -346,8 +346,7 @@ class OwnStdioTransport(PipeTransport):
         self._go_down(TransportError(f"the client closed stdout ({error.strerror})"))
 
     def _lost(self, error: ProtocolError) -> None:
-        # Found while the handler pulls: `went_down` must not be called inside its call.
-        self._loop.call_soon(self._go_down, error)
+        self._go_down(error)
 
     def _go_down(self, error: McpError) -> None:
         if not self._is_down and not self._is_closed:

@@ -169,30 +169,29 @@ class ReadingThread(ReadPipe):
             self._turn.release()
 
 
-class WritePipe:
+class WritePipe(msgspec.Struct, eq=False):
     """Writes to a descriptor as much as it accepts.
 
     With `must_not_wait` the descriptor is a blocking one: it is written to only when it is writable, and then no more
     than is certainly accepted. It does not own the descriptor, which may be closed after `unwatch()`.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, *, must_not_wait: bool = False) -> None:
-        self._loop = loop
-        self._fd = fd
-        self._must_not_wait = must_not_wait
-        self._is_writable = False
-        self._is_watched = False
-        self._on_writable: Callable[[], None] | None = None
+    loop: asyncio.AbstractEventLoop
+    fd: int
+    must_not_wait: bool = False
+    _is_writable: bool = False
+    _is_watched: bool = False
+    _on_writable: Callable[[], None] | None = None
 
     def write(self, data: bytes | memoryview) -> int:
         """Write as much as possible without waiting, and return the number of bytes. Raises: OSError."""
-        if self._must_not_wait:
+        if self.must_not_wait:
             if not self._is_writable:
                 return 0
             self._is_writable = False
             data = data[:UNWAITING_BYTES]
         try:
-            return os.write(self._fd, data)
+            return os.write(self.fd, data)
         except (BlockingIOError, InterruptedError):
             return 0
 
@@ -201,15 +200,15 @@ class WritePipe:
         self._on_writable = is_writable
         if not self._is_watched:
             self._is_watched = True
-            with keeping_mode(self._fd):
-                self._loop.add_writer(self._fd, self._became_writable)
+            with keeping_mode(self.fd):
+                self.loop.add_writer(self.fd, self._became_writable)
 
     def unwatch(self) -> None:
         """Cancel `watch()`."""
         self._on_writable = None
         if self._is_watched:
             self._is_watched = False
-            self._loop.remove_writer(self._fd)
+            self.loop.remove_writer(self.fd)
 
     def _became_writable(self) -> None:
         # A caller with more to write calls `watch()` again at once: keeping the watch saves two system calls each time.
@@ -236,7 +235,7 @@ class FrameReader:
         framer: "LineFramer | ContentLengthFramer",
         on_frames: Callable[[], None],
         on_drained: Callable[[], None],
-        on_lost: Callable[[ProtocolError], None],
+        on_lost: Callable[[ProtocolError], object],
     ) -> None:
         self.framer = framer
         self._on_frames = on_frames
@@ -323,8 +322,14 @@ class PipeTransport(ABC):
         self._handler = handler
         reader, join = framing_of(framing)
         self._framer = reader(limit)
-        self._frames = FrameReader(self._framer, handler.frames_arrived, self._drained, self._lost)
-        self._output = WritePipe(self._loop, output, must_not_wait=must_not_wait)
+        self._frames = FrameReader(
+            self._framer,
+            handler.frames_arrived,
+            self._drained,
+            # Found while the handler pulls: `went_down` must not be called inside its call.
+            lambda error: self._loop.call_soon(self._lost, error),
+        )
+        self._output = WritePipe(self._loop, output, must_not_wait)
         self._queue = WriteQueue(self._loop, self._output, handler, join, self._write_failed, limit=limit)
         # See `Transport`. These run for every frame, so there is no method around them.
         self.next_frame = self._frames.next_frame
@@ -344,7 +349,7 @@ class PipeTransport(ABC):
 
     @abstractmethod
     def _lost(self, error: ProtocolError) -> None:
-        """The received data can no longer be cut into frames. Called while the handler pulls."""
+        """The received data can no longer be cut into frames."""
 
     @abstractmethod
     def _write_failed(self, error: OSError) -> None:

@@ -6,7 +6,6 @@ Nothing is started or searched for before `open()`. No shell is involved.
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from copy import copy
 from typing import Final
 
 import msgspec
@@ -48,9 +47,7 @@ class StdioTarget(msgspec.Struct, eq=False, kw_only=True):
     def with_stderr(self, stderr: StderrTo) -> "StdioTarget":
         """Return a copy with another `stderr`, as in `stdio()`. Raises: UsageError."""
         check_stderr(stderr)
-        clone = copy(self)
-        clone.stderr = stderr
-        return clone
+        return msgspec.structs.replace(self, stderr=stderr)
 
     async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
         """Start the command. If this is cancelled, no process is left behind.
@@ -106,20 +103,18 @@ def stdio(
             f"command must be a str, not {type(command).__name__}; pass each argument separately: stdio({call})",
             path="command",
         )
-    argv = [_checked_str(argument, "command and its arguments", "command") for argument in (command, *args)]
-    if not argv[0]:
+    program, *arguments = (_checked_str(value, "command and its arguments", "command") for value in (command, *args))
+    if not program:
         raise UsageError("command must not be empty", path="command")
     if framing not in FRAMINGS:
         raise UsageError(f"framing must be one of {', '.join(FRAMINGS)}, not {framing!r}", path="framing")
-    if isinstance(inherit_env, Iterable) and not isinstance(inherit_env, str):
-        inherit_env = tuple(inherit_env)  # it may be an iterator
-    check_environment(env, inherit_env)
+    inherit_env = check_environment(env, inherit_env)
     check_stderr(stderr)
     return StdioTarget(
-        command=argv[0],
-        arguments=tuple(argv[1:]),
-        name=name or _name_of(argv[0], tuple(argv[1:])),
-        init_timeout=SLOW_INIT_TIMEOUT if os.path.basename(argv[0]) in SLOW_STARTERS else None,
+        command=program,
+        arguments=tuple(arguments),
+        name=name or _name_of(program, arguments),
+        init_timeout=SLOW_INIT_TIMEOUT if os.path.basename(program) in SLOW_STARTERS else None,
         env=dict(env or {}),
         inherit_env=inherit_env,
         cwd=None if cwd is None else _checked_str(cwd, "cwd", "cwd"),
@@ -135,7 +130,7 @@ def _checked_str(value: object, what: str, path: str) -> str:
     return text
 
 
-def _name_of(command: str, arguments: tuple[str, ...]) -> str:
+def _name_of(command: str, arguments: list[str]) -> str:
     """Return the server's name: the command, or what it runs (`uvx mcp-server-git`, `env A=1 python server.py`)."""
     name = os.path.basename(command) or command
     if name == "env":
@@ -150,7 +145,7 @@ def _name_of(command: str, arguments: tuple[str, ...]) -> str:
     return name
 
 
-def _script_of(arguments: tuple[str, ...]) -> str:
+def _script_of(arguments: list[str]) -> str:
     """Return the script or module that Python runs, without directory and suffix; empty if there is none."""
     options = iter(arguments)
     for argument in options:
@@ -170,13 +165,14 @@ def _script_of(arguments: tuple[str, ...]) -> str:
 # secrets. The executable is looked up here and not by `exec`, so that an error can name the PATH that was searched.
 
 
-def check_environment(env: Mapping[str, str] | None, inherit_env: bool | Iterable[str]) -> None:
-    """Check the arguments `env` and `inherit_env`.
+def check_environment(env: Mapping[str, str] | None, inherit_env: bool | Iterable[str]) -> bool | tuple[str, ...]:
+    """Check the arguments `env` and `inherit_env`, and return the latter: a tuple in place of an iterable.
 
     Raises: UsageError.
     """
-    is_list = isinstance(inherit_env, Iterable) and not isinstance(inherit_env, str)
-    if not isinstance(inherit_env, bool) and not (is_list and _are_strings(inherit_env)):
+    if isinstance(inherit_env, Iterable) and not isinstance(inherit_env, str):
+        inherit_env = tuple(inherit_env)  # it may be an iterator
+    if not isinstance(inherit_env, bool) and not (isinstance(inherit_env, tuple) and _are_strings(inherit_env)):
         raise UsageError(f"inherit_env must be a bool or a list[str], not {inherit_env!r}", path="inherit_env")
     if env is not None and not isinstance(env, Mapping):
         raise UsageError(f"env must be a dict[str, str], not {type(env).__name__}", path="env")
@@ -190,6 +186,7 @@ def check_environment(env: Mapping[str, str] | None, inherit_env: bool | Iterabl
                 "values may contain NUL",
                 path="env",
             )
+    return inherit_env
 
 
 def child_environment(

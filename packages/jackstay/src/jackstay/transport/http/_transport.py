@@ -311,17 +311,11 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
             return error
         if "status" not in error.details and "quote" in error.details and not self._known.was_reached:
             url, received = self.sender.url.partition("?")[0], error.details["quote"]
-            other = TransportError(
-                f"no HTTP server at {url}: it responded {received}; check the port", absent=True, details=error.details
-            )
-            other.__cause__ = error
-            return other
+            return _replaced(error, f"no HTTP server at {url}: it responded {received}; check the port", absent=True)
         # A TLS server closes the connection instead of responding. One that began a response uses plain HTTP.
         is_plain = self.sender.url.startswith("http:") and not self._known.was_reached and self.sender.was_cut_off
         hint = "; should the URL begin with https://?" if is_plain and "status" not in error.details else ""
-        lost = TransportError(f"{error.message}{hint}", details=error.details, retry_in=error.retry_in)
-        lost.__cause__ = error
-        return lost
+        return _replaced(error, f"{error.message}{hint}", retry_in=error.retry_in)
 
     def error_for_reply(self, post: Post, reply: Reply) -> McpError:
         """Return the error of a request that got this response.
@@ -344,9 +338,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         found = error_in(reply.error_body)
         more = f": {quote(found.message.encode())}" if found is not None and found.message else f"; {_CHECK_PATH}"
         message = f"no MCP server at {reply.url.partition('?')[0]}: HTTP {reply.verdict.status}, {how}{more}"
-        absent = TransportError(message, absent=True, details=error.details)
-        absent.__cause__ = error
-        return absent
+        return _replaced(error, message, absent=True)
 
     def _go_down(self, error: McpError) -> None:
         if not self._is_ended:
@@ -393,7 +385,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
             logger.debug("the server does not offer HTTP+SSE: %s", absent)
         if stream is not None:
             self._use_legacy(stream)
-            await self._post_legacy(post)
+            await self._send_legacy(post)
             return
         frame = error_for_id(reply.error_body, post.id)
         if frame is not None and (reply.verdict.status == 400 or self._known.was_reached):
@@ -411,19 +403,16 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
                 self._known.is_legacy = False
                 raise TransportError("the server no longer offers HTTP+SSE")
             self._use_legacy(stream)
-        await self._post_legacy(post)
-
-    def _use_legacy(self, stream: LegacyStream) -> None:
-        self._legacy = stream
-        self._known.is_legacy = self._known.was_reached = True
-        stream.start(self.deliver, self._go_down)
-
-    async def _post_legacy(self, post: Post) -> None:
         assert self._legacy is not None  # set before
         frame = await self._legacy.post(post.out.frame, post.id)
         if frame is not None:
             post.was_answered = True
             self.deliver(frame)
+
+    def _use_legacy(self, stream: LegacyStream) -> None:
+        self._legacy = stream
+        self._known.is_legacy = self._known.was_reached = True
+        stream.start(self.deliver, self._go_down)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -466,6 +455,13 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
             logger.debug("the session was not ended: %s", error)
         except Exception:  # raised by the user's HTTP client or authorizer
             logger.exception("ending the session failed")
+
+
+def _replaced(error: McpError, message: str, *, absent: bool = False, retry_in: float | None = None) -> TransportError:
+    """Return a TransportError caused by this error, with its details."""
+    other = TransportError(message, details=error.details, absent=absent, retry_in=retry_in)
+    other.__cause__ = error
+    return other
 
 
 def _is_incomplete(error: McpError) -> bool:
