@@ -24,7 +24,7 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 # A registry accepts each metric name once, so all clients that use it share the metrics.
-_METRICS_BY_REGISTRY: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+_METRICS_BY_REGISTRY: WeakKeyDictionary[Any, list[Any]] = WeakKeyDictionary()
 
 
 def prometheus(registry: Any = None) -> Listener:
@@ -40,9 +40,8 @@ def prometheus(registry: Any = None) -> Listener:
     if registry is None:
         registry = library.REGISTRY
     if registry not in _METRICS_BY_REGISTRY:
-        _METRICS_BY_REGISTRY[registry] = {name: _metric(library, registry, name) for name in METRICS}
-    metrics = _METRICS_BY_REGISTRY[registry]
-    requests, seconds = metrics["jackstay_client_requests_total"], metrics["jackstay_client_request_seconds"]
+        _METRICS_BY_REGISTRY[registry] = [_metric(library, registry, name) for name in METRICS]
+    requests, seconds, transitions, reconnects, violations = _METRICS_BY_REGISTRY[registry]
 
     def listen(name: str, fields: Fields) -> None:
         client = fields["client"]
@@ -53,11 +52,11 @@ def prometheus(registry: Any = None) -> Listener:
             assert isinstance(duration, int)  # see EVENTS
             seconds.labels(client, method).observe(duration / 1e9)
         elif name == "jackstay.connection.transition":
-            metrics["jackstay_client_transitions_total"].labels(client, fields["to"]).inc()
+            transitions.labels(client, fields["to"]).inc()
             if fields["to"] == "ready" and fields["epoch"] != 1:
-                metrics["jackstay_client_reconnects_total"].labels(client).inc()
+                reconnects.labels(client).inc()
         elif name == "jackstay.protocol.violation":
-            metrics["jackstay_client_violations_total"].labels(client).inc()
+            violations.labels(client).inc()
 
     return listen
 
