@@ -40,7 +40,12 @@ def prepare(target: Connectable, options: "ClientKeywords") -> "tuple[Target, Se
     target = as_target(target)
     from jackstay.protocol.client import Settings  # noqa: PLC0415  # as above
 
-    settings = Settings.of(**{"name": target.name, **_timeouts_for(target, Settings()), **options})
+    suggested: ClientKeywords = {"name": target.name}
+    if target.init_timeout is not None:
+        suggested["init_timeout"] = target.init_timeout
+        # At least one start with a user sign-in.
+        suggested["open_timeout"] = max(target.init_timeout, Settings().open_timeout or 0.0)
+    settings = Settings.of(**{**suggested, **options})
     if "stderr" in options and isinstance(target, StdioTarget):
         target = target.with_stderr(settings.stderr)
     return target, settings
@@ -81,14 +86,3 @@ def _target_of_text(text: str, caller: str) -> Target:
         f"{caller} expected a URL, a transport, a Server or the path of a .py or .json file, got {text!r};"
         " to start a command use stdio(command, *args)"
     )
-
-
-def _timeouts_for(target: Target, defaults: "Settings") -> dict[str, float]:
-    """Return the timeouts that the target suggests.
-
-    `open_timeout` must cover at least one start with a user sign-in.
-    """
-    seconds = target.init_timeout
-    if seconds is None:
-        return {}
-    return {"init_timeout": seconds, "open_timeout": max(seconds, defaults.open_timeout or 0.0)}
