@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from functools import cache
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from jackstay.errors import ClosedError, McpError, ShutdownError, StateError
@@ -289,7 +290,6 @@ async def _cancel_remaining_tasks() -> None:
 # --- the portal of the process ----------------------------------------------------------------------------------------
 
 _portal = Portal()
-_hooks_installed = False
 
 
 def portal() -> Portal:
@@ -297,18 +297,16 @@ def portal() -> Portal:
     return _portal
 
 
+@cache
 def _install_process_hooks() -> None:
     """Register the fork and exit hooks, once. Called at the first start, because imports must have no side effects."""
-    global _hooks_installed  # noqa: PLW0603  # the hooks are per process
-    if not _hooks_installed:
-        _hooks_installed = True
-        os.register_at_fork(after_in_child=_reset_after_fork)
-        atexit.register(lambda: _portal.close_all())
+    os.register_at_fork(after_in_child=_reset_after_fork)
+    atexit.register(lambda: _portal.close_all())
 
 
 def _reset_after_fork() -> None:
     """Replace the portal in the child of a fork, where its thread does not run and its lock may be held forever."""
-    global _portal  # noqa: PLW0603  # as above
+    global _portal  # noqa: PLW0603  # the portal is per process
     _parent_portals.append(_portal)
     _portal = Portal()
 
