@@ -85,8 +85,6 @@ class CallOptions(TypedDict, total=False):
 
 
 CALL_OPTIONS: Final = settings_of(CallOptions)
-# The options that are not fields of a call with the same name.
-_CONVERTED: Final = ("replay", "on_progress", "meta")
 
 # Completes a result of an extension.
 Completion: TypeAlias = Callable[[dict[str, Json]], Awaitable[Mapping[str, Json]]]
@@ -396,17 +394,13 @@ class Requests:
 
     def _call_fields(self, method: str, options: CallOptions, is_safe: bool | None) -> dict[str, Any]:
         """Return the fields of `Called` for these options. Raises: UsageError."""
-        fields: dict[str, Any] = {}
-        replay = self.default_replay
         if options:
             _check_options(options)
-            fields.update((name, value) for name, value in options.items() if name not in _CONVERTED)
-            replay = options.get("replay", replay)
-            if meta := options.get("meta"):
-                fields["meta"] = encode_json(dict(meta))[1:-1]
-            if (on_progress := options.get("on_progress")) is not None:
-                fields["on_progress"] = on_progress
-        if self.progress_handlers or "on_progress" in fields:
+        fields: dict[str, Any] = {**options}
+        replay = fields.pop("replay", self.default_replay)
+        if meta := fields.pop("meta", None):
+            fields["meta"] = encode_json(dict(meta))[1:-1]
+        if self.progress_handlers or fields.get("on_progress") is not None:
             fields["wants_progress"] = True
         if replay == "safe":
             row = METHODS.get(method)

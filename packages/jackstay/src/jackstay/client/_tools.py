@@ -264,8 +264,9 @@ class Tools:
         return result.with_reader(self._readers.get(name))
 
     def _keep_readers(self, tools: Sequence[Tool], version: tuple[int, int]) -> None:
-        schemas = {tool.name: tool.output_schema for tool in tools}
-        self._readers = {name: OutputReader(schema) for name, schema in schemas.items() if schema is not None}
+        self._readers = {
+            tool.name: OutputReader(tool.output_schema) for tool in tools if tool.output_schema is not None
+        }
         self._readers_version = version
 
     async def _prepare_check(self, name: str, options: CallOptions, deadline: Deadline) -> None:

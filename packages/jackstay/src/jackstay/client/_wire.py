@@ -93,7 +93,6 @@ class Wire:
 
         Raises: StateError before the client was opened, UsageError on another event loop.
         """
-        fields = {"meta": meta, "on_behalf_of": on_behalf_of, "timeout": timeout, "max_timeout": max_timeout}
         return self._requests.connection.submit(
             method,
             params,
@@ -101,7 +100,10 @@ class Wire:
             on_progress,
             wants_progress=on_progress is not None,
             wait_for_ready=False,
-            **fields,
+            meta=meta,
+            on_behalf_of=on_behalf_of,
+            timeout=timeout,
+            max_timeout=max_timeout,
         )
 
     def cancel_call(self, call: Call[bytes]) -> None:
