@@ -330,7 +330,6 @@ class App:
                 await self._sessions.register(session)
             except Exception as error:  # a user's store may raise anything
                 raise log_store_failure(error) from error
-            self.server._add_connection(session)
             more = [(_SESSION_NAME, session.id.encode())]
         await session.respond(channel, request, more)
 
@@ -399,14 +398,13 @@ class App:
         self.refuse_new()
         for connection in (*self._posts, *self._legacy.values(), *self._sessions.all):
             connection.call(connection.drain)
-        end = asyncio.get_running_loop().time() + self.server.options.drain_timeout + LAST_WRITES
-        while self._requests and asyncio.get_running_loop().time() < end:
-            self._idle = asyncio.Event()
-            try:
-                async with asyncio.timeout_at(end):
+        try:
+            async with asyncio.timeout(self.server.options.drain_timeout + LAST_WRITES):
+                while self._requests:
+                    self._idle = asyncio.Event()
                     await self._idle.wait()
-            except TimeoutError:
-                logger.warning("drain timeout: %d requests are still running", self._requests)
+        except TimeoutError:
+            logger.warning("drain timeout: %d requests are still running", self._requests)
 
     def connection_config(self) -> ConnectionConfig:
         """Return the configuration of a new connection, the same until the capabilities of the server change."""

@@ -19,12 +19,11 @@ from jackstay.protocol.http import Accepts, error_response
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
-from jackstay.server._driver import LIST_CHANGES, Caller, ConnectionConfig, Driver, SubscriberIndex
+from jackstay.server._driver import LIST_CHANGES, Caller, Driver, SubscriberIndex
 from jackstay.server.http._asgi import HeaderLines, HttpRequest
 from jackstay.server.http._auth import ANONYMOUS, caller_key
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import ENDED, append_all
-from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._orphans import end_stream
 from jackstay.server.http._post import whole_response
 from jackstay.server.http._refusals import RequestRefused
@@ -85,9 +84,8 @@ class Session(Driver):
         "unsaved",
     )
 
-    def __init__(
-        self, config: ConnectionConfig, options: HttpOptions, sessions: "Sessions", record: SessionRecord | None = None
-    ) -> None:
+    def __init__(self, sessions: "Sessions", record: SessionRecord | None = None) -> None:
+        config = sessions.app.connection_config()
         client = None if record is None else record.client
         version = None if client is None else client.version
         core = ServerConnection(config.server_config, version=version, client=client, request_ids=sessions.workers)
@@ -101,7 +99,7 @@ class Session(Driver):
         self.unsaved = self.revision = 0
         # When the record was last compared with the store.
         self.checked_at = float("-inf")
-        self._options = options
+        self._options = sessions.app.options
         self._sessions = sessions
         self._events = sessions.events
         self._open_responses = self._unsaved_bytes = 0
@@ -191,8 +189,19 @@ class Session(Driver):
 
     async def settled(self, channel: Channel) -> None:
         """Wait until the requests of a POST have ended, or their response has become a stream."""
-        if not channel.is_settled and channel.post_stream is None:
-            await self._wait(channel)
+        if channel.is_settled or channel.post_stream is not None:
+            return
+        after = self._options.keepalive
+        if self._events is not None:
+            after = min(after or STREAM_AFTER, STREAM_AFTER)
+        timer = self._loop.call_later(after, self._open_late, channel) if after and channel.accepts_stream else None
+        channel.waiter = self._loop.create_future()
+        try:
+            await channel.waiter
+        finally:
+            channel.waiter = None
+            if timer is not None:
+                timer.cancel()
 
     async def respond(self, channel: Channel, request: HttpRequest, more: HeaderLines) -> None:
         """Respond to a POST with JSON, or with a stream if messages precede the responses."""
@@ -208,7 +217,7 @@ class Session(Driver):
             if channel.post_stream is not None:
                 await self._write_response(channel, channel.post_stream, request, more)
             else:
-                status, lines, body = whole_response(channel, self.core, self._sessions.auth)
+                status, lines, body = whole_response(channel, self.core, self._sessions.app.auth)
                 await request.respond(status, [*lines, *more] if more else lines, body)
         finally:
             self._end_response()
@@ -227,20 +236,6 @@ class Session(Driver):
         # Rules of visibility may use the headers of the last request.
         if self.caller.headers and getattr(self.handlers, "views", None) is None:
             self.caller = _without_headers(self.caller)
-
-    async def _wait(self, channel: Channel) -> None:
-        after = self._options.keepalive
-        if self._events is not None:
-            after = min(after or STREAM_AFTER, STREAM_AFTER)
-        timer = self._loop.call_later(after, self._open_late, channel) if after and channel.accepts_stream else None
-        try:
-            while not channel.is_settled and channel.post_stream is None:
-                channel.waiter = self._loop.create_future()
-                await channel.waiter
-        finally:
-            channel.waiter = None
-            if timer is not None:
-                timer.cancel()
 
     def _open_late(self, channel: Channel) -> None:
         if not channel.is_settled:  # else its response is about to be sent as JSON

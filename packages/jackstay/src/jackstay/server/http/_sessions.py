@@ -83,9 +83,8 @@ class Sessions:
 
     def __init__(self, app: "App", bus: "BusLink | None") -> None:
         options = app.options
-        self._app = app
+        self.app = app
         self.workers = PeerWorkers()
-        self.auth = app.auth
         # Whether the response to a request of a session reaches the worker that sent the request.
         self.can_request = bus is not None or not options.shares_sessions
         self._publish = None if bus is None else bus.publish
@@ -124,15 +123,20 @@ class Sessions:
     def create(self) -> Session:
         """Create a session; `register()` it after its handshake. Raises: RequestRefused if there are too many."""
         self._make_room()
-        return Session(self._app.connection_config(), self._app.options, self)
+        return Session(self)
 
     async def register(self, session: Session) -> None:
         """Give a session its id and store it: its handshake has succeeded."""
-        session.id = secrets.token_urlsafe(ID_BYTES)
-        await self._store.save(session.id, session.record, self._store_ttl)
-        session.checked_at = asyncio.get_running_loop().time()
-        self._open[id_hash(session.id)] = session
+        id = secrets.token_urlsafe(ID_BYTES)
+        await self._store.save(id, session.record, self._store_ttl)
+        self._add(session, id)
+
+    def _add(self, session: Session, id: str) -> None:
+        session.id = id
+        session.checked_at = session.loop.time()
+        self._open[id_hash(id)] = session
         self._schedule_sweep()
+        self.app.server._add_connection(session)
 
     async def find(self, id: str, principal: str) -> Session | None:
         """Return the session with that id if it belongs to this principal, and mark it as used.
@@ -164,12 +168,8 @@ class Sessions:
                 session.call(session.stop)
             else:
                 self._make_room()
-            session = Session(self._app.connection_config(), self._app.options, self, record)
-            self._app.server._add_connection(session)
-            session.id = id
-            session.checked_at = loop.time()
-            self._open[key] = session
-            self._schedule_sweep()
+            session = Session(self, record)
+            self._add(session, id)
         session.last_used = loop.time()
         session.is_used = True
         return session
@@ -313,7 +313,7 @@ class Sessions:
 
         It stays in a shared store: another worker may serve it, and the store expires it otherwise.
         """
-        self._app.server._remove_connection(session)
+        self.app.server._remove_connection(session)
         key = id_hash(session.id)
         if self._open.get(key) is session:
             del self._open[key]
