@@ -255,7 +255,7 @@ class Dispatch:
 
     def _call_tool(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         try:  # as `_params`, without a call
-            params = _read_call(_EMPTY if request.params is None else request.params)
+            params = _read_call(request.params or _EMPTY)
         except DECODE_ERRORS as error:
             raise _invalid_params(request, error) from error
         name = params.name
@@ -473,7 +473,7 @@ class Dispatch:
             responses = params.input_responses or {}
             return InputRounds(self.key_ring(), bound, params.request_state, responses, self.round_timeout)
 
-        encoded = _EMPTY if request.params is None else bytes(request.params)
+        encoded = bytes(request.params or _EMPTY)
         # Not the handlers of the connection: it belongs to another server if this one is mounted there.
         context = self._context_class(
             connection, request, encoded, caller, make_rounds if can_request else None, dispatch=self
@@ -491,7 +491,7 @@ def _needed_capability(method: str) -> str:
 
 def _params(read: Callable[[bytes | Raw], P], request: e.Serve) -> P:
     try:
-        return read(_EMPTY if request.params is None else request.params)
+        return read(request.params or _EMPTY)
     except DECODE_ERRORS as error:
         raise _invalid_params(request, error) from error
 
@@ -508,7 +508,7 @@ def _body(cls: type[B], request: e.Serve) -> B:
 def read_params(cls: type[B], method: str, params: bytes | Raw | None) -> B:
     """Decode the params of a request. Raises: JsonRpcError (-32602)."""
     try:
-        return types.decode(cls, _EMPTY if params is None else params)  # loaded on first use
+        return types.decode(cls, params or _EMPTY)  # loaded on first use
     except ProtocolError as error:
         where = f" at {error.path}" if error.path else ""
         message = f"invalid params for {method}: {error.message}{where}"

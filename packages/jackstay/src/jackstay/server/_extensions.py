@@ -153,7 +153,7 @@ def _serve_method(extension: Extension, handler: MethodHandler, dispatch: "Dispa
         if extension.must_be_declared and not is_declared(extension.identifier, connection, request):
             raise undeclared(extension.identifier, method)
         try:
-            params = read(b"{}" if request.params is None else request.params)
+            params = read(request.params or b"{}")
         except DECODE_ERRORS as error:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, f"invalid params for {method}: {error}") from error
         context = dispatch._make_context(connection, request, caller)

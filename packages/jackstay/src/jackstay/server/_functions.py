@@ -186,7 +186,7 @@ class Function:
 
             def bind(arguments: RawArguments, context: object) -> "Call | InvalidArguments":
                 try:
-                    return _astuple(decode(b"{}" if arguments is None else arguments)), _NO_KEYWORDS
+                    return _astuple(decode(arguments or b"{}")), _NO_KEYWORDS
                 except DECODE_ERRORS:
                     return refuse(arguments, context)
 
@@ -196,7 +196,7 @@ class Function:
 
             def bind_with_context(arguments: RawArguments, context: object) -> "Call | InvalidArguments":
                 try:
-                    values = _astuple(decode(b"{}" if arguments is None else arguments))
+                    values = _astuple(decode(arguments or b"{}"))
                 except DECODE_ERRORS:
                     return refuse(arguments, context)
                 return (*values[:before], context, *values[before:]), _NO_KEYWORDS
@@ -205,7 +205,7 @@ class Function:
 
         def bind_by_name(arguments: RawArguments, context: object) -> "Call | InvalidArguments":
             try:
-                return arrange(_astuple(decode(b"{}" if arguments is None else arguments)), context)
+                return arrange(_astuple(decode(arguments or b"{}")), context)
             except DECODE_ERRORS:
                 return refuse(arguments, context)
 
@@ -232,7 +232,7 @@ class Function:
     def _refuse(self, arguments: RawArguments, context: object) -> "Call | InvalidArguments":
         from jackstay.server._problems import collect, find_problems  # noqa: PLC0415  # see above
 
-        data = b"{}" if arguments is None else bytes(arguments)
+        data = bytes(arguments or b"{}")
         if len(data) > _MAX_SECOND_PASS_BYTES:
             return collect(find_problems(self._struct, data))
         try:

@@ -158,23 +158,18 @@ class InputRounds:
         requests, at = self._state.requests, self._at
         self._at += 1
         name = key or f"input_{at + 1}"
-        params_digest = digest(params)
-        if at < len(requests):
+        row = RecordedRequest(name, method, digest(params))
+        if at < len(requests) and msgspec.structs.replace(requests[at], response=None) == row:
             row = requests[at]
-            if (row.key, row.method, row.digest) == (name, method, params_digest):
-                if row.response is not None:
-                    return row.response.encode()
-            else:
-                del requests[at:]  # not the request of the last round: discard it and all that followed it
-        if at >= len(requests):
-            if any(row.key == name for row in requests):
+        else:
+            del requests[at:]  # not the request of the last round: discard it and all that followed it
+            if any(other.key == name for other in requests):
                 raise JsonRpcError(ErrorCode.INTERNAL_ERROR, f"duplicate key of input requests: {name!r}")
-            row = RecordedRequest(name, method, params_digest)
             requests.append(row)
             if key in self._unsolicited:
                 row.response = _read_response(method, self._unsolicited.pop(key))
-            if row.response is not None:
-                return row.response.encode()
+        if row.response is not None:
+            return row.response.encode()
         self._pending[name] = method, params
         return None
 

@@ -96,7 +96,7 @@ def read_key(kind: Kind, item: bytes | Raw) -> tuple[str, Members]:
 def read_member(request: e.Serve, name: str) -> tuple[str, Members]:
     """Return a member of the params that is a string, and all members; an empty string if there is none."""
     try:
-        members = read_members(b"{}" if request.params is None else request.params)
+        members = read_members(request.params or b"{}")
         return _read_text(members[name]), members
     except (*DECODE_ERRORS, KeyError):
         return "", {}  # the server's own handler reports what is wrong

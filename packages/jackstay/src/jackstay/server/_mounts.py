@@ -274,7 +274,7 @@ class Mounts:
         return self._serve_own(connection, request, caller)
 
     def _listen(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
-        params = b"{}" if request.params is None else bytes(request.params)
+        params = bytes(request.params or b"{}")
         try:
             wanted = decode(SubscriptionsListenRequestParams, params).notifications
         except ProtocolError:

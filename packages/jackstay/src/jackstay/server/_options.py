@@ -77,7 +77,6 @@ class Options(core.ConnectionOptions, frozen=True, kw_only=True):
         declared: dict[str, Json] = {name: _DECLARATIONS[name] for name in CAPABILITIES if name in capabilities}
         declared["logging"] = {}
         added: dict[str, Any] = {}
-        stateless = declared
         if extensions is not None:
             stateless = {**declared, "extensions": extensions.declared(Era.STATELESS)}
             if in_handshake := extensions.declared(Era.HANDSHAKE):

@@ -191,17 +191,8 @@ def flush_streams() -> None:
 
 def flush_in_time() -> None:
     """Flush, but give up after a moment: a lock may never be released, and a pipe may have no reader."""
-    is_done = threading.Lock()
-    is_done.acquire()
-
-    def work() -> None:
-        try:
-            flush()
-        finally:
-            is_done.release()
-
-    _thread.start_new_thread(work, ())
-    is_done.acquire(timeout=WATCH_SECONDS)
+    _thread.start_new_thread(flush, ())
+    time.sleep(WATCH_SECONDS)
 
 
 def fill_standard_descriptors() -> None:

@@ -62,17 +62,13 @@ def schemas_of(
     return Schemas(schemas, {**lifted, **definitions})
 
 
-def _lift(schema: Schema, cls: type, lifted: dict[str, Json], mode: str, reserved: Collection[str]) -> Schema:
+def _lift(schema: Schema, cls: Any, lifted: dict[str, Json], mode: str, reserved: Collection[str]) -> Schema:
     """Move the definitions of a schema to `lifted`, under longer names if there is a conflict."""
-    assert is_pydantic(cls)
-    definitions = schema.pop("$defs", None)
-    if not isinstance(definitions, dict):
-        return schema
+    definitions: Any = schema.pop("$defs", {})
     if any(name in reserved or lifted.get(name, found) != found for name, found in definitions.items()):
         prefix = f"{cls.__module__}.{cls.__qualname__}".replace(".", "_").replace("<locals>", "")
         schema = cls.model_json_schema(ref_template=f"#/$defs/{prefix}_{{model}}", mode=mode)
-        renamed = schema.pop("$defs")
-        assert isinstance(renamed, dict)
+        renamed: Any = schema.pop("$defs")
         definitions = {f"{prefix}_{name}": found for name, found in renamed.items()}
     lifted.update(definitions)
     return schema

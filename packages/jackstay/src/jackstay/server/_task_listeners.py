@@ -42,7 +42,7 @@ _read_params = msgspec.json.Decoder(_Params).decode
 
 def wanted_tasks(request: e.Serve) -> list[str] | None:
     """Return the tasks that a `subscriptions/listen` is for, or None. Raises: those of `DECODE_ERRORS`."""
-    found = _read_params(b"{}" if request.params is None else request.params).notifications.task_ids
+    found = _read_params(request.params or b"{}").notifications.task_ids
     return None if found is None else list(dict.fromkeys(found))[:MAX_TASKS]
 
 

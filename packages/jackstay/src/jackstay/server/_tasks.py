@@ -178,7 +178,7 @@ class Tasks(ServerExtension):
         self, dispatch: "Dispatch", before: Serve, connection: Driver, request: e.Serve, caller: Caller
     ) -> Outcome:
         try:
-            call = _read_call(b"{}" if request.params is None else request.params)
+            call = _read_call(request.params or b"{}")
         except DECODE_ERRORS:
             return before(connection, request, caller)  # it reports what is invalid
         entry = dispatch.catalogue.find_tool(call.name)

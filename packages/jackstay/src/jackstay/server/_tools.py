@@ -170,11 +170,11 @@ class Handler:
 
         def bind(arguments: RawArguments, context: object) -> "Call | InvalidArguments":
             try:
-                given = _read_object(b"{}" if arguments is None else arguments)
+                given = _read_object(arguments or b"{}")
             except DECODE_ERRORS:
                 from jackstay.server._problems import collect, find_problems  # noqa: PLC0415  # few calls need it
 
-                return collect(find_problems(dict[str, Any], b"" if arguments is None else bytes(arguments)))
+                return collect(find_problems(dict[str, Any], bytes(arguments or b"")))
             if validate is not None:
                 invalid = validate(given)
                 if invalid is not None:
