@@ -193,9 +193,7 @@ def _read(root: Path, names: tuple[str, ...], max_bytes: int) -> Any:
         raise ResourceNotFoundError
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(max_bytes + 1)
-    if len(data) > max_bytes:
-        raise ToolError(f"the resource is larger than {max_bytes} bytes")
-    return _contents(data, _mime_type(names[-1]))
+    return _contents(data, _mime_type(names[-1]), max_bytes)
 
 
 def _open(root: Path, names: tuple[str, ...]) -> int:
@@ -217,10 +215,12 @@ def _open(root: Path, names: tuple[str, ...]) -> int:
         os.close(folder)
 
 
-def _contents(data: bytes, mime_type: str | None) -> Any:
-    """Return text if it is UTF-8, else bytes, with the media type if it is known."""
+def _contents(data: bytes, mime_type: str | None, max_bytes: int) -> Any:
+    """Return text if it is UTF-8, else bytes, with the media type if it is known. Raises: ToolError, if too large."""
     from jackstay.server._content import File  # noqa: PLC0415  # loaded with the first result
 
+    if len(data) > max_bytes:
+        raise ToolError(f"the resource is larger than {max_bytes} bytes")
     value: str | bytes = data
     if b"\0" not in data:
         try:
@@ -249,6 +249,4 @@ def _fetch(url: str, mime_type: str | None, max_bytes: int, timeout: float) -> A
         raise ToolError(f"the resource is not available: HTTP {error.code}") from error
     except (URLError, OSError, ValueError) as error:
         raise ToolError("the resource is not available: the request failed") from error
-    if len(data) > max_bytes:
-        raise ToolError(f"the resource is larger than {max_bytes} bytes")
-    return _contents(data, mime_type or found)
+    return _contents(data, mime_type or found, max_bytes)

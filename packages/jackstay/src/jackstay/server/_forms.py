@@ -12,7 +12,7 @@ import msgspec
 from jackstay.errors import Json, UsageError
 from jackstay.server._foreign import adapt, decode_foreign
 from jackstay.server._portable_schema import make_portable
-from jackstay.server._schema import Schema, UnusableHintError, schemas_of
+from jackstay.server._schema import Schema, schemas_of
 from jackstay.types import DECODE_ERRORS, RequestedSchema, encode_json
 
 # A class, or a JSON Schema.
@@ -63,7 +63,7 @@ def read_form(form: FormLike) -> Form:
     try:
         hint = adapt(form)
         found = schemas_of([hint], "validation")
-    except (TypeError, UnusableHintError) as error:
+    except TypeError as error:
         raise UsageError(f"{name} cannot be used as a form: {error}", path=name) from error
     schema = make_portable({**found.schemas[0], "$defs": found.definitions})
     value = _required(schema)

@@ -159,11 +159,14 @@ class _Incomplete(BaseException):  # not an Exception: a hook that catches those
         self.encoded = encoded
 
 
-class _ResultType(msgspec.Struct, rename="camel"):
+class ResultOutcome(msgspec.Struct, rename="camel"):
+    """What an encoded result has about its outcome."""
+
+    is_error: bool = False
     result_type: str = "complete"
 
 
-_read_result_type = msgspec.json.Decoder(_ResultType).decode
+read_outcome = msgspec.json.Decoder(ResultOutcome).decode
 
 
 def make_middleware(hooks: Hooks) -> Middleware:
@@ -218,7 +221,7 @@ async def _run(row: _Row, hook: Callable[..., Awaitable[Any]], ctx: Context, cal
         if given is not params:
             ctx._params = encode_json(given)
         encoded = await call_next()
-        if ctx._is_stateless and _read_result_type(encoded).result_type != "complete":
+        if ctx._is_stateless and read_outcome(encoded).result_type != "complete":
             raise _Incomplete(encoded)
         decoded = decode(row.result, encoded)
         return decoded

@@ -23,7 +23,7 @@ from jackstay.server._context import Context
 from jackstay.server._dispatch import Next
 from jackstay.server._entries import check_function
 from jackstay.server._failures import RAISED
-from jackstay.server._hooks import CallNext, Hooks, finalize
+from jackstay.server._hooks import CallNext, Hooks, ResultOutcome, finalize, read_outcome
 from jackstay.server._output import error_result
 from jackstay.server._tools import ToolEntry
 from jackstay.types import DECODE_ERRORS, CallToolRequestParams, CallToolResult
@@ -185,7 +185,7 @@ class ResponseCache(_Stored):
         if found is not None:
             return found
         encoded = await call_next()
-        if _read_outcome(encoded) == _Outcome():
+        if read_outcome(encoded) == ResultOutcome():
             await store.set(key, encoded, self._ttl)
         return encoded
 
@@ -194,7 +194,8 @@ class ResponseCache(_Stored):
         tool = _called_tool(ctx)
         if tool is None or "requestState" in params or "inputResponses" in params:
             return ""
-        if not (tool.key in self._tools if self._tools is not None else _is_repeatable(tool, read_only=True)):
+        hints = tool.body.annotations
+        if not (tool.key in self._tools if self._tools is not None else hints and hints.read_only_hint):
             return ""
         if ctx._caller.scopes is not None and not tool.scopes <= ctx._caller.scopes:
             return ""  # the call is refused
@@ -307,7 +308,7 @@ class Retry(Hooks):
     ) -> CallToolResult:
         """Call the tool until it returns."""
         tool = _called_tool(ctx)
-        if tool is None or not _is_repeatable(tool):
+        if tool is None or not tool.is_repeatable:
             return await call_next(params)
         raised: list[BaseException] = []
         token = RAISED.set(raised)
@@ -332,13 +333,7 @@ class _Target(msgspec.Struct):
     uri: str = ""
 
 
-class _Outcome(msgspec.Struct, rename="camel"):
-    is_error: bool = False
-    result_type: str = "complete"
-
-
 _read_target = msgspec.json.Decoder(_Target).decode
-_read_outcome = msgspec.json.Decoder(_Outcome).decode
 
 _timing_logger = logging.getLogger("jackstay.server.timing")
 
@@ -356,7 +351,7 @@ def outcome_of(encoded: bytes) -> str:
     """Return "ok", "tool_error" for a result with `isError`, or "input_required"."""
     if not encoded:
         return "ok"  # a subscription that stays open
-    found = _read_outcome(encoded)
+    found = read_outcome(encoded)
     if found.is_error:
         return "tool_error"
     return "ok" if found.result_type == "complete" else found.result_type
@@ -395,12 +390,6 @@ _ANONYMOUS_HEADERS = frozenset(
         *("mcp-method", "mcp-name", "mcp-protocol-version", "traceparent", "tracestate", "user-agent", "x-request-id"),
     }
 )
-
-
-def _is_repeatable(tool: ToolEntry, *, read_only: bool = False) -> bool:
-    """Return whether a tool is declared as read-only; or, unless `read_only`, as idempotent."""
-    hints = tool.body.annotations
-    return hints is not None and bool(hints.read_only_hint or (hints.idempotent_hint and not read_only))
 
 
 def _by_principal(ctx: Context) -> str:

@@ -20,7 +20,7 @@ from jackstay.server._failures import InsufficientScopeError
 from jackstay.server._mount import SEPARATOR, Mount
 from jackstay.server._mounted_entries import (
     Members,
-    MountedPrompt,
+    Mounted,
     MountedResource,
     MountedTool,
     read_member,
@@ -143,12 +143,10 @@ class Mounts:
     def _call_tool(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         name, members = read_member(request, "name")
         entry = self.host.catalogue.find_tool(name)
-        if isinstance(entry, MountedTool):
-            if entry.scopes and caller.scopes is not None and not entry.scopes <= caller.scopes:
-                raise InsufficientScopeError(*entry.scopes)
-            mount, original = entry.mount, entry.original
-        else:
-            mount, original = (None, "") if entry is not None else self._unlisted(Kind.TOOLS, name)
+        scopes = entry.scopes if isinstance(entry, MountedTool) else None
+        if scopes and caller.scopes is not None and not scopes <= caller.scopes:
+            raise InsufficientScopeError(*scopes)
+        mount, original = self._find_named(Kind.TOOLS, name, entry)
         plan = None if mount is None else mount.plans.get(name)
         members = members if plan is None else plan.apply(members)
         outcome = self._forward(mount, connection, request, caller, {**members, "name": _encoded(original)})
@@ -156,11 +154,7 @@ class Mounts:
 
     def _get_prompt(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
         name, members = read_member(request, "name")
-        entry = self.host.catalogue.prompts.get(name)
-        if isinstance(entry, MountedPrompt):
-            mount, original = entry.mount, entry.original
-        else:
-            mount, original = (None, "") if entry is not None else self._unlisted(Kind.PROMPTS, name)
+        mount, original = self._find_named(Kind.PROMPTS, name, self.host.catalogue.prompts.get(name))
         return self._forward(mount, connection, request, caller, {**members, "name": _encoded(original)})
 
     def _read_resource(self, connection: Driver, request: e.Serve, caller: Caller) -> Outcome:
@@ -186,6 +180,12 @@ class Mounts:
             return self._serve_own(connection, request, caller)
         return mount.serve(connection, request, caller, members)
 
+    def _find_named(self, kind: Kind, key: str, entry: Entry | None) -> tuple[Mount | None, str]:
+        """Return the mount and the original name of the entry that the host has under this name, or of none."""
+        if isinstance(entry, Mounted):
+            return entry.mount, entry.original
+        return self._unlisted(kind, key) if entry is None else (None, "")
+
     def _unlisted(self, kind: Kind, key: str) -> tuple[Mount | None, str]:
         """Return the mount and the original name of an entry whose server is down, or has not started yet."""
         for mount in self.rows if self._may_be_unlisted(kind, key) else ():
@@ -210,11 +210,9 @@ class Mounts:
         catalogue = self.host.catalogue
         known: Mapping[str, Entry] = catalogue.prompts if kind is Kind.PROMPTS else catalogue.templates
         entry = known.get(key)
-        if isinstance(entry, MountedPrompt | MountedResource):
-            return entry.mount, entry.original
-        if entry is not None or kind is Kind.PROMPTS:
-            return (None, "") if entry is not None else self._unlisted(kind, key)
-        return self._find_resource(key)
+        if entry is None and kind is Kind.TEMPLATES:
+            return self._find_resource(key)
+        return self._find_named(kind, key, entry)
 
     def _find_resource(self, uri: str) -> tuple[Mount | None, str]:
         """Return the mount that serves a URI, and the original URI. A URI need not be listed to be served."""

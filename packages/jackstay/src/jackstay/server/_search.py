@@ -7,7 +7,7 @@ arguments, the other calls a tool by name. A call by name is replaced by the cal
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -134,15 +134,8 @@ class ToolSearch:
 
     def __init__(self, views: "Views", above: int, limit: int) -> None:
         self.above = above
-        self._limit = limit
-        self._views = views
-        search = tool_from_function(self._search_tools(), ToolOptions(read_only=True, blocking=False))
-        self.entries = (search, tool_from_function(_call_tool))
 
-    def _search_tools(self) -> Callable[..., CallToolResult]:
-        default = self._limit
-
-        def search_tools(query: str, ctx: Context, limit: int = default) -> CallToolResult:
+        def search_tools(query: str, ctx: Context, limit: int = limit) -> CallToolResult:
             """Find tools of this server by what they do. Returns the best matches, with their input schemas.
 
             The list of tools is too long to be shown: search here first, then call a tool with `call_tool`.
@@ -151,11 +144,12 @@ class ToolSearch:
                 query: What the tool should do, in your own words.
                 limit: How many tools to return.
             """
-            found = self._views.view_for(ctx._caller).find_tools(query, max(1, min(limit, MAX_RESULTS)))
+            found = views.view_for(ctx._caller).find_tools(query, max(1, min(limit, MAX_RESULTS)))
             listed = b'{"tools":[%b]}' % b",".join(entry.listed_plain for entry in found)
             return CallToolResult(content=[TextContent(text=listed.decode())])
 
-        return search_tools
+        search = tool_from_function(search_tools, ToolOptions(read_only=True, blocking=False))
+        self.entries = (search, tool_from_function(_call_tool))
 
 
 def _call_tool(name: str, arguments: dict[str, Any] | None = None) -> str:  # noqa: ARG001  # for the schema

@@ -16,7 +16,7 @@ from jackstay.protocol import REVISIONS
 from jackstay.server._content import MEDIA, encode_blocks, encode_value, to_blocks, to_text
 from jackstay.server._foreign import Hint, accept_foreign, adapt, is_pydantic
 from jackstay.server._output import Check, EncodeResult, Output, bare, encode_content_result
-from jackstay.server._schema import Schema, UnusableHintError, resolve, schemas_of
+from jackstay.server._schema import Schema, resolve, schemas_of
 from jackstay.types import DECODE_ERRORS, Body, CallToolResult, Result, encode_json
 
 _RESULT = "result"
@@ -34,7 +34,7 @@ def read_structured(hint: Hint, tool: str, structured: bool | None) -> Output:
     try:
         adapted = adapt(hint)
         found = schemas_of([adapted], "serialization")
-    except (TypeError, UnusableHintError) as error:
+    except TypeError as error:
         message = f"{tool}(return): unsupported annotation: {error}; pass structured=False to send only text"
         raise UsageError(message, path=f"{tool}(return)") from error
     schema = resolve(found.schemas[0], found.definitions)

@@ -154,8 +154,7 @@ class Handler:
         self.call = call
         self.name: str = getattr(call, "__name__", type(call).__name__)
         self.description = read_docstring(call.__doc__).description if inspect.isroutine(call) else ""
-        target = call if inspect.isroutine(call) else getattr(call, "func", type(call).__call__)
-        self.is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(target)
+        self.is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
         try:
             signature = inspect.signature(call)
             self.takes_context = _can_bind(signature, 2)
