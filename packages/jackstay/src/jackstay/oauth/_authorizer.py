@@ -7,7 +7,6 @@ which the user is typing a password.
 
 import asyncio
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -75,7 +74,7 @@ class TokenAuthorizer(ABC):
         identity: Identity | None,
         store: TokenStore | None,
         scopes: str | tuple[str, ...],
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float],
     ) -> None:
         self.identity = Identity() if identity is None else identity
         self.store: TokenStore = MemoryStore() if store is None else store

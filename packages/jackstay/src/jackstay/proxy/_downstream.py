@@ -16,8 +16,6 @@ _INITIALIZE = b'"initialize"'
 class DownstreamConnection(Connection):
     """A connection that handles `initialize` after `server` has prepared for it, with its configuration as of then."""
 
-    __slots__ = ("_has_started", "_preparing", "_server")
-
     def __init__(self, config: Any, server: Server) -> None:
         super().__init__(config)
         self._server = server
