@@ -29,8 +29,7 @@ class Cache:
     def __init__(self) -> None:
         self._entries: dict[str, tuple[float, list[Any]]] = {}
         # How often each list was invalidated: a result requested before an invalidation must not be cached after it.
-        self._invalidations: dict[str, int] = {}
-        self._clear_count = 0
+        self._versions = dict.fromkeys(LISTS, 0)
 
     def __repr__(self) -> str:
         return f"<Cache of {', '.join(self._entries) or 'nothing'}>"
@@ -40,11 +39,11 @@ class Cache:
         expires_at, pages = self._entries.get(method, (0.0, None))
         return pages if pages is not None and now < expires_at else None
 
-    def version(self, method: str) -> tuple[int, int]:
+    def version(self, method: str) -> int:
         """Return the version of this list. Pass it to `put()` with pages that were requested after this call."""
-        return self._clear_count, self._invalidations.get(method, 0)
+        return self._versions[method]
 
-    def put(self, method: str, pages: list[Any], now: float, version: tuple[int, int]) -> None:
+    def put(self, method: str, pages: list[Any], now: float, version: int) -> None:
         """Cache the pages for the shortest `ttlMs` among them, unless the list was invalidated since `version`."""
         ttl = min((page.ttl_ms or 0 for page in pages), default=0)
         if ttl > 0 and version == self.version(method):
@@ -54,12 +53,12 @@ class Cache:
         """Remove the lists that this notification reports as changed."""
         for method in INVALIDATES.get(notification, ()):
             self._entries.pop(method, None)
-            self._invalidations[method] = self._invalidations.get(method, 0) + 1
+            self._versions[method] += 1
 
     def clear(self) -> None:
         """Remove all lists."""
-        self._entries.clear()
-        self._clear_count += 1
+        for notification in INVALIDATES:
+            self.invalidate(notification)
 
 
 def repeated_cursor(method: str, cursor: str) -> ProtocolError:

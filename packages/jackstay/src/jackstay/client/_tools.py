@@ -60,13 +60,13 @@ class Tools:
         self._cache = requests.cache
         self._known: dict[str, Tool] = {}
         # The cache version of the list that was fetched last, and a lock so that concurrent calls fetch it once.
-        self._listed_version: tuple[int, int] | None = None
+        self._listed_version: int | None = None
         self._listing = asyncio.Lock()
         # By name of a called tool; None if it has no output schema or the schema library is not installed.
         self._checks: dict[str, Check | None] = {}
         # The readers for `result.data`, by name of a tool with an output schema, and of which version of the list.
         self._readers: dict[str, OutputReader] = {}
-        self._readers_version: tuple[int, int] | None = None
+        self._readers_version: int | None = None
 
     async def _list(self, options: CallOptions, deadline: Deadline | None) -> list[Tool]:
         """List tools as part of a call with this deadline; without one, as `list()`."""
@@ -263,7 +263,7 @@ class Tools:
                 logger.debug("listing the tools failed, so the data of %r is plain JSON: %s", name, error)
         return result.with_reader(self._readers.get(name))
 
-    def _keep_readers(self, tools: Sequence[Tool], version: tuple[int, int]) -> None:
+    def _keep_readers(self, tools: Sequence[Tool], version: int) -> None:
         self._readers = {
             tool.name: OutputReader(tool.output_schema) for tool in tools if tool.output_schema is not None
         }
