@@ -128,7 +128,7 @@ class Telemetry:
             try:
                 listener(name, event)
             except Exception:  # user code
-                if not any(other is listener for other in self._logged):
+                if listener not in self._logged:
                     self._logged.append(listener)
                     logger.exception(
                         "a telemetry listener raised an exception; further exceptions of it are not logged"

@@ -101,13 +101,12 @@ def _message_calls(response: object) -> Iterator[ModelCall]:
         blocks = []  # the content of a message may be plain text
     if not isinstance(blocks, list):
         raise _not_a_response("anthropic", response)
-    last = blocks[-1] if blocks else None
     for block in _function_calls("anthropic", blocks):
         yield ModelCall(
             id=_required_string(block, "id"),
             name=_required_string(block, "name"),
             arguments=_member(block, "input"),
-            is_complete=not (is_truncated and block is last),
+            is_complete=not (is_truncated and block is blocks[-1]),
         )
 
 
