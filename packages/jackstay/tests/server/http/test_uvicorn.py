@@ -1,13 +1,14 @@
 """The connection on h11: pipelined requests, errors after a response was sent; and the logs of uvicorn."""
 
 import asyncio
+import contextlib
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from jackstay.server.http._uvicorn import TimedH11, make_h11_protocol, uvicorn_logs
+from jackstay.server.http._uvicorn import Access, Errors, TimedH11, make_h11_protocol, redirected
 from scripted.connection import GET, LIMIT, mirror, mirrored, status, talked
 
 POST = b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -94,6 +95,12 @@ def test_every_limit_has_a_class_of_its_own() -> None:
 
 
 ERRORS, ACCESS = logging.getLogger("uvicorn.error"), logging.getLogger("uvicorn.access")
+
+
+@contextlib.contextmanager
+def uvicorn_logs() -> Iterator[None]:
+    with redirected("uvicorn.error", Errors()), redirected("uvicorn.access", Access()):
+        yield
 
 
 def test_errors_stay_errors_and_the_rest_is_debug(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ import logging
 import math
 import socket
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import h11
 import uvicorn
@@ -38,7 +38,7 @@ def make_uvicorn(context: "ServeContext", on_ready: Callable[[], None], drain: C
             yield
 
         async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-            with uvicorn_logs():
+            with redirected("uvicorn.error", Errors()), redirected("uvicorn.access", Access()):
                 await super().serve(sockets)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -130,14 +130,16 @@ def make_h11_protocol(timeout: float) -> type[TimedH11]:
 # --- logs -------------------------------------------------------------------------------------------------------------
 
 
-class _Errors(logging.Handler):
+class Errors(logging.Handler):
+    """Logs errors as errors, and what uvicorn logs about itself and about invalid HTTP as DEBUG."""
+
     def emit(self, record: logging.LogRecord) -> None:
         level = record.levelno if record.levelno >= logging.ERROR else logging.DEBUG
         if logger.isEnabledFor(level):
             logger.log(level, record.getMessage(), exc_info=record.exc_info)
 
 
-class _Access(logging.Handler):
+class Access(logging.Handler):
     """Logs a line per request without the query string, which may contain secrets."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -145,24 +147,15 @@ class _Access(logging.Handler):
         access_logger.info("%s %s %s %s", client, method, str(path).partition("?")[0], status)
 
 
-_ROWS: Final = (("uvicorn.error", _Errors), ("uvicorn.access", _Access))
-
-
 @contextlib.contextmanager
-def uvicorn_logs() -> Iterator[None]:
-    """Redirect uvicorn's loggers to `jackstay.server.http` inside a `with` block.
-
-    Errors stay errors; uvicorn's messages about itself and about invalid HTTP become DEBUG.
-    """
-    before: list[tuple[logging.Logger, list[logging.Handler], bool, int]] = []
-    for name, handler in _ROWS:
-        redirected = logging.getLogger(name)
-        before.append((redirected, redirected.handlers, redirected.propagate, redirected.level))
-        redirected.handlers, redirected.propagate = [handler()], False
-        redirected.setLevel(logging.INFO)
+def redirected(name: str, handler: logging.Handler) -> Iterator[None]:
+    """Let only this handler have the messages of a logger of uvicorn, inside a `with` block."""
+    source = logging.getLogger(name)
+    before = source.handlers, source.propagate, source.level
+    source.handlers, source.propagate = [handler], False
+    source.setLevel(logging.INFO)
     try:
         yield
     finally:
-        for redirected, handlers, propagate, level in before:
-            redirected.handlers, redirected.propagate = handlers, propagate
-            redirected.setLevel(level)
+        source.handlers, source.propagate, level = before
+        source.setLevel(level)
