@@ -173,8 +173,10 @@ class Subscriptions:
             self._remove_from_index((uri,))
             self._release(_size(uri))
 
-    def restore(self, uris: Iterable[str]) -> None:
-        """Restore the subscriptions of a stored session. Those that exceed a limit are dropped."""
+    def replace(self, uris: Iterable[str]) -> None:
+        """Replace the subscriptions by those of a stored session. Those that exceed a limit are dropped."""
+        for uri in self.uris.difference(uris):
+            self.unsubscribe(uri)
         for uri in uris:
             try:
                 self.subscribe(uri)
@@ -182,12 +184,6 @@ class Subscriptions:
                 number = self._connection.number
                 logger.warning("connection %d: not all subscriptions of the session were restored", number)
                 return
-
-    def replace(self, uris: Iterable[str]) -> None:
-        """Replace the subscriptions by those of a stored session, as `restore()`."""
-        for uri in self.uris.difference(uris):
-            self.unsubscribe(uri)
-        self.restore(uris)
 
     @property
     def topics(self) -> Iterator[str]:

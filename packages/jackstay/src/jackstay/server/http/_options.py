@@ -148,10 +148,8 @@ class HttpOptions(SettingsBase, frozen=True, kw_only=True):
     @property
     def needs_one_process(self) -> bool:
         """True if sessions or events are kept in the memory of one process, so that several workers would lose them."""
-        if not self.sessions:
-            return False
-        stores = (self.session_store, self.event_store)
-        return stores[0] is None or any(store is not None and not store.is_shared for store in stores)
+        shares_all = self.shares_sessions and (self.event_store is None or self.event_store.is_shared)
+        return self.sessions and not shares_all
 
 
 # By name, in the order of the documentation.

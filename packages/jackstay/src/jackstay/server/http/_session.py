@@ -116,9 +116,7 @@ class Session(Driver):
         if record is not None:
             self.caller = Caller(record.principal)
             self.caller_key = caller_key(record.principal, "")
-            self.log_level = record.log_level
-            if record.uris:
-                self.subscriptions.restore(record.uris)
+            self.adopt(record, self.revision)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:

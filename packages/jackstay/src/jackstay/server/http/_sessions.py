@@ -346,15 +346,16 @@ class Sessions:
         """
         if len(self._open) < self._limit:
             return
-        while self._eviction_candidates and not self._is_idle_since(*self._eviction_candidates[-1]):
-            self._eviction_candidates.pop()
-        if not self._eviction_candidates:
+        candidates = self._eviction_candidates
+        while candidates and not self._is_idle_since(*candidates[-1]):
+            candidates.pop()
+        if not candidates:
             size = max(MIN_EVICTION_BATCH, self._limit // EVICTION_SHARE)
-            self._eviction_candidates = _eviction_order(self._open.values(), size)[::-1]
-            if not self._eviction_candidates:
+            candidates = self._eviction_candidates = _eviction_order(self._open.values(), size)[::-1]
+            if not candidates:
                 raise RequestRefused(BUSY)
             logger.warning("session limit reached: %d sessions; evicting idle ones", len(self._open))
-        _, oldest = self._eviction_candidates.pop()
+        _, oldest = candidates.pop()
         oldest.call(oldest.stop)
 
     def _is_idle_since(self, last_used: float, session: Session) -> bool:
