@@ -23,7 +23,7 @@ from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW
 from jackstay.protocol.client._states import ClientState
 from jackstay.protocol.client._transport import TransportStatus
 from model.client_world import Scenario, SentRequest, World, key, request_key
-from model.harness import compare_plain_call
+from model.harness import compare_plain_call, receive
 
 
 class Violation(AssertionError):
@@ -255,7 +255,7 @@ class Search:
             core.wrote(core.epoch, self._write(world))
             effects: list[e.Effect] = []
         elif event is None:
-            effects = core.receive(self._frame(world, move), core.epoch, world.clock)
+            effects = receive(core, self._frame(world, move), core.epoch, world.clock)
         else:
             if isinstance(event, e.Called):
                 compare_plain_call(core, event, world.clock)

@@ -45,6 +45,14 @@ def discovered(*versions: str) -> dict[str, Any]:
     }
 
 
+def receive(core: ClientConnection, frame: bytes, epoch: int, now: float, jitter: float = 0.5) -> list[e.Effect]:
+    """Process a frame as the driver does, and return the effects, in order."""
+    message = core.accept(frame, epoch)
+    if isinstance(message, e.Complete):
+        return [message, *core.flush(now, jitter)]
+    return core.process(message, len(frame), epoch, now, jitter)
+
+
 class Harness:
     """One connection under a fake clock."""
 
@@ -85,7 +93,7 @@ class Harness:
 
     def receive(self, frame: bytes, epoch: int | None = None) -> list[e.Effect]:
         epoch = self.epoch if epoch is None else epoch
-        return self._record(self.core.receive(frame, epoch, self.now, self.jitter))
+        return self._record(receive(self.core, frame, epoch, self.now, self.jitter))
 
     def receive_json(self, **message: Any) -> list[e.Effect]:
         """Receive this message from the server."""

@@ -11,6 +11,7 @@ import pytest
 from jackstay.client._connection import _PERFORM, Connection
 from jackstay.protocol.client import events as e
 from model.driver import BEGINNINGS, Violation, run_on_real_loop, search
+from model.harness import receive
 
 # The search covers nothing that other tests do not, and coverage makes it much slower.
 pytestmark = [pytest.mark.no_cover, pytest.mark.long]
@@ -102,7 +103,7 @@ def process_without_rest(self: Any) -> None:
 def pull_without_rest(self: Any, transport: Any, epoch: int, max_frames: int = 0) -> None:
     """A step that raises leaves the received frames behind it without a wake-up."""
     while self._transport is transport and (frame := transport.next_frame()) is not None:
-        self._perform(self.core.receive(frame, epoch, self._loop.time(), 0.5))
+        self._perform(receive(self.core, frame, epoch, self._loop.time(), 0.5))
         self._process_pending()
     self._arm()
 

@@ -23,6 +23,7 @@ from jackstay.protocol.server import events as s
 from jackstay.protocol.server._config import ServerConfig, ServerOptions
 from jackstay.protocol.server._connection import ServerConnection
 from jackstay.protocol.wire._lines import LineFramer, frame_lines
+from model.harness import receive
 
 # The search covers nothing that other tests do not, and coverage makes it five times slower.
 pytestmark = [pytest.mark.no_cover, pytest.mark.long]
@@ -153,7 +154,7 @@ class Joined:
             for frame in self.to_server.arrive(self.rng):
                 self._perform_server(self.server.receive(frame))
             for frame in self.to_client.arrive(self.rng):
-                self._perform(self.client.receive(frame, self.epoch, self.now, self.rng.random()))
+                self._perform(receive(self.client, frame, self.epoch, self.now, self.rng.random()))
 
     def finish(self) -> None:
         if self.is_open and self.running:

@@ -29,7 +29,7 @@ _ENTERED = e.Event()
 
 
 class ClientConnection:
-    """One client connection. Call `start()` once, then `step()`, `receive()`, `wrote()` and `due()` as things happen.
+    """One client connection. Call `start()` once, then `step()`, `accept()`, `wrote()` and `due()` as things happen.
 
     `is_http`: requests are sent one by one instead of in a stream. With `is_strict` an event that the table calls
     impossible raises `InvalidEventError`; otherwise it is counted.
@@ -110,17 +110,11 @@ class ClientConnection:
         """
         return self.calls.make_plain(caller, method, params, now) if self.state is _READY else None
 
-    def receive(self, frame: bytes, epoch: int, now: float, jitter: float = 0.5) -> e.Effects:
-        """Process a frame from the transport of `epoch` and return the effects, in order."""
-        message = self.accept(frame, epoch)
-        if isinstance(message, e.Complete):
-            return [message, *self.flush(now, jitter)]
-        return self.process(message, len(frame), epoch, now, jitter)
-
     def accept(self, frame: bytes, epoch: int) -> e.Complete | Message:
-        """Decode a frame. The result of an open call while ready bypasses the table: its effect is returned.
+        """Decode a frame from the transport of `epoch`.
 
-        Then call `flush()` if calls are queued. Any other message is returned and nothing is done: pass it to
+        The result of an open call while ready bypasses the table: its effect is returned. Then call `flush()` if calls
+        are queued. Any other message is returned and nothing is done: pass it to
         `process()`.
         """
         message: Message
@@ -148,7 +142,7 @@ class ClientConnection:
         return out
 
     def process(self, message: Message, size: int, epoch: int, now: float, jitter: float = 0.5) -> e.Effects:
-        """Process a message that `accept()` returned, in a frame of `size` bytes; the second half of `receive()`."""
+        """Process a message that `accept()` returned, from a frame of `size` bytes of the transport of `epoch`."""
         out = self.calls.begin(now, jitter)
         if epoch != self.epoch:
             self.fire(e.StaleEventReceived(epoch))
