@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from functools import cache
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -221,11 +221,8 @@ def _run(loop: asyncio.AbstractEventLoop, ending: threading.Event) -> None:
 def _run_and_wait(
     loop: asyncio.AbstractEventLoop, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Run a coroutine on the event loop of another thread and wait for it.
-
-    Unlike the future of `run_coroutine_threadsafe`, this one shows when a cancelled coroutine has ended.
-    """
-    outcome: Future[R] = Future()
+    """Run a coroutine on the event loop of another thread and wait until it has ended, also after a cancellation."""
+    ended = threading.Event()
     tasks: list[asyncio.Task[R]] = []
 
     def begin() -> None:
@@ -234,34 +231,29 @@ def _run_and_wait(
         task.add_done_callback(on_done)
 
     def on_done(task: asyncio.Task[R]) -> None:
-        if task.cancelled():
-            outcome.cancel()
-        elif (error := task.exception()) is not None:
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(task.result())
+        if not task.cancelled():
+            task.exception()  # mark as retrieved: after Ctrl-C it is not raised
+        ended.set()
 
     def cancel() -> None:
         if not tasks:  # interrupted before `begin` was scheduled
-            outcome.cancel()
+            ended.set()
         for task in tasks:
             task.cancel()
 
     try:
         # Inside `try`: the coroutine may start, and Ctrl-C arrive, before this line has returned.
         loop.call_soon_threadsafe(begin)
-        return outcome.result()
-    except CancelledError:
+        ended.wait()
+    except BaseException:  # Ctrl-C: cancel, and wait until the coroutine has ended or for a second Ctrl-C
+        loop.call_soon_threadsafe(cancel)
+        ended.wait()
+        raise
+    try:
+        return tasks[0].result()
+    except asyncio.CancelledError:
         # It is not known here what was sent.
         raise ShutdownError("the call was cancelled", sent=True) from None
-    except BaseException:
-        if not outcome.done():  # Ctrl-C: cancel, and wait until the coroutine has ended or for a second Ctrl-C
-            loop.call_soon_threadsafe(cancel)
-            try:
-                outcome.exception()
-            except CancelledError:
-                pass
-        raise
 
 
 async def _cancel_remaining_tasks() -> None:
