@@ -145,15 +145,13 @@ class Tools:
 
         The list of tools may matter: to check the output, to replay, and for header parameters.
         """
-        must_check: bool | None = None
         began_at = self._requests.connection.time()
-        if options:
-            must_check = options.pop("check_output", None)
-            if must_check not in (None, True, False):
-                raise UsageError(f"check_output must be a bool, got {must_check!r}", path="check_output")
-            if must_check:
-                deadline = deadline or self._requests.deadline(options)
-                await self._prepare_check(name, options, deadline)
+        must_check = options.pop("check_output", None)
+        if must_check not in (None, True, False):
+            raise UsageError(f"check_output must be a bool, got {must_check!r}", path="check_output")
+        if must_check:
+            deadline = deadline or self._requests.deadline(options)
+            await self._prepare_check(name, options, deadline)
         try:
             result = await self._run(name, params, options, deadline)
         except JsonRpcError as error:
@@ -163,8 +161,7 @@ class Tools:
             # The schema has changed since it was listed: refresh it and retry (2026-07-28
             # basic/transports/streamable-http). The server refuses before dispatch, so the retry is safe.
             self._cache.invalidate("notifications/tools/list_changed")
-            if deadline is None:
-                deadline = self._requests.deadline(options, began_at)
+            deadline = deadline or self._requests.deadline(options, began_at)
             await self._list_before(options, deadline)
             result = await self._run(name, params, options, deadline)
         if self._known and must_check is not False:
