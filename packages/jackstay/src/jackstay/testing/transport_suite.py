@@ -94,6 +94,11 @@ async def opened(target: Target, handler: RecordingHandler) -> AsyncIterator[Tra
         await transport.close()
 
 
+def _text(size: int) -> bytes:
+    """Return a frame of this many bytes."""
+    return b'"%b"' % (b"x" * (size - 2))
+
+
 async def _fill(handler: RecordingHandler, transport: Transport, frame: bytes, number: int = 0) -> int:
     """Send until it is busy, and return the number of the last accepted frame. `number` is that of the last one before.
 
@@ -145,7 +150,7 @@ class TransportSuite:
 
     async def test_an_empty_queue_accepts_any_legal_frame(self) -> None:
         async with self._opened() as (_, peer, transport):
-            frame = b'"' + b"x" * (FRAME_LIMIT - 2) + b'"'
+            frame = _text(FRAME_LIMIT)
             assert transport.send(frame, 1)
             assert await peer.receive() == frame
 
@@ -160,10 +165,10 @@ class TransportSuite:
             assert await peer.receive() == b'"next"'
 
     async def test_many_frames_make_it_busy_and_reading_makes_room(self) -> None:
-        await self._fill_and_read(b'"' + b"y" * 998 + b'"')
+        await self._fill_and_read(_text(1000))
 
     async def test_large_frames_make_it_busy_and_reading_makes_room(self) -> None:
-        await self._fill_and_read(b'"' + b"z" * 1_048_574 + b'"')
+        await self._fill_and_read(_text(1_048_576))
 
     async def _fill_and_read(self, frame: bytes) -> None:
         async with self._opened() as (handler, peer, transport):
@@ -180,7 +185,7 @@ class TransportSuite:
         async with self._opened() as (handler, peer, transport):
             assert transport.send(b'"first"', 1)
             await handler.until(lambda: handler.through == 1)
-            number = await _fill(handler, transport, b'"' + b"w" * 65_534 + b'"', 1)
+            number = await _fill(handler, transport, _text(65_536), 1)
             assert not transport.withdraw(1), "it was written"
             assert not transport.withdraw(number + 7), "the number is unknown"
             assert transport.withdraw(number), "the last of a full queue is not written"
@@ -194,7 +199,7 @@ class TransportSuite:
 
     async def test_withdrawing_frames_makes_room(self) -> None:
         async with self._opened() as (handler, _, transport):
-            accepted = await _fill(handler, transport, b'"' + b"v" * 65_534 + b'"')
+            accepted = await _fill(handler, transport, _text(65_536))
             withdrawn = [number for number in range(1, accepted + 1) if transport.withdraw(number)]
             assert withdrawn, "nothing of a full queue could be withdrawn"
             assert handler.room_calls == 0, "room_made was called inside withdraw()"
@@ -204,7 +209,7 @@ class TransportSuite:
     async def test_a_flush_waits_for_all_accepted_frames(self) -> None:
         async with self._opened() as (handler, peer, transport):
             assert await transport.flush(), "there is nothing to wait for"
-            frame = b'"' + b"f" * 1_048_574 + b'"'
+            frame = _text(1_048_576)
             accepted = await _fill(handler, transport, frame)
             first, second = (asyncio.ensure_future(transport.flush()) for _ in range(2))
             await asyncio.sleep(0)
@@ -219,7 +224,7 @@ class TransportSuite:
 
     async def test_a_flush_ends_when_the_transport_does(self) -> None:
         async with self._opened() as (handler, _, transport):
-            await _fill(handler, transport, b'"' + b"f" * 1_048_574 + b'"')
+            await _fill(handler, transport, _text(1_048_576))
             flushing = asyncio.ensure_future(transport.flush())
             await asyncio.sleep(0)
             await transport.close()
@@ -249,7 +254,7 @@ class TransportSuite:
 
     async def test_a_frame_over_the_limit_is_an_error_and_the_next_is_delivered(self) -> None:
         async with self._opened() as (handler, peer, _):
-            await peer.send(b'"' + b"x" * FRAME_LIMIT + b'"')
+            await peer.send(_text(FRAME_LIMIT + 2))
             await peer.send(b'"next"')
             await handler.until(lambda: len(handler.frames) == 2)
             assert isinstance(handler.frames[0], FrameTooLargeError)
@@ -293,7 +298,7 @@ class TransportSuite:
 
     async def test_stop_writing_ends_a_flush_and_reports_no_room(self) -> None:
         async with self._opened() as (handler, _, transport):
-            await _fill(handler, transport, b'"' + b"s" * 65_534 + b'"')
+            await _fill(handler, transport, _text(65_536))
             flushing = asyncio.ensure_future(transport.flush())
             await asyncio.sleep(0)
             before = (handler.through, handler.room_calls)
