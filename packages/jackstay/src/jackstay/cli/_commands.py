@@ -73,6 +73,11 @@ def add_help(parser: ArgumentParser, *usages: str, examples: Iterable[str], more
     parser.epilog = f"examples:\n{lines}{parser.epilog}"
 
 
+def add_repeatable(parser: ArgumentParser, flag: str, metavar: str, text: str) -> None:
+    """Add an option that may be repeated; its value is a list."""
+    parser.add_argument(flag, action="append", default=[], metavar=metavar, help=text)
+
+
 def main_parser() -> CommandParser:
     """Return the parser of `jackstay` itself, for `--help` and `--version`."""
     width = max(len(row.name) for row in COMMANDS)

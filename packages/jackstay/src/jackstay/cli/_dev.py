@@ -7,7 +7,7 @@ import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from jackstay.cli._commands import add_help
+from jackstay.cli._commands import add_help, add_repeatable
 from jackstay.cli._exits import DONE
 from jackstay.cli._inspect import add_page_arguments, serve_page
 from jackstay.cli._logs import log_to_stderr
@@ -30,13 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         more="\nThe page stays open, with its inputs, and shows tracebacks.",
     )
     parser.add_argument("words", nargs="*", metavar="FILE_OR_MODULE[:NAME]", help=SUPPRESS)
-    parser.add_argument(
-        "--watch",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="a directory or file to watch (default: that of the server)",
-    )
+    add_repeatable(parser, "--watch", "PATH", "a directory or file to watch (default: that of the server)")
     add_page_arguments(parser)
 
 

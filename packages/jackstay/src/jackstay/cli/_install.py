@@ -13,6 +13,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from jackstay.cli._commands import add_repeatable
 from jackstay.cli._exits import DONE
 from jackstay.cli._target import COLUMNS, expect_no_more, parse_environment, parse_header, pop_word
 from jackstay.errors import UsageError
@@ -34,14 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("words", nargs="*", metavar="HOST", help=SUPPRESS)
     parser.add_argument("--name", metavar="NAME", help="the name of the server (default: from the command or URL)")
-    parser.add_argument(
-        "--env",
-        action="append",
-        default=[],
-        metavar="NAME[=VALUE]",
-        help="a variable for the command; without VALUE, its value here",
-    )
-    parser.add_argument("--header", action="append", default=[], metavar="LINE", help="'NAME: VALUE', for a URL")
+    add_repeatable(parser, "--env", "NAME[=VALUE]", "a variable for the command; without VALUE, its value here")
+    add_repeatable(parser, "--header", "LINE", "'NAME: VALUE', for a URL")
     parser.add_argument("--project", action="store_true", help="write the file of the project in this directory")
     parser.add_argument("--replace", action="store_true", help="replace a server of the same name")
     parser.add_argument("--link", action="store_true", help="print a link that installs it instead (cursor, vscode)")

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from jackstay.cli._bundle import find_entry, find_files, make_bundle, manifest, read_project, registry_entry, to_json
-from jackstay.cli._commands import add_help
+from jackstay.cli._commands import add_help, add_repeatable
 from jackstay.cli._exits import DONE
 from jackstay.errors import UsageError
 from jackstay.shell import DIM, Screen, escape_controls
@@ -20,9 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_help(parser, "[DIRECTORY]", examples=("--entry weather.py --env API_KEY", "--dry-run ~/src/weather"))
     parser.add_argument("directory", nargs="?", default=".", metavar="DIRECTORY", help="the project (default: here)")
     parser.add_argument("--entry", metavar="FILE", help="the program (default: server.py or main.py, also in src)")
-    parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME", help="a variable that the host prompts the user for"
-    )
+    add_repeatable(parser, "--env", "NAME", "a variable that the host prompts the user for")
     parser.add_argument("--output", metavar="FILE", help="the bundle (default: NAME-VERSION.mcpb)")
     parser.add_argument("--registry-name", metavar="NAME", help="as in io.github.you/weather (default: from GitHub)")
     parser.add_argument("--url", metavar="URL", help="where the bundle is published (default: a GitHub release)")

@@ -7,7 +7,7 @@ server's standard error is forwarded. If the file cannot be written, the message
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from jackstay.cli import _target
-from jackstay.cli._commands import add_help
+from jackstay.cli._commands import add_help, add_repeatable
 from jackstay.cli._exits import DONE, FAILED
 from jackstay.cli._logs import add_log_arguments, log_to_stderr
 from jackstay.cli._running import run_until_signal
@@ -35,13 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--append", action="store_true", help="append to FILE if it exists")
     existing.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
-    parser.add_argument(
-        "--redact",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="do not record the values of members with this name",
-    )
+    add_repeatable(parser, "--redact", "NAME", "do not record the values of members with this name")
     _target.add_server_arguments(parser)
     add_log_arguments(parser)
 

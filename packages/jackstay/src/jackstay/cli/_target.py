@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from jackstay.cli._commands import add_help
+from jackstay.cli._commands import add_help, add_repeatable
 from jackstay.cli._logs import add_log_arguments
 from jackstay.client import read_config
 from jackstay.errors import UsageError
@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str 
     )
     parser.add_argument("--protocol", choices=VERSIONS, metavar="REVISION", help="use this revision of the protocol")
     parser.add_argument("--keepalive", type=parse_number, metavar="SECONDS", help="ping the server after this silence")
-    parser.add_argument("--roots", action="append", default=[], metavar="DIRECTORY", help="a root for the server")
+    add_repeatable(parser, "--roots", "DIRECTORY", "a root for the server")
     parser.add_argument("--json", action="store_true", help="print JSON, also for errors")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the server's command or URL, and its name")
     add_log_arguments(parser)
@@ -68,18 +68,14 @@ def add_server_arguments(parser: ArgumentParser) -> None:
     """Declare the options that select a server."""
     parser.add_argument("--config", metavar="FILE", help="the mcpServers file that contains TARGET")
     add_url_arguments(parser)
-    parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable for the command after --"
-    )
+    add_repeatable(parser, "--env", "NAME[=VALUE]", "a variable for the command after --")
     parser.add_argument("--pass-env", action="store_true", help="pass all variables to the command after --")
     parser.add_argument("--login", action="store_true", help="sign in with a browser; later commands reuse it")
 
 
 def add_url_arguments(parser: ArgumentParser) -> None:
     """Declare the options of a server at a URL."""
-    parser.add_argument(
-        "--header", action="append", default=[], metavar="LINE", help="'NAME: VALUE', for a URL; ${VAR} is expanded"
-    )
+    add_repeatable(parser, "--header", "LINE", "'NAME: VALUE', for a URL; ${VAR} is expanded")
     parser.add_argument("--ca", metavar="FILE", help="CA certificates to trust, for a URL")
 
 
