@@ -30,6 +30,10 @@ FLAG_WORDING = (
     ("as ca=FILE", "with --ca FILE"),
     ("; pass insecure=True to send them unencrypted", ""),
     ("(--port)", "(--http PORT)"),
+    (
+        "exists; pass overwrite=True or append=True, or another file",
+        "already exists; use another name, --append to append to it, or --force to overwrite it",
+    ),
 )
 
 

@@ -54,13 +54,7 @@ def run(arguments: Namespace) -> int:
     server = selected.target
     if isinstance(server, StdioTarget):
         server = server.with_stderr("inherit")
-    try:
-        target = recorded(server, file, redact=arguments.redact, overwrite=arguments.force, append=arguments.append)
-    except UsageError as error:
-        if "overwrite=True" in error.message:
-            advice = "use another name, --append to append to it, or --force to overwrite it"
-            raise UsageError(f"{file!r} already exists; {advice}", path=file) from None
-        raise
+    target = recorded(server, file, redact=arguments.redact, overwrite=arguments.force, append=arguments.append)
     with log_to_stderr(arguments):
         return run_until_signal(_forward(selected, target))
 
