@@ -279,59 +279,29 @@ def without_nulls(schema: Schema, arguments: dict[str, Json]) -> dict[str, Json]
 
     If the schema cannot be followed, the arguments are returned unchanged; the server validates them.
     """
-    try:
-        result: dict[str, Json] = _NullRemover(schema).convert(schema, arguments)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
-        return arguments
-    return result
+    numbers = count(1)  # of the alternatives
 
-
-class _NullRemover:
-    """Removes nulls from arguments according to the schema of the tool."""
-
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._branches = 0
-
-    def convert(self, node: Any, value: Any) -> Any:
-        if isinstance(value, dict):
-            return self._object(self._branch(node, value), value)
+    def convert(node: Any, value: Any) -> Any:
         if isinstance(value, list):
-            items = self._branch(node, value).get("items")
-            return [self.convert(items, part) for part in value]
-        return value
-
-    def _object(self, node: Schema, value: dict[str, Any]) -> dict[str, Any]:
-        properties = node.get("properties") or {}
-        required = node.get("required") or ()
+            items = _branch(schema, node, value).get("items")
+            return [convert(items, part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        found = _branch(schema, node, value)
+        properties = found.get("properties") or {}
+        required = found.get("required") or ()
         return {
-            name: self.convert(properties.get(name), part)
+            name: convert(properties.get(name), part)
             for name, part in value.items()
-            if part is not None or name in required or name not in properties or self._allows_null(properties[name])
+            if part is not None or name in required or name not in properties or allows_null(properties[name])
         }
 
-    def _branch(self, node: Any, value: Any) -> Schema:
-        """Return the schema for this value.
-
-        Of several alternatives: the only one that matches, else an empty schema.
-        """
-        found = _join_choices(_resolved(self._root, node))
-        if "properties" in found or "items" in found:
-            return found
-        branches = [_join_choices(_resolved(self._root, part)) for part in _list_of(found, "anyOf")]
-        if isinstance(value, dict):
-            matching = [part for part in branches if value.keys() <= (part.get("properties") or {}).keys()]
-        else:
-            matching = [part for part in branches if "items" in part]
-        return matching[0] if len(matching) == 1 else {}
-
-    def _allows_null(self, part: Any) -> bool:
-        self._branches += 1
-        if self._branches > _MAX_BRANCHES:
+    def allows_null(part: Any) -> bool:
+        if next(numbers) > _MAX_BRANCHES:
             raise ValueError(f"more than {_MAX_BRANCHES} alternatives")
         if not isinstance(part, dict):
             return part is not False
-        found = _join_choices(_resolved(self._root, part))
+        found = _join_choices(_resolved(schema, part))
         if "enum" in found:
             return None in found["enum"]
         if "const" in found:
@@ -339,4 +309,26 @@ class _NullRemover:
         if isinstance(found.get("type"), str | list):
             return _has_type(found, "null")
         branches = _list_of(found, "anyOf")
-        return not branches or any(self._allows_null(branch) for branch in branches)
+        return not branches or any(allows_null(branch) for branch in branches)
+
+    try:
+        result: dict[str, Json] = convert(schema, arguments)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return arguments
+    return result
+
+
+def _branch(root: Schema, node: Any, value: Any) -> Schema:
+    """Return the schema for this value.
+
+    Of several alternatives: the only one that matches, else an empty schema.
+    """
+    found = _join_choices(_resolved(root, node))
+    if "properties" in found or "items" in found:
+        return found
+    branches = [_join_choices(_resolved(root, part)) for part in _list_of(found, "anyOf")]
+    if isinstance(value, dict):
+        matching = [part for part in branches if value.keys() <= (part.get("properties") or {}).keys()]
+    else:
+        matching = [part for part in branches if "items" in part]
+    return matching[0] if len(matching) == 1 else {}
