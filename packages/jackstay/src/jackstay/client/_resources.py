@@ -1,14 +1,12 @@
 """`client.resources`: list, read and subscribe to resources."""
 
 import builtins
-from collections.abc import Awaitable, Callable
 from typing import Unpack
 
 from jackstay._signatures import shows
 from jackstay.client._request_handlers import check_callable
 from jackstay.client._requests import CallOptions, Requests
-from jackstay.client._subscriptions import Subscriptions
-from jackstay.errors import McpError
+from jackstay.client._subscriptions import EndHandler, Subscriptions, UpdateHandler
 from jackstay.types import (
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -44,9 +42,9 @@ class Resources:
     async def subscribe(
         self,
         uri: str,
-        handler: Callable[[str], object | Awaitable[object]] | None = None,
+        handler: UpdateHandler | None = None,
         *,
-        on_end: Callable[[McpError | None], None] | None = None,
+        on_end: EndHandler | None = None,
         **options: Unpack[CallOptions],
     ) -> None:
         """Call `handler(uri)`, sync or async, for every update of the resource; `on_notification` handlers run as well.

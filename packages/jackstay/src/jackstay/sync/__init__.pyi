@@ -2,7 +2,7 @@
 
 import builtins
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, Self, Unpack
 
 from jackstay.apps import App
@@ -11,12 +11,14 @@ from jackstay.client import (
     CallOptions,
     Connectable,
     ElicitationHandler,
+    EndHandler,
     Listener,
     NotificationHandler,
     ProgressHandler,
     SamplingHandler,
     ToolOptions,
     Trace,
+    UpdateHandler,
 )
 from jackstay.errors import Json, McpError
 from jackstay.models import Definition, Message, ModelCall, Outcome
@@ -371,9 +373,9 @@ class Resources:
     def subscribe(
         self,
         uri: str,
-        handler: Callable[[str], object | Awaitable[object]] | None = None,
+        handler: UpdateHandler | None = None,
         *,
-        on_end: Callable[[McpError | None], None] | None = None,
+        on_end: EndHandler | None = None,
         **options: Unpack[CallOptions],
     ) -> None:
         """Call `handler(uri)`, sync or async, for every update of the resource; `on_notification` handlers run as well.
