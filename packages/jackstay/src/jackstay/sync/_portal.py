@@ -258,8 +258,7 @@ def _run_and_wait(
 
 async def _cancel_remaining_tasks() -> None:
     """Cancel the tasks that handlers left behind and wait for a limited time until they have ended."""
-    current = asyncio.current_task()
-    others = [task for task in asyncio.all_tasks() if task is not current]
+    others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     if others:
