@@ -26,7 +26,6 @@ from jackstay.protocol.http import (
     with_port,
 )
 from jackstay.server.http._asgi import HttpRequest, encode_headers
-from jackstay.server.http._auth import WELL_KNOWN
 
 if TYPE_CHECKING:
     from jackstay.server.http._app import App
@@ -140,7 +139,7 @@ class AuxiliaryRoutes:
                 status, body = await health_response(self._app, self.check, is_public=is_public)
                 await request.respond(status, _HEALTH_LINES, body)
                 return True
-            if self._auth is not None and path.startswith(WELL_KNOWN):
+            if self._auth is not None:
                 document = self._auth.metadata(path, self._app.server.options.name)
                 if document is not None:
                     await request.respond(200, _METADATA_LINES, document)

@@ -90,7 +90,7 @@ class Lifecycle:
             return
         try:
             # In a task of its own: other requests wait for it even if the client of this one disconnects.
-            is_started = await asyncio.shield(asyncio.ensure_future(self._start_once()))
+            is_started = await asyncio.shield(self._start_once())
         except Exception as error:  # a hook may raise anything
             logger.exception("a startup hook failed; the next request tries again")
             raise RequestRefused(NOT_STARTED) from error

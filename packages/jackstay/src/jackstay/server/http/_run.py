@@ -278,9 +278,15 @@ def _serve(
         draining.append(loop.create_task(context.app.drain()))
         server._lifetime.cancel_startup()
 
+    def watch_supervisor(worker: Worker) -> None:
+        if worker.parent_is_gone():
+            loop.remove_reader(worker.control)
+            logger.warning("the supervisor process has exited: draining this worker")
+            shutdown.drain()
+
     shutdown = Shutdown(drain, loop, exit_process, _end_timeout(server))
     if worker is not None:
-        loop.add_reader(worker.control, _watch_parent, loop, worker, shutdown)
+        loop.add_reader(worker.control, watch_supervisor, worker)
     return shutdown.run(server, _serve_until_drained(context, http))
 
 
@@ -293,13 +299,6 @@ async def _serve_until_drained(context: ServeContext, http: "HttpServer") -> Non
     if await context.app.lifecycle.start():
         await http.serve(context.sockets)
     await context.app.lifecycle.end()
-
-
-def _watch_parent(loop: asyncio.AbstractEventLoop, worker: Worker, shutdown: Shutdown) -> None:
-    if worker.parent_is_gone():
-        loop.remove_reader(worker.control)
-        logger.warning("the supervisor process has exited: draining this worker")
-        shutdown.drain()
 
 
 class HttpServer(Protocol):

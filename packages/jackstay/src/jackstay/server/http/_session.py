@@ -55,7 +55,7 @@ _NO_EVENT = error_response(400, "unknown or expired Last-Event-ID; open the stre
 _CANCELLED = error_response(400, "the requests of this stream were cancelled; there is no response to resume")
 
 
-_ANONYMOUS = Caller(ANONYMOUS.id, ANONYMOUS.scopes, ANONYMOUS.claims)
+_ANONYMOUS = Caller(scopes=ANONYMOUS.scopes)
 
 
 class Session(Driver):
@@ -232,8 +232,9 @@ class Session(Driver):
         if not self._tasks:
             self._tasks.clear()
         # Rules of visibility may use the headers of the last request.
-        if self.caller.headers and getattr(self.handlers, "views", None) is None:
-            self.caller = _without_headers(self.caller)
+        caller = self.caller
+        if caller.headers and getattr(self.handlers, "views", None) is None:
+            self.caller = Caller(caller.principal, caller.scopes, caller.claims) if caller.principal else _ANONYMOUS
 
     def _open_late(self, channel: Channel) -> None:
         if not channel.is_settled:  # else its response is about to be sent as JSON
@@ -342,9 +343,9 @@ class Session(Driver):
         """
         channel = self._by_id.get(about)
         version = self.core.version
-        if channel is None or self._events is None or version is None or not REVISIONS[version].has_polling:
+        if channel is None or not channel.accepts_stream or self._events is None:
             return False
-        if not channel.accepts_stream:
+        if version is None or not REVISIONS[version].has_polling:
             return False
         self._open(channel)
         current_stream, channel.current_stream = channel.current_stream, None
@@ -580,10 +581,6 @@ class Session(Driver):
         if self._standalone is not None and self._standalone.current_stream is not None:
             self._standalone.current_stream.end()
         self._sessions.forget(self)
-
-
-def _without_headers(caller: Caller) -> Caller:
-    return Caller(caller.principal, caller.scopes, caller.claims) if caller.principal else _ANONYMOUS
 
 
 def _no_bus_error(method: str) -> CapabilityError:
