@@ -134,7 +134,7 @@ class MemoryTransport:
         self._target = target
         self._handler = handler
         self._limit = limit
-        self._queue = FrameQueue(self._loop, handler)
+        self._queue: FrameQueue[bytes] = FrameQueue(self._loop, handler)
         self.withdraw = self._queue.withdraw  # see `Transport.withdraw`
         self._inbox: deque[bytes] = deque()
         self._inbox_size = 0

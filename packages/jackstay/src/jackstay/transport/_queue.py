@@ -7,9 +7,9 @@ operating system has accepted no byte stays here and can be withdrawn, so "not s
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from jackstay.errors import FrameTooLargeError
 from jackstay.protocol import IMPOSSIBLE, Cell, Machine
@@ -29,23 +29,27 @@ JOINED_BYTES: Final = 65_536
 ITERATION_BYTES: Final = 1_048_576
 
 
-class FrameQueue:
+# A frame, or what carries one and has its length.
+Frame = TypeVar("Frame", bound=Sized)
+
+
+class FrameQueue(Generic[Frame]):
     """Frames by number, in order, and the rule when a frame is rejected."""
 
-    __slots__ = ("_flushed", "_handler", "_loop", "_numbers", "_waiting", "size", "was_refused")
+    __slots__ = ("_flushed", "_handler", "_loop", "_numbers", "frames", "size", "was_refused")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, handler: "TransportHandler") -> None:
         self._loop = loop
         self._handler = handler
         # Two lists, because a dict would grow from nothing after each write.
-        self._waiting: list[bytes] = []  # without framing
-        self._numbers: list[int] = []  # of the frames in `_waiting`, increasing
+        self.frames: list[Frame] = []  # without framing
+        self._numbers: list[int] = []  # of `frames`, increasing
         self.was_refused = False
         self._flushed: asyncio.Future[bool] | None = None  # resolved when everything is written
         self.size = 0  # bytes of the frames that wait, and of the rest of one that is half written
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.frames)
 
     def __repr__(self) -> str:
         refused = ", refused one" if self.was_refused else ""
@@ -59,28 +63,37 @@ class FrameQueue:
             return True
         return False
 
-    def add(self, number: int, frame: bytes) -> None:
+    def add(self, number: int, frame: Frame) -> None:
         """Add a frame that was not rejected."""
-        self._waiting.append(frame)
+        self.frames.append(frame)
         self._numbers.append(number)
         self.size += len(frame)
 
     def withdraw(self, number: int) -> bool:
-        """See `Transport.withdraw`. `room_made` is called in the next iteration of the event loop."""
+        """See `Transport.withdraw`."""
         index = bisect_left(self._numbers, number)
         if index == len(self._numbers) or self._numbers[index] != number:
             return False
+        self.remove(index)
+        return True
+
+    def remove(self, index: int) -> None:
+        """Remove one of `frames`. `room_made` is called in the next iteration of the event loop."""
         del self._numbers[index]
-        self.size -= len(self._waiting.pop(index))
+        self.size -= len(self.frames.pop(index))
         if self.was_refused:
             self._loop.call_soon(self.notify_room)  # which resolves flushes after it
         else:
             self.resolve_flush()
-        return True
 
-    def pop(self) -> tuple[int, bytes]:
+    def renew(self, handler: "TransportHandler") -> None:
+        """Notify this handler from now on. Its numbers begin again: what is queued can no longer be withdrawn."""
+        self._handler = handler
+        self._numbers = [0] * len(self._numbers)
+
+    def pop(self) -> tuple[int, Frame]:
         """Remove and return the oldest frame and its number."""
-        frame = self._waiting.pop(0)
+        frame = self.frames.pop(0)
         self.size -= len(frame)
         return self._numbers.pop(0), frame
 
@@ -113,7 +126,7 @@ class FrameQueue:
 
     def clear(self) -> None:
         """Forget everything; nothing of it will be written."""
-        self._waiting.clear()
+        self.frames.clear()
         self._numbers.clear()
         self.was_refused = False
         self.size = 0
@@ -164,7 +177,7 @@ _STOPPED = (QueueState.PAUSED, QueueState.CLOSED)
 _NEARLY_FULL = MAX_QUEUED_FRAMES - 1
 
 
-class WriteQueue(FrameQueue):
+class WriteQueue(FrameQueue[bytes]):
     """The queue of one pipe: `send` in any iteration of the event loop, written in the next.
 
     `failed` is called once, with the error of the write that failed; from then on frames are kept and not written.
@@ -191,7 +204,7 @@ class WriteQueue(FrameQueue):
         self._rest: memoryview | None = None  # of the frame that is half written
 
     def __len__(self) -> int:
-        return len(self._waiting) + (self._rest is not None)
+        return len(self.frames) + (self._rest is not None)
 
     def send(self, frame: bytes, number: int) -> bool:
         """See `Transport.send`.
@@ -209,7 +222,7 @@ class WriteQueue(FrameQueue):
             return False
         if size > self._limit:
             raise FrameTooLargeError(size, self._limit)
-        self._waiting.append(frame)
+        self.frames.append(frame)
         numbers.append(number)
         self.size = total
         if state is _IDLE:
@@ -230,7 +243,7 @@ class WriteQueue(FrameQueue):
             or len(self._numbers) + count > _NEARLY_FULL
         ):
             return next((index for index, frame in enumerate(frames) if not self.send(frame, number + index)), count)
-        self._waiting += frames
+        self.frames += frames
         self._numbers += range(number, number + count)
         self.size += size
         if self._state is _IDLE:
@@ -276,7 +289,7 @@ class WriteQueue(FrameQueue):
         through: int | None = None
         error: OSError | None = None
         written = 0
-        waiting = self._waiting
+        waiting = self.frames
         outcome = QueueEvent.EMPTIED
         while waiting or self._rest is not None:
             if written >= ITERATION_BYTES:
@@ -310,13 +323,13 @@ class WriteQueue(FrameQueue):
             self.size -= taken
             self._rest = self._rest[taken:] if taken < size else None
             return taken, size, None
-        frames = self._waiting if self.size <= JOINED_BYTES else self._first_frames()
+        frames = self.frames if self.size <= JOINED_BYTES else self._first_frames()
         join = self._join
         chunk = join(frames)
         taken = self._sink.write(chunk)
-        if taken == len(chunk) and frames is self._waiting:
+        if taken == len(chunk) and frames is self.frames:
             last = self._numbers[-1]
-            self._waiting.clear()
+            self.frames.clear()
             self._numbers.clear()
             self.size = 0
             return taken, len(chunk), last
@@ -325,7 +338,7 @@ class WriteQueue(FrameQueue):
     def _first_frames(self) -> list[bytes]:
         frames: list[bytes] = []
         size = 0
-        for frame in self._waiting:
+        for frame in self.frames:
             if frames and size + len(frame) > JOINED_BYTES:
                 break
             frames.append(frame)

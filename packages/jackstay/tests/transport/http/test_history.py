@@ -131,5 +131,5 @@ async def test_reported_outcomes_match_the_calls_that_ran(seed: int, version: st
         assert (await client.tools.call("echo", {"n": -1})).text == "-1"
         await asyncio.sleep(120)
         transport: Any = client._connection._transport  # type: ignore[union-attr]  # internals
-        assert (transport._running, len(transport._waiting), len(transport._by_id)) == (0, 0, 0)
+        assert (transport._running, len(transport._queue), len(transport._by_id)) == (0, 0, 0)
         assert list(transport._open) == []

@@ -148,18 +148,20 @@ class Session(msgspec.Struct):
 class Post:
     """One frame in flight. Cancelling `task` closes its response."""
 
-    __slots__ = ("_transport", "handler", "kind", "number", "out", "session", "task", "was_answered")
+    __slots__ = ("_transport", "handler", "kind", "out", "session", "task", "was_answered")
 
-    def __init__(self, transport: "HttpTransport", out: Outgoing, number: int) -> None:
+    def __init__(self, transport: "HttpTransport", out: Outgoing) -> None:
         self._transport = transport
         self.out = out
-        self.number = number
         self.kind = out.kind(transport.has_agreed)
         self.task: asyncio.Task[None] | None = None
         self.was_answered = False
 
     def __repr__(self) -> str:
         return f"<Post {self.out.method or 'a response'} {self.out.id}>"
+
+    def __len__(self) -> int:
+        return len(self.out.frame)  # as a frame in a queue
 
     @property
     def id(self) -> int:

@@ -3,6 +3,7 @@
 Nothing is connected before `open()`. Credentials are sent only over https or to this machine.
 """
 
+import asyncio
 import ssl
 from collections.abc import Iterable, Mapping
 from os import PathLike
@@ -12,6 +13,7 @@ import msgspec
 
 from jackstay.errors import UsageError
 from jackstay.transport._contract import ExchangeHandler, Transport, TransportHandler
+from jackstay.transport._queue import FrameQueue
 from jackstay.transport.http._auth import CREDENTIALS, Auth, check_headers, static_credentials
 from jackstay.transport.http._clients import CONNECT_TIMEOUT, default_http_client, trust, wrap
 from jackstay.transport.http._contract import Authorizer, Headers, HttpClient
@@ -103,6 +105,7 @@ class HttpTarget(msgspec.Struct, eq=False, kw_only=True):
             sender=Sender(client, self.url, self._headers, self._authorizer, handshake_timeout),
             limit=max_frame_bytes,
             _handler=handler,
+            _queue=FrameQueue(asyncio.get_running_loop(), handler),
             _known=self._known,
             _close_step=close_step,
             _max_connections=self._max_connections,

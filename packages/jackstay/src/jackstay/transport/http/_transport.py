@@ -17,7 +17,7 @@ from jackstay.errors import McpError, OutcomeUnknownError, TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import Next, Sent, delete_headers, error_for, new_session_id
 from jackstay.transport._contract import ExchangeHandler
-from jackstay.transport._queue import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES
+from jackstay.transport._queue import FrameQueue
 from jackstay.transport.http._contract import HttpClient
 from jackstay.transport.http._legacy import LegacyStream, open_legacy
 from jackstay.transport.http._posts import Post, Session, read_outgoing
@@ -61,9 +61,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     _max_connections: int
     _owned_client: HttpClient | None
     _inbox: deque[tuple[bytes, int]] = msgspec.field(default_factory=deque)
-    _waiting: deque[Post] = msgspec.field(default_factory=deque)
-    _waiting_bytes: int = 0
-    _was_busy: bool = False
+    _queue: FrameQueue[Post]
     _open: dict[Post, None] = {}
     _by_id: dict[int, Post] = {}
     # Requests that count against `max_connections`: not subscriptions, nor those that were answered.
@@ -84,7 +82,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     def __repr__(self) -> str:
         kind = "HTTP+SSE" if self._legacy is not None else "HTTP"
-        return f"<HttpTransport {kind} open={len(self._open)} waiting={len(self._waiting)}>"
+        return f"<HttpTransport {kind} open={len(self._open)} waiting={len(self._queue)}>"
 
     @property
     def _is_ended(self) -> bool:
@@ -99,16 +97,13 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         out = read_outgoing(frame)
         if out.cancels is not None and self._drop(out.cancels):
             return True  # the request was never sent: there is nothing to cancel
-        post = Post(self, out, number)
+        post = Post(self, out)
         may_wait = post.kind is Sent.REQUEST and not out.is_long_lived
         is_crowded = self._running >= self._max_connections and out.method not in _CHECKS
         if may_wait and (self._is_paused or is_crowded):
-            is_full = len(self._waiting) >= MAX_QUEUED_FRAMES
-            if is_full or (self._waiting and self._waiting_bytes + len(frame) > MAX_QUEUED_BYTES):
-                self._was_busy = True
+            if self._queue.is_busy(len(frame)):
                 return False
-            self._waiting.append(post)
-            self._waiting_bytes += len(frame)
+            self._queue.add(number, post)
             self._handler.queued(post.id)
             return True
         self._start(post)
@@ -116,10 +111,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     def withdraw(self, number: int) -> bool:
         """See `Transport.withdraw`."""
-        was_here = any(post.number == number and self._drop(post.id) for post in self._waiting)
-        if was_here and self._was_busy:
-            asyncio.get_running_loop().call_soon(self._pump)
-        return was_here
+        return self._queue.withdraw(number)
 
     def next_frame(self) -> bytes | McpError | None:
         """See `Transport.next_frame`."""
@@ -131,7 +123,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     async def flush(self) -> bool:
         """See `Transport.flush`. A request counts as written when its response has arrived."""
         while not self._is_ended:
-            if not self._waiting and all(post.out.is_long_lived for post in self._open):
+            if not self._queue.frames and all(post.out.is_long_lived for post in self._open):
                 return True
             self._settled.clear()
             await self._settled.wait()
@@ -147,12 +139,11 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     def renew(self, handler: ExchangeHandler) -> None:
         """See `ExchangeTransport.renew`. Queued requests are sent when the new session is established."""
         self._handler = handler
+        self._queue.renew(handler)
         self.session = Session()
         self.has_agreed = False
         self._is_paused = True
         self._is_lost = False
-        for post in self._waiting:
-            post.number = 0  # the new handler counts from the beginning
         self._close_get_stream()
 
     def stop_writing(self) -> None:
@@ -162,8 +153,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         """
         if not self._is_shut:
             self._is_shut = True
-            self._waiting.clear()
-            self._waiting_bytes = 0
+            self._queue.clear()
             self._settled.set()
             for post in self._open:
                 if post.task is not None:
@@ -223,22 +213,18 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     def _pump(self) -> None:
         if self._is_ended:
             return
-        while self._waiting and not self._is_paused and self._running < self._max_connections:
-            post = self._waiting.popleft()
-            self._waiting_bytes -= len(post.out.frame)
+        while self._queue.frames and not self._is_paused and self._running < self._max_connections:
+            _, post = self._queue.pop()
             self._handler.started(post.id)
             self._start(post)
-        is_half_empty = len(self._waiting) <= MAX_QUEUED_FRAMES // 2 and self._waiting_bytes <= MAX_QUEUED_BYTES // 2
-        if self._was_busy and is_half_empty:
-            self._was_busy = False
-            self._handler.room_made()
+        if self._queue.was_refused:
+            self._queue.notify_room()
 
     def _drop(self, id: int) -> bool:
         """Remove a request from the queue. False: it is not queued."""
-        for post in self._waiting:
+        for index, post in enumerate(self._queue.frames):
             if post.id == id:
-                self._waiting.remove(post)
-                self._waiting_bytes -= len(post.out.frame)
+                self._queue.remove(index)
                 return True
         return False
 
