@@ -47,7 +47,7 @@ async def test_lists_and_concurrent_calls(known: Known, tmp_path: Path) -> None:
 @every_server
 async def test_after_kill_9_the_outcome_is_unknown_and_the_next_call_succeeds(known: Known, tmp_path: Path) -> None:
     # Beside other tests a server of Python may need more than the default timeouts to start.
-    async with connect(known.target(tmp_path), backoff_min=0.01, init_timeout=60, timeout=120) as client:
+    async with connect(known.target(tmp_path), backoff_min=0.01, init_timeout=60, request_timeout=120) as client:
         # A stopped server does not respond, and loses the data in its pipe when it is killed.
         first = only_child()
         stop_process(first)
