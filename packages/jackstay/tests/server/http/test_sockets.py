@@ -5,7 +5,6 @@ import socket
 import pytest
 
 from jackstay.errors import TransportError, UsageError
-from jackstay.server.http import _sockets
 from jackstay.server.http._sockets import bind_sockets, port_of, url_host
 
 
@@ -86,12 +85,11 @@ def test_an_address_of_another_machine_is_refused() -> None:
 
 
 def test_another_error_is_reported_with_the_message_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(sock: socket.socket, *_: object) -> socket.socket:
-        sock.close()
-        raise OSError(12, "Cannot allocate memory")
+    def fail(*_: object, **__: object) -> socket.socket:
+        raise OSError(12, "Cannot allocate memory (while attempting to bind)")
 
-    monkeypatch.setattr(_sockets, "_listen", fail)
-    with pytest.raises(TransportError, match="Cannot allocate memory"):
+    monkeypatch.setattr(socket, "create_server", fail)
+    with pytest.raises(TransportError, match=r"Cannot allocate memory$"):
         bind_sockets("127.0.0.1", 0)
 
 

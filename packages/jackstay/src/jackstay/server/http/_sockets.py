@@ -4,6 +4,7 @@ They are bound before anything else, so that a port in use is reported at once.
 """
 
 import errno
+import os
 import socket
 from typing import Final
 
@@ -33,10 +34,12 @@ def bind_sockets(host: str, port: int, backlog: int = BACKLOG) -> list[socket.so
         raise TransportError(f"cannot listen on {host!r}: unknown host: {error}", permanent=True) from error
     bound: list[socket.socket] = []
     failure: OSError | None = None
-    for family, kind, protocol, _, address in dict.fromkeys(found):
+    for family, _, _, _, address in dict.fromkeys(found):
         at = (address[0], bound[0].getsockname()[1] if bound else port, *address[2:])
         try:
-            bound.append(_listen(socket.socket(family, kind, protocol), at, backlog))
+            # It sets IPV6_V6ONLY, because `::` would also bind the port of `0.0.0.0`, and SO_REUSEADDR, because a
+            # restarted server must not wait for connections of its predecessor in TIME_WAIT.
+            bound.append(socket.create_server(at, family=family, backlog=backlog))
         except OSError as error:
             failure = error
             # A name may have an address of a family that is disabled on this machine; then the others suffice.
@@ -46,26 +49,13 @@ def bind_sockets(host: str, port: int, backlog: int = BACKLOG) -> list[socket.so
         for sock in bound:
             sock.close()
         assert failure is not None  # getaddrinfo returns at least one address
-        reason = _EXPLAINED.get(failure.errno or 0, failure.strerror)
+        number = failure.errno or 0
+        reason = _EXPLAINED.get(number, os.strerror(number))
         message = f"cannot listen on {url_host(host)}:{port}: {reason}"
         raise TransportError(message, permanent=True) from failure
-    return bound
-
-
-def _listen(sock: socket.socket, address: tuple[object, ...], backlog: int) -> socket.socket:
-    try:
-        if sock.family == socket.AF_INET6:
-            # Each family has a socket of its own; without this `::` would also bind the port of `0.0.0.0`.
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # A restarted server must not wait for connections of its predecessor in TIME_WAIT.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        sock.listen(backlog)
+    for sock in bound:
         sock.setblocking(False)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
+    return bound
 
 
 def port_of(sockets: list[socket.socket]) -> int:
