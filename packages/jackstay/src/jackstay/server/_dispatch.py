@@ -23,7 +23,7 @@ from jackstay.protocol.server import check_capabilities
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._catalogue import LISTS, Catalogue
-from jackstay.server._driver import Caller, Driver, Outcome
+from jackstay.server._driver import Caller, Driver, Outcome, Serve
 from jackstay.server._entries import Entry
 from jackstay.server._failures import InsufficientScopeError, ResourceNotFoundError, ToolError, report
 from jackstay.server._functions import Call
@@ -124,7 +124,7 @@ class Dispatch:
         self.views: Views | None = None
         self._finalized: dict[bytes, bytes] = {}
         self._on_notification: Callable[[Driver, str, Raw | None], None] | None = None
-        methods: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {
+        methods: dict[str, Serve] = {
             "tools/call": self._call_tool,
             "resources/read": self._read_resource,
             "prompts/get": self._get_prompt,
@@ -186,9 +186,9 @@ class Dispatch:
 
     def intercept(
         self,
-        serve: "Mapping[str, Callable[[Driver, e.Serve, Caller], Outcome]]",
-        notified: "Callable[[Driver, str, Raw | None], None]",
-    ) -> "dict[str, Callable[[Driver, e.Serve, Caller], Outcome]]":
+        serve: Mapping[str, Serve],
+        notified: Callable[[Driver, str, Raw | None], None],
+    ) -> dict[str, Serve]:
         """Serve these methods with other functions, and return the functions that served them before."""
         before = {method: self._methods[method][0] for method in serve}
         self._methods.update((method, (function, self._methods[method][1])) for method, function in serve.items())

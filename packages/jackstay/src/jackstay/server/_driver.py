@@ -86,6 +86,9 @@ class Caller(msgspec.Struct, frozen=True):
 
 _NO_CALLER = Caller()
 
+# Serves the requests of one method.
+Serve: TypeAlias = "Callable[[Driver, e.Serve, Caller], Outcome]"
+
 
 # The methods of the notifications that a list has changed.
 LIST_CHANGES = tuple(dict.fromkeys(row.changed_by for row in LISTS.values()))

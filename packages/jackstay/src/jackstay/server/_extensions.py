@@ -2,8 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 
@@ -12,7 +11,7 @@ from jackstay.extensions import Extension, Interceptor, MethodHandler, check_ext
 from jackstay.protocol import METHODS, REVISIONS, Era, Method
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
-from jackstay.server._driver import Caller, Driver, Outcome
+from jackstay.server._driver import Caller, Driver, Outcome, Serve
 from jackstay.server._failures import report
 from jackstay.types import DECODE_ERRORS, encode_json
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from jackstay.server._backend import Backend
     from jackstay.server._dispatch import Dispatch
     from jackstay.server._server import Server
-
-Serve: TypeAlias = Callable[[Driver, e.Serve, Caller], Outcome]
 
 
 class _Declared(msgspec.Struct):

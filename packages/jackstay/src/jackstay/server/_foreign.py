@@ -83,12 +83,10 @@ def adapt(hint: Hint) -> Any:
     if origin in (Union, types.UnionType):
         return Union[tuple(adapt(part) for part in get_args(hint))]  # noqa: UP007  # created at run time
     parts = get_args(hint)
-    if not any(isinstance(part, type) or get_origin(part) is not None for part in parts):
-        return hint  # Literal, and others without type arguments
-    adapted = tuple(part if part is Ellipsis else adapt(part) for part in parts)
-    copy: Callable[[tuple[object, ...]], object] | None = getattr(hint, "copy_with", None)
+    adapted = tuple(map(adapt, parts))
     if adapted == parts:
-        return hint
+        return hint  # also Literal, and others without type arguments
+    copy: Callable[[tuple[object, ...]], object] | None = getattr(hint, "copy_with", None)
     return copy(adapted) if copy is not None else origin[adapted]
 
 

@@ -34,6 +34,9 @@ Call: TypeAlias = tuple[tuple[object, ...], dict[str, object]]
 # The encoded `params.arguments`; None if the member is absent.
 RawArguments: TypeAlias = bytes | Raw | None
 
+# Returns the call for these arguments and this context, or what is wrong with the arguments.
+Bind: TypeAlias = "Callable[[RawArguments, object], Call | InvalidArguments]"
+
 _KINDS_REFUSED = {
     inspect.Parameter.VAR_POSITIONAL: "*{} is not supported, because JSON arguments are named",
     inspect.Parameter.VAR_KEYWORD: "**{} is not supported, because its arguments cannot be described in a schema",
@@ -121,7 +124,7 @@ class Function:
         self.input_schema = _describe(self.parameters, self.name)
         self._struct = _make_struct(self.parameters, self.name)
         self._decode = msgspec.json.Decoder[Any](self._struct, dec_hook=decode_foreign).decode
-        self.bind: Callable[[RawArguments, object], Call | InvalidArguments] = self._choose_bind()
+        self.bind: Bind = self._choose_bind()
 
     def _inject(self, dependencies: dict[str, Dependency]) -> "Injected":
         """Replace `call` by one that takes the context and resolves the dependencies first."""
@@ -178,7 +181,7 @@ class Function:
 
     # --- binding ------------------------------------------------------------------------------------------------------
 
-    def _choose_bind(self) -> "Callable[[RawArguments, object], Call | InvalidArguments]":
+    def _choose_bind(self) -> Bind:
         """Choose the fastest `bind`. The common cases are all-positional parameters, with or without a context."""
         decode, refuse, arrange = self._decode, self._refuse, self.arrange
         names = [parameter.name for parameter in self.parameters]

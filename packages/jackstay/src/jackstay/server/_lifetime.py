@@ -120,10 +120,10 @@ class Lifetime:
             if self._needs_shutdown:
                 self._needs_shutdown = False
                 self._started = 0
-                deadline = asyncio.get_running_loop().time() + timeout
+                loop = asyncio.get_running_loop()
+                deadline = loop.time() + timeout
                 for hook in (*self.shutdown_hooks, *self.final_hooks):
-                    left = deadline - asyncio.get_running_loop().time()
-                    await self._run_hook(hook, max(MIN_HOOK_TIMEOUT, left))
+                    await self._run_hook(hook, max(MIN_HOOK_TIMEOUT, deadline - loop.time()))
         finally:
             self._end_hook_run(hook_run)
         return True

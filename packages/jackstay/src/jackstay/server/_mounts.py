@@ -32,12 +32,12 @@ from jackstay.types import DECODE_ERRORS, SubscriptionsListenRequestParams, deco
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from typing import TypeAlias
 
     from jackstay.protocol.server import events as e
     from jackstay.server._dispatch import Dispatch
-    from jackstay.server._driver import Caller, Driver, Outcome
+    from jackstay.server._driver import Caller, Driver, Outcome, Serve
     from jackstay.server._entries import Entry
     from jackstay.server._server import Server
     from jackstay.transport import Target
@@ -52,7 +52,7 @@ class Mounts:
     def __init__(self, host: Server) -> None:
         self.host = host
         self.rows: list[Mount] = []
-        self._own: dict[str, Callable[[Driver, e.Serve, Caller], Outcome]] = {}
+        self._own: dict[str, Serve] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         host._lifetime.startup_hooks.append(self.start)
         host._lifetime.shutdown_hooks.append(self.stop)

@@ -31,7 +31,7 @@ from jackstay.types import CallToolResult, TextContent
 
 if TYPE_CHECKING:
     from jackstay.openapi import ApiKeywords, Application, Endpoint, Source
-    from jackstay.server._functions import Call, RawArguments
+    from jackstay.server._functions import Bind, Call, RawArguments
     from jackstay.server._json_schema import Validate
     from jackstay.server._resources import ResourceEntry
     from jackstay.server._schema import Schema
@@ -154,9 +154,7 @@ def _tool(api: Api, endpoint: Endpoint) -> ToolEntry:
     return msgspec.structs.replace(entry, bind=bind)
 
 
-def _validating(
-    bind: Callable[[RawArguments, object], Call | InvalidArguments], validate: Validate
-) -> Callable[[RawArguments, object], Call | InvalidArguments]:
+def _validating(bind: Bind, validate: Validate) -> Bind:
     def validating(arguments: RawArguments, context: object) -> Call | InvalidArguments:
         call = bind(arguments, context)
         if isinstance(call, InvalidArguments):

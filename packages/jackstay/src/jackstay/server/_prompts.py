@@ -4,7 +4,7 @@ MCP sends every argument as a string. Parameters may also be numbers, booleans, 
 are converted; lists and objects are rejected at registration.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -33,11 +33,11 @@ class PromptEntry(Entry, frozen=True, kw_only=True):
         Raises:
             UsageError: for a value without a JSON form.
         """
-        if isinstance(value, Result) and not isinstance(value, GetPromptResult):
-            return encode_json(value)
         if isinstance(value, GetPromptResult):
             messages: Sequence[object] = value.messages
-            rest: dict[str, object] = {key: member for key, member in value.raw.items() if key != "messages"}
+            rest: Mapping[str, object] = value.raw
+        elif isinstance(value, Result):
+            return encode_json(value)
         else:
             messages = value if isinstance(value, list | tuple) else [] if value is None else [value]
             rest = {} if self.body.description is None else {"description": self.body.description}

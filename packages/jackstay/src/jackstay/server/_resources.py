@@ -50,9 +50,9 @@ class ResourceEntry(Entry, frozen=True, kw_only=True):
         Raises:
             UsageError: for a value without a JSON form.
         """
-        if isinstance(value, types.Result) and not isinstance(value, types.ReadResourceResult):
-            return encode_json(value)
         if not isinstance(value, types.ReadResourceResult):
+            if isinstance(value, types.Result):
+                return encode_json(value)
             are_contents = isinstance(value, list | tuple) and all(
                 isinstance(part, types.ResourceContents) for part in value
             )

@@ -48,10 +48,12 @@ _LoopFactory: TypeAlias = "Callable[[], asyncio.AbstractEventLoop] | None"
 
 def install_signal_handlers(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
     """Install `handler` for `SIGNALS`. Returns the previous handlers by signal number."""
-    hangup = getattr(signal, "SIGHUP", None)
     # Under nohup SIGHUP is ignored, and has to stay so.
-    is_kept = hangup is not None and signal.getsignal(hangup) is signal.SIG_IGN
-    return {number: signal.signal(number, handler) for number in SIGNALS if not (is_kept and number == hangup)}
+    return {
+        number: signal.signal(number, handler)
+        for number in SIGNALS
+        if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN
+    }
 
 
 class Shutdown:

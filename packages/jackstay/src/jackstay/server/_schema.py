@@ -94,8 +94,7 @@ def resolve(schema: Schema, definitions: dict[str, Json]) -> Schema:
 
     Until 2025-11-25 the root of an output schema must have `"type": "object"` itself.
     """
-    reference = schema.get("$ref")
-    name = reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     found = definitions.get(name)
     if isinstance(found, dict):
         beside = {key: value for key, value in schema.items() if key != "$ref"}

@@ -20,8 +20,8 @@ from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server import _task_store as rules
 from jackstay.server._context import Context
-from jackstay.server._driver import Caller, Driver, Outcome
-from jackstay.server._extensions import Serve, ServerExtension, is_declared, undeclared
+from jackstay.server._driver import Caller, Driver, Outcome, Serve
+from jackstay.server._extensions import ServerExtension, is_declared, undeclared
 from jackstay.server._failures import InsufficientScopeError
 from jackstay.server._in_process import InProcessRequest
 from jackstay.server._input_required import KeyRing, resign

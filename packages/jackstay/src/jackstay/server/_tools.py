@@ -14,7 +14,7 @@ import msgspec
 from jackstay.errors import Json, ProtocolError, UsageError, did_you_mean
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._entries import Entry, EntryOptions, body_fields, check_name, check_scopes, entry_fields
-from jackstay.server._functions import Call, Function, RawArguments
+from jackstay.server._functions import Bind, Call, Function, RawArguments
 from jackstay.server._output import EncodeResult, Output, encode_content_result, output_from_schema, read_output
 from jackstay.server._schema import Schema
 from jackstay.types import DECODE_ERRORS, Tool, ToolAnnotations, encode_json
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from jackstay.server._problems import InvalidArguments
 else:
     App = object  # loaded only by programs that have one
-
-Bind: TypeAlias = "Callable[[RawArguments, object], Call | InvalidArguments]"
 
 # When a call of a tool is run as a task, if its client declared the extension: always; always, and otherwise it is
 # refused; or from `await ctx.background()` on.

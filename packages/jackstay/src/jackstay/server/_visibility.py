@@ -15,7 +15,7 @@ import msgspec
 from jackstay.errors import UsageError
 from jackstay.protocol.server import ListOptions
 from jackstay.server._catalogue import CHANGES, LISTS, Catalogue, Entries, Kind, Listing
-from jackstay.server._driver import Caller, Driver, Outcome
+from jackstay.server._driver import Caller, Driver, Outcome, Serve
 from jackstay.server._entries import Entry, check_function, check_scopes, check_tags
 from jackstay.server._mounted_entries import MountedPrompt, MountedResource, MountedTool
 
@@ -32,8 +32,6 @@ logger = logging.getLogger("jackstay.server")
 
 # How many classes of callers are kept. There are at most two to the power of the number of rules.
 MAX_CLASSES = 256
-
-Serve: TypeAlias = Callable[[Driver, "e.Serve", Caller], Outcome]
 
 _read_params = msgspec.json.Decoder(dict[str, Any]).decode
 
