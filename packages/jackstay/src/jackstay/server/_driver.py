@@ -159,7 +159,7 @@ class Driver:
     """
 
     __slots__ = (
-        *("__weakref__", "_client_requests", "_is_stepping", "_loop", "_queued_events", "_started", "_stop_hooks"),
+        *("__weakref__", "_is_stepping", "_loop", "_queued_events", "_started", "_stop_hooks"),
         *("_store", "_subscriptions", "_tasks", "_thread", "_wake", "_wake_at", "caller", "capabilities", "core"),
         *("dropped", "handlers", "log_level", "number", "quota", "server_config", "subscriber_index", "telemetry"),
     )
@@ -212,7 +212,6 @@ class Driver:
         self._tasks: dict[int, tuple[asyncio.Task[None], Coroutine[Any, Any, bytes]]] = {}
         self._stop_hooks: dict[int, list[Callable[[], None]]] | None = None
         self._started: dict[int, tuple[e.Serve, int]] | None = None
-        self._client_requests: dict[object, asyncio.Future[msgspec.Raw]] | None = None
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at = 0.0  # of `_wake`; uvloop has handles without `when()`
 
@@ -302,19 +301,14 @@ class Driver:
 
     async def request(self, method: str, params: bytes, about: RequestId | None) -> msgspec.Raw:
         """Send a request to the client and return its result. Raises: McpError (see `docs/errors.md`)."""
-        key = object()
+        # The key of the request, which the core returns with the response.
         response: asyncio.Future[msgspec.Raw] = self._loop.create_future()
-        if self._client_requests is None:
-            self._client_requests = {}
-        self._client_requests[key] = response
-        self.step(e.OutgoingRequested(key, method, params, about))
+        self.step(e.OutgoingRequested(response, method, params, about))
         try:
             return await response
         except asyncio.CancelledError:
-            self.step(e.OutgoingCancelled(key))
+            self.step(e.OutgoingCancelled(response))
             raise
-        finally:
-            del self._client_requests[key]
 
     def on_stop(self, serial: int, hook: Callable[[], None]) -> None:
         """Call `hook` when the request with this serial is cancelled, after the hooks that were added before."""
@@ -491,13 +485,13 @@ class Driver:
         self.handlers.notified(self, effect.method, effect.params)
 
     def _complete_client_request(self, effect: e.Complete | e.Fail) -> None:
-        waiting = (self._client_requests or {}).get(effect.key)
-        if waiting is None or waiting.done():
+        response: Any = effect.key  # see `request()`
+        if response.done():
             return
         if isinstance(effect, e.Fail):
-            waiting.set_exception(effect.error)
+            response.set_exception(effect.error)
         else:
-            waiting.set_result(msgspec.Raw(bytes(effect.result)))  # a copy: the frame is released before it is read
+            response.set_result(msgspec.Raw(bytes(effect.result)))  # a copy: the frame is released before it is read
 
     def _transition(self, effect: e.Transition) -> None:
         logger.debug("connection %d: %s -> %s: %s", self.number, effect.source, effect.target, effect.reason)

@@ -153,13 +153,8 @@ class Handler:
         self.name: str = getattr(call, "__name__", type(call).__name__)
         self.description = read_docstring(call.__doc__).description if inspect.isroutine(call) else ""
         self.is_async = inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__)
-        try:
-            signature = inspect.signature(call)
-            self.takes_context = _can_bind(signature, 2)
-            is_usable = self.takes_context or _can_bind(signature, 1)
-        except (TypeError, ValueError):
-            is_usable = False
-        if not is_usable:
+        self.takes_context = _accepts(call, 2)
+        if not (self.takes_context or _accepts(call, 1)):
             raise UsageError(f"{self.name} must accept (arguments) or (arguments, context)", path=self.name)
 
     def binder(self, validate: "Validate | None") -> Bind:
@@ -181,10 +176,11 @@ class Handler:
         return bind
 
 
-def _can_bind(signature: inspect.Signature, count: int) -> bool:
+def _accepts(call: Callable[..., object], count: int) -> bool:
+    """Return whether a function can be called with so many arguments. False, if it has no signature."""
     try:
-        signature.bind(*range(count))
-    except TypeError:
+        inspect.signature(call).bind(*range(count))
+    except (TypeError, ValueError):
         return False
     return True
 
