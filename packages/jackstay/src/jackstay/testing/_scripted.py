@@ -29,7 +29,7 @@ class ScriptedError(Exception):
     """Raised in a function in `on`, it becomes the error response to the request."""
 
     def __init__(self, code: int, message: str = "no", data: Any = None) -> None:
-        super().__init__(code, message)
+        super().__init__(code, message, data)
         self.error = {"code": code, "message": message} | ({} if data is None else {"data": data})
 
 
