@@ -57,27 +57,22 @@ class Reply(msgspec.Struct):
         return error
 
 
-class Sender:
+class Sender(msgspec.Struct, eq=False):
     """Sends requests to one server. `handshake_timeout` limits the wait for the headers of handshake responses."""
 
-    def __init__(
-        self,
-        client: HttpClient,
-        url: str,
-        headers: Headers,
-        authorizer: Authorizer | None,
-        handshake_timeout: float | None = None,
-    ) -> None:
-        self.client = client
-        self.url = url
-        self._headers = list(headers)
-        self._authorizer = authorizer
-        prover: object = authorizer
+    client: HttpClient
+    url: str
+    headers: Headers
+    authorizer: Authorizer | None
+    handshake_timeout: float | None = None
+    # Whether the other side ended a connection before the head of a response.
+    was_cut_off: bool = False
+    _prover: Prover | None = None
+    _renewing: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        prover: object = self.authorizer
         self._prover = prover if isinstance(prover, Prover) else None
-        self._renewing = asyncio.Lock()
-        self._handshake_timeout = handshake_timeout
-        # Whether the other side ended a connection before the head of a response.
-        self.was_cut_off = False
 
     async def send(
         self, sent: Sent, headers: Headers, body: bytes | None, *, session_id: str | None = None, url: str | None = None
@@ -95,13 +90,13 @@ class Sender:
             used: Headers = ()
             proof: Headers = ()
             # For the server's URL, not for the path: a 2024-11-05 server chooses its endpoint.
-            if self._authorizer is not None:
-                used = await self._authorizer.headers(self.client, self.url)
+            if self.authorizer is not None:
+                used = await self.authorizer.headers(self.client, self.url)
             if self._prover is not None:
                 proof = self._prover.prove(self.url, verb, target_url)
             try:
-                sending = self.client.send(verb, target_url, [*headers, *self._headers, *used, *proof], body)
-                is_bounded = self._handshake_timeout is not None and sent in _HANDSHAKE
+                sending = self.client.send(verb, target_url, [*headers, *self.headers, *used, *proof], body)
+                is_bounded = self.handshake_timeout is not None and sent in _HANDSHAKE
                 response = await (self._with_timeout(sending) if is_bounded else sending)
             except TransportError as error:
                 self.was_cut_off = is_cut_off(error.__cause__)
@@ -111,7 +106,7 @@ class Sender:
                 raise
             try:
                 self._note_response(target_url, response.headers)
-                can_authorize = self._authorizer is not None and challenges < MAX_CHALLENGES
+                can_authorize = self.authorizer is not None and challenges < MAX_CHALLENGES
                 if can_authorize and response.status in challenged_statuses:
                     can_authorize = self._requires_nonce(_challenge(self.url, response))
                 reply = await _judged(sent, response, target_url, session_id, can_authorize=can_authorize)
@@ -152,19 +147,19 @@ class Sender:
         """
         if self._requires_nonce(challenge):
             return True
-        assert self._authorizer is not None  # the verdict requires it
+        assert self.authorizer is not None  # the verdict requires it
         async with self._renewing:
-            if list(await self._authorizer.headers(self.client, challenge.url)) != list(used):
+            if list(await self.authorizer.headers(self.client, challenge.url)) != list(used):
                 return True
             challenged_statuses.add(challenge.status)
-            return await self._authorizer.challenged(self.client, challenge)
+            return await self.authorizer.challenged(self.client, challenge)
 
     async def _with_timeout(self, sending: Awaitable[HttpResponse]) -> HttpResponse:
         try:
-            async with asyncio.timeout(self._handshake_timeout):
+            async with asyncio.timeout(self.handshake_timeout):
                 return await sending
         except TimeoutError as error:
-            raise OutcomeUnknownError(f"the server did not respond within {self._handshake_timeout:g} s") from error
+            raise OutcomeUnknownError(f"the server did not respond within {self.handshake_timeout:g} s") from error
 
 
 _HANDSHAKE = frozenset((Sent.PROBE, Sent.INITIALIZE, Sent.LEGACY_LISTEN))
