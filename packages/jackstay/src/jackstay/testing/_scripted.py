@@ -241,7 +241,7 @@ class ScriptedPeer:
         try:
             result = script(request.params) if callable(script) else script
         except ScriptedError as refusal:
-            request.respond_error(*refusal.args)
+            self.send({"jsonrpc": "2.0", "id": request.id, "error": refusal.error})
             return
         if result is not None:
             request.respond(result)
