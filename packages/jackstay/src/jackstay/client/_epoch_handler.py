@@ -6,6 +6,8 @@ The epoch keeps a late callback of an old transport or session from affecting a 
 import sys
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from jackstay.errors import McpError
 from jackstay.protocol.client import events as e
 from jackstay.transport import Transport
@@ -21,15 +23,12 @@ if TYPE_CHECKING:
 MAX_FRAMES_AT_ONCE = 32
 
 
-class EpochHandler:
+class EpochHandler(msgspec.Struct, eq=False):
     """A `TransportHandler` for one epoch: passes every callback to the connection as an event of that epoch."""
 
-    __slots__ = ("connection", "epoch", "transport")
-
-    def __init__(self, connection: "Connection", epoch: int) -> None:
-        self.connection = connection
-        self.epoch = epoch
-        self.transport: Transport | None = None
+    connection: "Connection"
+    epoch: int
+    transport: Transport | None = None
 
     def frames_arrived(self) -> None:
         """See `ExchangeHandler`."""

@@ -8,6 +8,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from jackstay.client._telemetry import Span, Trace
 from jackstay.errors import McpError, UsageError
 from jackstay.extras import install_command
@@ -18,17 +20,16 @@ SUBJECTS = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name
 NAMED = frozenset({"tools/call", "prompts/get"})
 
 
-class _OpenTelemetrySpan:
+class _OpenTelemetrySpan(msgspec.Struct, eq=False):
     """One span, from the submission of a request to its outcome."""
 
-    def __init__(self, span: Any, meta: Mapping[str, str], trace: Any) -> None:
-        self._span = span
-        self._trace = trace
-        self.meta = meta
+    span: Any
+    meta: Mapping[str, str]
+    trace: Any
 
     def end(self, request_id: int, error: BaseException | None) -> None:
         """See `Span`."""
-        span = self._span
+        span = self.span
         if request_id:
             span.set_attribute("jsonrpc.request.id", str(request_id))
         if error is not None:
@@ -39,7 +40,7 @@ class _OpenTelemetrySpan:
                     span.set_attribute("rpc.response.status_code", str(error.code))
                 if error.may_have_run is not None:
                     span.set_attribute("jackstay.may_have_run", error.may_have_run)
-            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, str(error)))
+            span.set_status(self.trace.Status(self.trace.StatusCode.ERROR, str(error)))
         span.end()
 
 
