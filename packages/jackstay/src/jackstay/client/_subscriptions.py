@@ -56,7 +56,7 @@ class Subscriptions:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._by_uri: dict[str, _Subscription] = {}
-        self._has_lists = False
+        self._is_subscribed_to_lists = False
         # Of subscriptions lost while the connection was up: consecutive losses, and the timer to reopen each.
         self._losses: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -113,11 +113,11 @@ class Subscriptions:
     def subscribe_to_lists(self) -> None:
         """Subscribe to list changes, once; a handshake-era server sends them without a subscription."""
         connection = self._requests.connection
-        if self._has_lists or connection.server().era is Era.HANDSHAKE:
+        if self._is_subscribed_to_lists or connection.server().era is Era.HANDSHAKE:
             return
         flags = {flag: True for name, flag in _LIST_FLAGS.items() if self._requests.has_capability(name)}
         if flags:
-            self._has_lists = True
+            self._is_subscribed_to_lists = True
             connection.step(e.Subscribed(_LISTS, None, _listen(flags)))
 
     # --- messages from the server -------------------------------------------------------------------------------------

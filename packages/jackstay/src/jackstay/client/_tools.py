@@ -337,8 +337,7 @@ def _usable(connection: Connection, tools: list[Tool]) -> list[Tool]:
             logger.warning("tool %r is omitted: invalid header parameters: %s", tool.name, "; ".join(found.problems))
             continue
         usable.append(tool)
-        if found.rows:
-            header_params[tool.name] = found.rows
+        header_params[tool.name] = found.rows
     return usable
 
 
