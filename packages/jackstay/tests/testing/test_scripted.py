@@ -70,11 +70,12 @@ async def test_automatic_responses_are_values_functions_or_errors() -> None:
         assert (await client.tools.call("upper")).text == "UPPER"
 
         def fail(params: dict[str, Any]) -> None:
-            raise ScriptedError(-32000, "not available")
+            raise ScriptedError(-32000, "not available", {"until": "noon"})
 
         peer.on["tools/call"] = fail
-        with pytest.raises(JsonRpcError, match="not available"):
+        with pytest.raises(JsonRpcError, match="not available") as failed:
             await client.tools.call("upper")
+        assert failed.value.data == {"until": "noon"}
         peer.on["ping"] = None
         pinging = asyncio.ensure_future(client.ping(timeout=5))
         (await peer.expect("ping")).respond()
