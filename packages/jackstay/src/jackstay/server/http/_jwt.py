@@ -171,7 +171,7 @@ class JwtVerifier:
 
             def get_alg(self, name: str) -> Any:
                 assert self.allowed is not None
-                # joserfc before 1.5 knows Ed25519 only as EdDSA and raises for the other name.
+                # The library raises for the others.
                 is_known = name in self.allowed and name in self.algorithms
                 return self.algorithms[name] if is_known else super().get_alg(name)
 
