@@ -399,7 +399,7 @@ def test_a_client_portal_works_until_the_client_is_closed() -> None:
     client_portal = ClientPortal()
     assert client_portal.portal is portal()
     assert client_portal.wait(where) != threading.get_ident()
-    assert client_portal.submit(lambda number: number + 1, 1) == 2
+    assert client_portal.submit(lambda: 2) == 2
     client_portal.closed_by = ShutdownError()
     for use in (lambda: client_portal.wait(where), lambda: client_portal.submit(threading.get_ident)):
         with pytest.raises(ClosedError, match="the client was stopped"):

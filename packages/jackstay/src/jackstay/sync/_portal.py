@@ -187,12 +187,12 @@ class ClientPortal:
         self._check()
         return self.portal.wait(if_open)
 
-    def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    def submit(self, function: Callable[[], R]) -> R:
         """As `Portal.run_on_loop()`. Raises: ClosedError after the client has closed."""
 
         def if_open() -> R:
             self._check()
-            return function(*args, **kwargs)
+            return function()
 
         self._check()
         return self.portal.run_on_loop(if_open)
