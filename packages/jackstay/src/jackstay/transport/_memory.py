@@ -140,7 +140,7 @@ class MemoryTransport:
         self._inbox_size = 0
         self._other: MemoryTransport | None = None
         self._serving: asyncio.Task[None] | None = None  # serves the other end
-        self._handle: asyncio.Handle | None = None  # of the next delivery
+        self._is_scheduled = False  # a delivery, in the next iteration of the loop
         self._is_shut = False  # `stop_writing()` was called
         self._is_notified = False  # `frames_arrived` was called, and the inbox is not yet empty
         self._was_silent = True
@@ -182,9 +182,6 @@ class MemoryTransport:
         """See `Transport.stop_writing`."""
         self._is_shut = True
         self._queue.clear()
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
 
     async def close(self) -> None:
         """End the connection; the other end goes down."""
@@ -223,8 +220,9 @@ class MemoryTransport:
 
     def schedule(self) -> None:
         """Deliver the queue in the next iteration of the loop."""
-        if self._handle is None and len(self._queue):
-            self._handle = self._loop.call_soon(self._move)
+        if not self._is_scheduled and len(self._queue):
+            self._is_scheduled = True
+            self._loop.call_soon(self._move)
 
     def go_down(self, error: McpError) -> None:
         """End without `close()`. `went_down` is called in the next iteration of the loop."""
@@ -233,7 +231,7 @@ class MemoryTransport:
             self._loop.call_soon(self._report, error)
 
     def _move(self) -> None:
-        self._handle = None
+        self._is_scheduled = False
         other = self._other
         if other is None or self._target.is_stalled:
             return
