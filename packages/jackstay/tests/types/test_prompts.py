@@ -19,7 +19,7 @@ from jackstay.types import (
     decode,
     encode_json,
 )
-from jackstay.types._content import choose_by_type
+from jackstay.types._body import choose_by
 from jackstay.types._prompts import REFERENCES
 
 # Body, and its JSON.
@@ -67,4 +67,4 @@ def test_a_reference_is_chosen_by_its_type() -> None:
         ({"type": ["ref/prompt"]}, None),
         ({}, None),
     ]:
-        assert choose_by_type(REFERENCES, None)(members) is expected
+        assert choose_by("type", REFERENCES, None)(members) is expected

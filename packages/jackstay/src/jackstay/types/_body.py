@@ -157,6 +157,16 @@ def one_of(choose: Choose, default: type[Body]) -> object:
     return Annotated[default, choose]
 
 
+def choose_by(member: str, table: Mapping[Json, type[Body]], otherwise: type[Body] | None) -> Choose:
+    """Return a function that chooses a class from `table` by a member."""
+
+    def choose(members: dict[str, Json]) -> type[Body] | None:
+        value = members.get(member)
+        return table.get(value, otherwise) if isinstance(value, str) else otherwise
+
+    return choose
+
+
 def constant(value: Str) -> Str:
     """Return the field of a member with a constant value, such as the `type` of a content block.
 

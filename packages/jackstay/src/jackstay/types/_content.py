@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from jackstay.types._body import Body, BodyWithMeta, Choose, Json, JsonObject, Maybe, MaybeJson, constant, one_of
+from jackstay.types._body import Body, BodyWithMeta, Json, JsonObject, Maybe, MaybeJson, choose_by, constant, one_of
 from jackstay.types._display import Annotations, Icon
 
 
@@ -114,20 +114,10 @@ CONTENT_BLOCKS: dict[Json, type[Body]] = {
 }
 
 
-def choose_by_type(table: dict[Json, type[Body]], otherwise: type[Body] | None) -> Choose:
-    """Return a function that chooses a class from `table` by the member `type`."""
-
-    def choose(members: dict[str, Json]) -> type[Body] | None:
-        kind = members.get("type")
-        return table.get(kind, otherwise) if isinstance(kind, str) else otherwise
-
-    return choose
-
-
 if TYPE_CHECKING:
     Block: TypeAlias = ContentBlock
 else:
-    Block = one_of(choose_by_type(CONTENT_BLOCKS, UnknownContent), TextContent)
+    Block = one_of(choose_by("type", CONTENT_BLOCKS, UnknownContent), TextContent)
 
 
 class ToolUseContent(BodyWithMeta, frozen=True):
@@ -166,7 +156,7 @@ SAMPLING_BLOCKS: dict[Json, type[Body]] = {
 if TYPE_CHECKING:
     SamplingBlock: TypeAlias = SamplingMessageContentBlock
 else:
-    SamplingBlock = one_of(choose_by_type(SAMPLING_BLOCKS, UnknownContent), TextContent)
+    SamplingBlock = one_of(choose_by("type", SAMPLING_BLOCKS, UnknownContent), TextContent)
 
 
 def joined_text(blocks: Sequence[Body]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from jackstay.errors import ProtocolError
-from jackstay.types._body import Body, Json, JsonObject, Maybe, constant, one_of
+from jackstay.types._body import Body, Json, JsonObject, Maybe, choose_by, constant, one_of
 from jackstay.types._elicitation import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from jackstay.types._json import DECODE_ERRORS, is_object
 from jackstay.types._messages import RequestParams, Result, TaskMetadata
@@ -77,12 +77,6 @@ REQUESTS: dict[Json, type[Body]] = {
 RESPONSES: dict[str, type[Body]] = {"action": ElicitResult, "roots": ListRootsResult, "model": CreateMessageResult}
 
 
-def choose_request(members: dict[str, Json]) -> type[Body]:
-    """Return the class by `method`."""
-    method = members.get("method")
-    return REQUESTS.get(method, UnknownRequest) if isinstance(method, str) else UnknownRequest
-
-
 def choose_response(members: dict[str, Json]) -> type[Body]:
     """Return the class by the member that only one of them has."""
     return next((cls for name, cls in RESPONSES.items() if name in members), Result)
@@ -92,7 +86,7 @@ if TYPE_CHECKING:
     InputRequestField: TypeAlias = InputRequest
     InputResponseField: TypeAlias = InputResponse
 else:
-    InputRequestField = one_of(choose_request, ElicitRequest)
+    InputRequestField = one_of(choose_by("method", REQUESTS, UnknownRequest), ElicitRequest)
     InputResponseField = one_of(choose_response, ElicitResult)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from jackstay.types._body import Body, BodyWithMeta, Json, Maybe, constant, one_of
-from jackstay.types._content import Block, choose_by_type
+from jackstay.types._body import Body, BodyWithMeta, Json, Maybe, choose_by, constant, one_of
+from jackstay.types._content import Block
 from jackstay.types._display import Icon, Role
 from jackstay.types._messages import PaginatedResult, RequestParams, Result
 
@@ -78,7 +78,7 @@ REFERENCES: dict[Json, type[Body]] = {"ref/prompt": PromptReference, "ref/resour
 if TYPE_CHECKING:
     Reference: TypeAlias = CompletionReference
 else:
-    Reference = one_of(choose_by_type(REFERENCES, None), PromptReference)
+    Reference = one_of(choose_by("type", REFERENCES, None), PromptReference)
 
 
 class CompletionArgument(Body, frozen=True):
