@@ -375,7 +375,7 @@ class Context:
             system_prompt=system_prompt,
             temperature=temperature,
             stop_sequences=stop_sequences,
-            **dict(extra or {}),
+            **(extra or {}),
         )
         result = await self._request_input("sampling/createMessage", encode_json(params), key)
         return types.decode(types.CreateMessageResult, result)

@@ -755,8 +755,7 @@ class Server:
         if found is None:
             from jackstay.protocol.server import ServerConfig  # noqa: PLC0415  # see `_dispatch`
 
-            names = (name for name, is_registered in zip(CAPABILITIES, registered, strict=True) if is_registered)
-            capabilities = frozenset(self.options.capabilities).union(names)
+            capabilities = frozenset(self.options.capabilities).union(itertools.compress(CAPABILITIES, registered))
             server_config = ServerConfig(self.options.for_core(capabilities, self._extensions))
             found = self._configs[registered] = server_config, capabilities
         return found

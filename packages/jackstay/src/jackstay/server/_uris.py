@@ -115,9 +115,7 @@ class UriTemplate:
             if is_reserved and self._has_segments and _is_no_path(part):
                 return None
             value = _percent_decoded(part) if "%" in part else part
-            if value is None:
-                return None
-            if not self._allow_traversal and _is_traversal(value, is_reserved):
+            if value is None or (not self._allow_traversal and _is_traversal(value, is_reserved)):
                 return None
             values[name] = value
         return values
