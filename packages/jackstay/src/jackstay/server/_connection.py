@@ -26,6 +26,9 @@ logger = logging.getLogger("jackstay.server")
 # the shutdown (`_run`) this stays within 1.5 s.
 FLUSH_TIMEOUT = 0.25
 
+# Seconds that a transport may take for each step of closing.
+CLOSE_STEP = 2.0
+
 # Frames read in one iteration of the event loop. Handlers run between iterations, so that a client may pipeline more
 # quick requests than `max_concurrent`, and other connections are served too.
 FRAMES_PER_ITERATION = 128
@@ -68,9 +71,9 @@ class Connection(Driver):
 
     # --- public methods -----------------------------------------------------------------------------------------------
 
-    async def open(self, target: "Target", close_step: float = 2.0) -> None:
+    async def open(self, target: "Target") -> None:
         """Open the target and start to serve. Raises: TransportError."""
-        self._transport = await target.open(self, self.server_config.options.max_frame_bytes, close_step)
+        self._transport = await target.open(self, self.server_config.options.max_frame_bytes, CLOSE_STEP)
         self._send_all = getattr(self._transport, "send_all", None)
         self.frames_arrived()
 

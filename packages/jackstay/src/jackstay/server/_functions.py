@@ -236,15 +236,12 @@ class Function:
         from jackstay.server._problems import collect, find_problems  # noqa: PLC0415  # see above
 
         data = bytes(arguments or b"{}")
-        if len(data) > _MAX_SECOND_PASS_BYTES:
-            return collect(find_problems(self._struct, data))
-        try:
-            # 1.0 is an integer in JSON Schema, but not for msgspec. Convert such numbers and try again.
-            value = msgspec.json.decode(data)
-            whole = msgspec.json.encode(_whole_numbers(value))
-            return self.arrange(_astuple(self._decode(whole)), context)
-        except DECODE_ERRORS:
-            return collect(find_problems(self._struct, data))
+        if len(data) <= _MAX_SECOND_PASS_BYTES:
+            with suppress(*DECODE_ERRORS):
+                # 1.0 is an integer in JSON Schema, but not for msgspec. Convert such numbers and try again.
+                whole = msgspec.json.encode(_whole_numbers(msgspec.json.decode(data)))
+                return self.arrange(_astuple(self._decode(whole)), context)
+        return collect(find_problems(self._struct, data))
 
 
 def _whole_numbers(value: Any) -> Any:

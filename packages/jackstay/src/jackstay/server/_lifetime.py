@@ -136,8 +136,6 @@ class Lifetime:
 
     async def _run_startup(self) -> bool:
         self._needs_shutdown = True
-        if not self.startup_hooks:
-            return True
         self._starting = asyncio.ensure_future(self._start())
         try:
             await self._starting
