@@ -11,7 +11,7 @@ import pytest
 from jackstay.errors import FrameTooLargeError, ProtocolError, TransportError
 from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import _child, stdio
-from jackstay.transport._child import CHILD, ENDS, STDERR_BYTES, ChildEvent, ChildState, ChildTransport
+from jackstay.transport._child import CELLS, ENDS, STDERR_BYTES, ChildEvent, ChildState, ChildTransport
 from jackstay.transport._pipe import FULL_BYTES
 from jackstay.transport._stderr_tail import StderrTail
 from scripted.places import TESTS
@@ -231,13 +231,11 @@ def test_the_constants() -> None:
 
 
 def test_the_table_has_a_cell_for_every_event_in_every_state() -> None:
-    assert CHILD.states == tuple(ChildState)
-    assert set(CHILD.rows) == set(CHILD.events) == {event.name for event in ChildEvent}
-    assert all(len(cells) == len(ChildState) for cells in CHILD.rows.values())
-    assert {event.name for event in ENDS} <= set(CHILD.rows)
-    order = {state: number for number, state in enumerate(CHILD.states)}
-    for event, cells in CHILD.rows.items():
-        for state, cell in zip(CHILD.states, cells, strict=True):
+    assert set(CELLS) == set(ChildEvent) >= set(ENDS)
+    assert all(set(cells) == set(ChildState) for cells in CELLS.values())
+    order = {state: number for number, state in enumerate(ChildState)}
+    for event, cells in CELLS.items():
+        for state, cell in cells.items():
             if cell.to is not None:
                 assert order[ChildState(cell.to)] > order[state], "a child never goes back to an earlier state"
             calls_went_down = ChildTransport._report in cell.actions

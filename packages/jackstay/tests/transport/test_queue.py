@@ -12,9 +12,9 @@ from jackstay.protocol.wire._lines import frame_lines
 from jackstay.testing.transport_suite import RecordingHandler
 from jackstay.transport import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES
 from jackstay.transport._queue import (
+    CELLS,
     ITERATION_BYTES,
     JOINED_BYTES,
-    WRITE_QUEUE,
     FrameQueue,
     QueueEvent,
     QueueState,
@@ -450,17 +450,18 @@ async def test_a_frame_over_the_limit_is_rejected_among_others() -> None:
 
 
 def test_the_table_has_a_cell_for_every_event_in_every_state() -> None:
-    assert WRITE_QUEUE.states == tuple(QueueState)
-    assert set(WRITE_QUEUE.rows) == set(WRITE_QUEUE.events) == {event.name for event in QueueEvent}
-    assert all(len(cells) == len(QueueState) for cells in WRITE_QUEUE.rows.values())
+    assert set(CELLS) == set(QueueEvent)
+    assert all(set(cells) == set(QueueState) for cells in CELLS.values())
     # Both methods may be called at any time.
-    assert not any(cell.is_impossible for event in ("PAUSED", "CLOSED") for cell in WRITE_QUEUE.rows[event])
+    assert not any(
+        cell.is_impossible for event in (QueueEvent.PAUSED, QueueEvent.CLOSED) for cell in CELLS[event].values()
+    )
     # Nothing leaves the final state, and nothing but `close()` leaves the state before it.
-    for event, cells in WRITE_QUEUE.rows.items():
-        for state, cell in zip(WRITE_QUEUE.states, cells, strict=True):
+    for event, cells in CELLS.items():
+        for state, cell in cells.items():
             if state is QueueState.CLOSED:
                 assert cell.to is None
-            if state is QueueState.PAUSED and event != "CLOSED":
+            if state is QueueState.PAUSED and event is not QueueEvent.CLOSED:
                 assert cell.to is None
 
 

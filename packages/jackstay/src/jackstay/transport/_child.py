@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from jackstay.errors import ProtocolError, TransportError
-from jackstay.protocol import IMPOSSIBLE, Cell, Machine
+from jackstay.protocol import IMPOSSIBLE, Cell
 from jackstay.transport._contract import TransportHandler
 from jackstay.transport._pipe import PipeTransport, ReadPipe
 from jackstay.transport._process import Child, Process, close_pipes
@@ -168,7 +168,7 @@ class ChildTransport(PipeTransport):
     # --- states -------------------------------------------------------------------------------------------------------
 
     def _change(self, event: ChildEvent) -> None:
-        cell = _CELLS[event][self._state]
+        cell = CELLS[event][self._state]
         assert not cell.is_impossible, f"{event.name} in {self._state.value}"
         to: Any = cell.to
         if to is not None:
@@ -287,11 +287,4 @@ def _cells() -> dict[ChildEvent, dict[ChildState, Cell]]:
 
 
 _ENDED = (ChildState.DOWN, ChildState.CLOSING, ChildState.CLOSED)
-_CELLS = _cells()
-
-CHILD = Machine(
-    name="child",
-    states=tuple(ChildState),
-    rows={event.name: tuple(cells.values()) for event, cells in _CELLS.items()},
-    events={event.name: event.value for event in ChildEvent},
-)
+CELLS = _cells()

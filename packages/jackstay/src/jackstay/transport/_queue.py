@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from jackstay.errors import FrameTooLargeError
-from jackstay.protocol import IMPOSSIBLE, Cell, Machine
+from jackstay.protocol import IMPOSSIBLE, Cell
 
 if TYPE_CHECKING:
     from jackstay.transport._contract import TransportHandler
@@ -366,7 +366,7 @@ class WriteQueue(FrameQueue[bytes]):
     # --- states -------------------------------------------------------------------------------------------------------
 
     def _change(self, event: QueueEvent) -> None:
-        cell = _CELLS[event][self._state]
+        cell = CELLS[event][self._state]
         assert not cell.is_impossible, f"{event.name} in {self._state.value}"
         for action in cell.actions:
             action(self)
@@ -419,11 +419,4 @@ def _cells() -> dict[QueueEvent, dict[QueueState, Cell]]:
     return {event: {state: cells.get(state, IMPOSSIBLE) for state in QueueState} for event, cells in rows.items()}
 
 
-_CELLS = _cells()
-
-WRITE_QUEUE = Machine(
-    name="write-queue",
-    states=tuple(QueueState),
-    rows={event.name: tuple(cells.values()) for event, cells in _CELLS.items()},
-    events={event.name: event.value for event in QueueEvent},
-)
+CELLS = _cells()
