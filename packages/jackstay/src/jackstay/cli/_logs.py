@@ -48,7 +48,7 @@ class JsonLines(logging.Formatter):
 
 @contextmanager
 def log_to_stderr(arguments: Namespace, logger: str = "jackstay", *, hides_transitions: bool = False) -> Iterator[None]:
-    """Configure one logger and its children while a command runs, as its arguments say. `""` is the root logger."""
+    """Configure one logger and its children while a command with these arguments runs. `""` is the root logger."""
     configured = logging.getLogger(logger)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextLines() if arguments.log_format == "text" else JsonLines())
