@@ -19,7 +19,7 @@ from jackstay.transport._pipe import PipeTransport, ReadPipe
 from jackstay.transport._process import Child, Process, close_pipes
 from jackstay.transport._stderr_tail import StderrTail
 
-# The longest time between the first event of `ENDS` and the call of `went_down` (docs/guarantees.md G1).
+# The longest time between the first event that ends a child and the call of `went_down` (docs/guarantees.md G1).
 REPORT_AFTER: Final = 0.1
 
 # The time between SIGTERM and SIGKILL for processes that the child has left behind. Short, because the next start
@@ -51,9 +51,11 @@ class ChildState(Enum):
 class ChildEvent(Enum):
     """What happens to a child, except for data on its pipes."""
 
-    STDOUT_ENDED = "it closed its stdout"
-    EXITED = "it exited"
-    WRITE_FAILED = "it does not read its stdin"
+    # The child is ending. The first of these is reported, unless the child exits meanwhile.
+    STDOUT_ENDED = "closed its stdout"
+    EXITED = "exited"
+    WRITE_FAILED = "does not read its stdin"
+
     CORRUPTED = "its stdout can no longer be cut into frames"
     SETTLED = "it has exited, and both its pipes have ended"
     EXPIRED = "it is ending for 100 ms; a process that it started may keep the pipes open"
@@ -62,13 +64,6 @@ class ChildEvent(Enum):
 
     __hash__ = object.__hash__
 
-
-# Each of these means that the child is ending. The first one is reported, unless the child exits meanwhile.
-ENDS = {
-    ChildEvent.STDOUT_ENDED: "closed its stdout",
-    ChildEvent.EXITED: "exited",
-    ChildEvent.WRITE_FAILED: "does not read its stdin",
-}
 
 _OPEN, _CLOSING = ChildState.OPEN, ChildState.CLOSING  # a lookup in an Enum takes as long as a function call in 3.11
 
@@ -142,7 +137,7 @@ class ChildTransport(PipeTransport):
 
     def _on_end(self, event: ChildEvent, error: OSError | None = None) -> None:
         if not self._reason:
-            self._reason = ENDS[event] if error is None else f"{ENDS[event]} ({error.strerror})"
+            self._reason = event.value if error is None else f"{event.value} ({error.strerror})"
         self._change(event)
         self._settle()
 
