@@ -634,7 +634,7 @@ def test_a_late_response_is_recognized_once_and_until_the_tombstone_expires():
         assert calls.unknown == 2 - late[-1]
 
 
-def test_ids_that_cannot_be_ours_are_unknown():
+def test_ids_that_no_request_had_are_unknown():
     calls = CallsHarness().turn()
     calls.tombstones[1] = 75.0
     for id in (None, "", 2**70, -1):
