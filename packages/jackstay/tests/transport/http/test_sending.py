@@ -12,10 +12,17 @@ from jackstay.errors import McpError, ProtocolError, TransportError
 from jackstay.testing import on_fake_clock
 from jackstay.transport import Challenge, HttpClient
 from jackstay.transport.http import http
-from jackstay.transport.http._sending import MAX_CACHED_TYPE, _usual
+from jackstay.transport.http._sending import MAX_CACHED_TYPE, Sender, _usual
 from scripted.http import HANDSHAKE, STATELESS, Mcp, MemoryHttp, Reply, Script, Seen
 
 URL = "https://example.org/mcp"
+
+
+def test_a_sender_shows_no_secrets() -> None:
+    """It has the headers of the user, and is in the frames of a traceback."""
+    sender = Sender(MemoryHttp(Mcp()), f"{URL}?key=s3cr3t", (("X-Api-Key", "s3cr3t"),), None)
+    assert repr(sender) == "<Sender https://example.org/mcp>"
+    assert sender.__rich_repr__() == [("url", "https://example.org/mcp")]
 
 
 class RotatingTokens:

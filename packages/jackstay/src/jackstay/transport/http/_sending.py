@@ -74,6 +74,13 @@ class Sender(msgspec.Struct, eq=False):
         prover: object = self.authorizer
         self._prover = prover if isinstance(prover, Prover) else None
 
+    def __repr__(self) -> str:
+        # Neither headers nor the query are shown: both may contain secrets.
+        return f"<Sender {self.url.partition('?')[0]}>"
+
+    def __rich_repr__(self) -> list[tuple[str, str]]:
+        return [("url", self.url.partition("?")[0])]  # otherwise rich shows all fields
+
     async def send(
         self, sent: Sent, headers: Headers, body: bytes | None, *, session_id: str | None = None, url: str | None = None
     ) -> Reply:
