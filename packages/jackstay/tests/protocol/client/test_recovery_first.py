@@ -109,6 +109,16 @@ def test_a_program_that_exits_with_another_code_is_retried():
         harness.reconnect()
 
 
+def test_a_server_that_was_ready_is_restarted_however_often_it_exits():
+    harness = first().ready()
+    harness.down()
+    for _ in range(10):
+        harness.reconnect()
+        harness.receive(b"hello")
+        exits(harness, 1)
+        assert harness.state is S.BACKOFF
+
+
 def test_a_program_that_prints_other_output_has_a_shorter_deadline(subtests):
     for attempts in (None, 1):
         with subtests.test(attempts=attempts):

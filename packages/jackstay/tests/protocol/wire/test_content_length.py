@@ -212,7 +212,7 @@ def test_an_invalid_header_is_final() -> None:
         with pytest.raises(ProtocolError) as caught:
             framer.next_frame()
         assert not isinstance(caught.value, FrameTooLargeError)
-        assert caught.value.quote == '{"jsonrpc":"2.0"}'
+        assert (caught.value.quote, caught.value.code) == ('{"jsonrpc":"2.0"}', -32700)
         assert "expected a Content-Length header, got a line that is not a header" in str(caught.value)
         framer.feed(frame_content_lengths([b"ok"]))
         assert framer.buffered == 0
