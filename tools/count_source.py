@@ -3,6 +3,7 @@
 `LATER` lists the files, and the classes and functions of other files, of features that the earlier commit did not have.
 They are counted apart, and so are stubs (`.pyi`), which are generated. What later features and corrections added to
 shared functions (an option, a branch, a row) is counted by commit, see `COMMITS`, and subtracted in a line of its own.
+Both sides are formatted alike first, because the earlier commit had shorter lines.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import io
 import subprocess
 import sys
 import tarfile
+import tempfile
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
@@ -371,6 +373,22 @@ def read_commit(commit: str, source: str) -> dict[str, str]:
     return files
 
 
+def formatted(files: dict[str, str]) -> dict[str, str]:
+    """Return the files with lines of one length, broken only where they are too long, so that layout does not count."""
+    rules = [
+        "--isolated",
+        "--line-length=120",
+        "--target-version=py311",
+        "--config=format.skip-magic-trailing-comma=true",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
+            (Path(folder) / path).write_text(text)
+        subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", *rules, folder], check=True)
+        return {path: (Path(folder) / path).read_text() for path in files}
+
+
 def main() -> None:
     """Print the sizes by package, those of later features, and the totals."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -381,8 +399,10 @@ def main() -> None:
     now = {
         str(path.relative_to(here)): path.read_text() for path in sorted(here.rglob("*.py*")) if path.suffix != ".pyc"
     }
-    sizes = measure({path: text for path, text in now.items() if path.endswith((".py", ".pyi"))}, later_rows())
-    base = measure(read_commit(arguments.base, arguments.base_source or runtime_of(arguments.base)), {})
+    sizes = measure(
+        formatted({path: text for path, text in now.items() if path.endswith((".py", ".pyi"))}), later_rows()
+    )
+    base = measure(formatted(read_commit(arguments.base, arguments.base_source or runtime_of(arguments.base))), {})
 
     print(
         f"{'equal features':<16}{'base: code':>12}{'lines':>8}{'now: code':>12}{'lines':>8}{'change: code':>16}", end=""
