@@ -178,6 +178,7 @@ def test_no_request_can_be_sent_to_the_client_of_a_post() -> None:
     assert isinstance(fail, e.Fail)
     assert isinstance(fail.error, CapabilityError)
     assert (fail.key, fail.error.required) == ("k", "roots")
+    assert str(fail.error) == "sessions are off, so roots cannot be requested from the client"
 
 
 def test_closing_a_stateless_post_cancels_it_but_a_notification_does_not() -> None:
@@ -437,6 +438,7 @@ def test_undeclared_and_unknown_requests_to_the_client_fail(subtests: pytest.Sub
             (fail,) = connect(S.OPERATING, version).step(e.OutgoingRequested("k", method), NOW)
             assert isinstance(fail.error, CapabilityError)
             assert fail.error.required == required
+            assert str(fail.error) == f"the client did not declare {required}"
 
 
 def test_responses_complete_their_requests_and_strays_are_classified() -> None:
