@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jackstay.errors import ProtocolError, RequestId
+from jackstay.protocol.wire import _jsonrpc
 from jackstay.protocol.wire._jsonrpc import (
     ABSENT,
     MAX_BATCH_MEMBERS,
@@ -437,6 +438,16 @@ def test_a_batch_over_the_limit_is_not_decoded(subtests: pytest.Subtests) -> Non
             assert batch.is_over_limit is is_over
             assert len(batch.members) == (0 if is_over else count)
             assert peak < 2 * len(frame) + 200_000  # the frame is copied once to detect an array
+
+
+def test_a_batch_in_a_batch_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    monkeypatch.setattr(_jsonrpc, "decode", decoded.append)
+    batch = decode(b"[[[1]]]")
+    assert isinstance(batch, Batch)
+    (member,) = batch.members
+    assert isinstance(member, Malformed)
+    assert (member.message, member.path, decoded) == ("a batch cannot contain a batch", "$[0]", [])
 
 
 def test_a_member_of_a_batch_does_not_keep_the_frame() -> None:
