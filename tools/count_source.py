@@ -1,9 +1,7 @@
 """Compare the size of the runtime with an earlier commit, at equal features, in lines, lines of code and tokens.
 
-`LATER` lists the files, and the classes and functions of other files, of features that the earlier commit did not have.
-They are counted apart, and so are stubs (`.pyi`), which are generated. What later features and corrections added to
-shared functions (an option, a branch, a row) is counted by commit, see `COMMITS`, and subtracted in a line of its own.
-Both sides are formatted alike first, because the earlier commit had shorter lines.
+Files and functions of later features (`LATER`) and stubs are counted apart. What later features and corrections added
+to shared functions is counted by commit (`COMMITS`) and subtracted in a line of its own. Both sides are formatted alike first.
 """
 
 from __future__ import annotations
