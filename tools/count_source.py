@@ -1,7 +1,7 @@
 """Compare the size of the runtime with an earlier commit, at equal features, in lines, lines of code and tokens.
 
 Files and functions of later features (`LATER`) and stubs are counted apart. What later features and corrections added
-to shared functions is counted by commit (`COMMITS`) and subtracted in a line of its own. Both sides are formatted alike.
+to shared functions is counted by commit (`COMMITS`) and subtracted in a line of its own. Both are formatted alike.
 """
 
 from __future__ import annotations
