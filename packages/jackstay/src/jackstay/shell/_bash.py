@@ -4,18 +4,12 @@ The script works without the bash-completion package; if that is installed, it c
 supports bash 3.2, the version on macOS. Names from a file are never passed to `compgen -W`, which would expand them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from jackstay.shell._grammar import Option, Program, Value, fill
+from jackstay.shell._grammar import Command, Program, Value, fill
 
 _SCRIPT = r"""
-@function@_options() {
-    case $1 in
-@options@
-    esac
-}
-
-# What completes the value of an option, or a positional: sets kind and words.
+# What completes the value of an option, a positional, or an option itself (--): sets kind and words.
 @function@_value() {
     case $1 in
 @values@
@@ -57,19 +51,14 @@ _SCRIPT = r"""
         esac
         if declare -F _command_offset > /dev/null; then
             _command_offset $((dashes + 1))
-        elif ((COMP_CWORD == dashes + 1)); then
-            @function@_fill -c
-        else
-            compopt -o filenames 2> /dev/null
-            @function@_fill -f
+            return
         fi
-        return
+        ((COMP_CWORD == dashes + 1)) && kind=-c || kind=-f
     fi
     [[ $cur == = ]] && cur=
     if [[ -z $kind ]]; then
         if [[ $cur == -* ]]; then
-            kind=words
-            @function@_options "$command"
+            @function@_value "$command --"
         elif [[ -z $command && -n '@commands@' ]]; then
             kind=words words='@commands@'
         else
@@ -78,13 +67,9 @@ _SCRIPT = r"""
     fi
     case $kind in
         words) @function@_fill -W "$words" ;;
-        file)
-            compopt -o filenames 2> /dev/null
-            @function@_fill -f
-            ;;
-        directory)
-            compopt -o filenames 2> /dev/null
-            @function@_fill -d
+        -*)
+            [[ $kind == -c ]] || compopt -o filenames 2> /dev/null
+            @function@_fill $kind
             ;;
         server)
             [[ -n $config ]] || return
@@ -99,52 +84,39 @@ complete -F @function@ @name@
 """
 
 
+# Kind of value -> what completes it: an option of `compgen`, or the names of servers.
+_KINDS = {"file": "-f", "directory": "-d", "server": "server"}
+
+
 def bash(program: Program) -> str:
     """Return the script."""
-    function = "_" + program.name.replace("-", "_")
-    names = [command.name for command in program.commands]
-    servers = "|".join(command.name for command in program.commands if command.has_server)
-    options = [("", program.options), *((command.name, command.options) for command in program.commands)]
     text = fill(
         _SCRIPT,
-        options="\n".join(_options(options)),
-        values="\n".join(_values(program, options)),
-        function=function,
-        commands=" ".join(names),
-        servers=servers or "''",
+        values="\n".join(_values((Command("", "", program.options), *program.commands))),
+        function="_" + program.name.replace("-", "_"),
+        commands=" ".join(command.name for command in program.commands),
+        servers="|".join(command.name for command in program.commands if command.has_server) or "''",
         names=program.names,
         name=program.name,
     )
     return text.lstrip("\n")
 
 
-def _options(rows: list[tuple[str, tuple[Option, ...]]]) -> Iterator[str]:
-    for name, options in rows:
-        words = " ".join(flag for option in options for flag in option.flags)
-        yield f"        '{name}') words='{words}' ;;"
-
-
-def _values(program: Program, rows: list[tuple[str, tuple[Option, ...]]]) -> Iterator[str]:
+def _values(commands: Iterable[Command]) -> Iterator[str]:
     """Yield one `case` line for each completion, with all patterns that use it."""
-    patterns: dict[str, list[str]] = {}
-    for name, options in rows:
-        for option in options:
+    rows: list[tuple[str, Value]] = []
+    for command in commands:
+        flags = tuple(flag for option in command.options for flag in option.flags)
+        rows.append((f"'{command.name} --'", Value(choices=flags)))
+        for option in command.options:
             if option.value is not None:
-                keys = [f"'{name} {flag}'" for flag in option.flags]
-                patterns.setdefault(_completion(option.value), []).extend(keys)
-    for command in program.commands:
+                rows += ((f"'{command.name} {flag}'", option.value) for flag in option.flags)
         for number, value in enumerate(command.positionals, 1):
-            pattern = f"'{command.name} '*" if value.is_repeatable else f"'{command.name} {number}'"
-            patterns.setdefault(_completion(value), []).append(pattern)
+            rows.append((f"'{command.name} '*" if value.is_repeatable else f"'{command.name} {number}'", value))
+    merged: dict[tuple[bool, str], list[str]] = {}
+    for pattern, value in rows:
+        completion = f"words words='{' '.join(value.choices)}'" if value.choices else _KINDS.get(value.kind, "other")
+        merged.setdefault((value.is_repeatable, completion), []).append(pattern)
     # Patterns with a wildcard come last: they would also match the names of options.
-    for has_wildcard in (False, True):
-        for completion, keys in patterns.items():
-            chosen = [key for key in keys if key.endswith("*") is has_wildcard]
-            if chosen:
-                yield f"        {' | '.join(chosen)}) {completion} ;;"
-
-
-def _completion(value: Value) -> str:
-    if value.choices:
-        return f"kind=words words='{' '.join(value.choices)}'"
-    return f"kind={value.kind or 'other'}"
+    for (_, completion), patterns in sorted(merged.items()):
+        yield f"        {' | '.join(patterns)}) kind={completion} ;;"

@@ -76,39 +76,33 @@ def fish(program: Program) -> str:
 
 def _lines(program: Program) -> Iterator[str]:
     """Yield the `complete` lines."""
-    no_command = "-n '@function@_at \"\"' " if program.commands else ""
-    for option in program.options:
-        yield f"complete -c @name@ {no_command}{_option(option)}"
-    for command in program.commands:
-        yield f"complete -c @name@ {no_command}-a {command.name} -d {quote(command.summary)}"
-    for command in program.commands:
-        at = f"complete -c @name@ -n '@function@_at {command.name}'"
+    for command in (Command("", "", program.options), *program.commands):
+        name = command.name or '""'
+        at = "complete -c @name@" + (f" -n '@function@_at {name}'" if program.commands else "")
         for option in command.options:
             yield f"{at} {_option(option)}"
-        for word in _positionals(command):
-            yield f"{at} {word}"
+        for value in filter(None, map(_value, command.positionals)):
+            yield f"{at} {value}"
+        if command.name:
+            yield f"complete -c @name@ -n '@function@_at \"\"' -a {command.name} -d {quote(command.summary)}"
 
 
 def _option(option: Option) -> str:
-    names = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
-    description = f" -d {quote(option.help)}" if option.help else ""
-    return names + ("" if option.value is None else f" {_value(option.value)}") + description
+    parts = [f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags]
+    if option.value is not None:
+        parts += ("-r" if option.value.kind == "file" else "-x", _value(option.value))
+    if option.help:
+        parts.append(f"-d {quote(option.help)}")
+    return " ".join(filter(None, parts))
 
 
 def _value(value: Value) -> str:
-    if value.choices:
-        return f"-x -a '{' '.join(value.choices)}'"
-    return {"file": "-r -F", "directory": "-x -a '(__fish_complete_directories)'"}.get(value.kind, "-x")
-
-
-def _positionals(command: Command) -> Iterator[str]:
-    for value in command.positionals:
-        if value.choices:
-            yield f"-a '{' '.join(value.choices)}'"
-        elif value.kind == "server":
-            yield "-a '(@function@_servers)'"
-        elif value.kind == "file":
-            yield "-F"
+    """Return what completes a value; empty if nothing does."""
+    if value.kind == "file":
+        return "-F"
+    functions = {"directory": "(__fish_complete_directories)", "server": "(@function@_servers)"}
+    words = " ".join(value.choices) or functions.get(value.kind)
+    return f"-a '{words}'" if words else ""
 
 
 def quote(text: str) -> str:

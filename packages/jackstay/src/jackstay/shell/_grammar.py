@@ -9,6 +9,9 @@ from typing import NamedTuple
 # Prefix of a metavar -> kind of value. Other values have no completion.
 KINDS = {"FILE": "file", "DIR": "directory"}
 
+# Help of the options that every parser has. Their own help may be hidden.
+HELP_TEXTS: dict[type[Action], str] = {_HelpAction: "show this help", _VersionAction: "print the version"}
+
 
 class Value(NamedTuple):
     """A value: one of `choices`, or a `kind`: `file`, `directory`, `server` (a name in the `--config` file) or `""`.
@@ -80,21 +83,13 @@ def command_from_parser(name: str, summary: str, parser: ArgumentParser, *, has_
         metavar = action.metavar if isinstance(action.metavar, str) else ""
         value = value_from_metavar(metavar, tuple(str(choice) for choice in action.choices or ()))
         if action.option_strings:
-            if action.help == SUPPRESS and not isinstance(action, _HelpAction | _VersionAction):
-                continue  # hidden
-            argument = None if action.nargs == 0 else value
-            flags = tuple(action.option_strings)
-            options.append(Option(flags, _help_text(action), argument, isinstance(action, _AppendAction)))
+            text = HELP_TEXTS.get(type(action), action.help) or ""
+            if text != SUPPRESS:
+                text = text.replace("%(default)s", str(action.default)).replace("%%", "%")
+                argument = None if action.nargs == 0 else value
+                options.append(Option(tuple(action.option_strings), text, argument, isinstance(action, _AppendAction)))
         elif has_server and action.dest == "words":
             values.append(Value("server"))
         else:
             values.append(value._replace(is_repeatable=action.nargs in ("*", "+")))
     return Command(name, summary, tuple(options), tuple(values), has_server)
-
-
-def _help_text(action: Action) -> str:
-    if isinstance(action, _HelpAction):
-        return "show this help"
-    if isinstance(action, _VersionAction):
-        return "print the version"
-    return (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%")

@@ -5,6 +5,7 @@ The script can be sourced, or stored as `_NAME` in a directory of `fpath`.
 
 import re
 from collections.abc import Iterator
+from shlex import quote
 
 from jackstay.shell._grammar import Command, Option, Program, Value, fill
 
@@ -118,8 +119,3 @@ def _action(value: Value, function: str, other: str) -> str:
     if value.choices:
         return f"({' '.join(value.choices)})"
     return {"file": "_files", "directory": "_files -/", "server": f"{function}_servers"}.get(value.kind, other)
-
-
-def quote(text: str) -> str:
-    """Quote a string as one word for a POSIX shell."""
-    return "'" + text.replace("'", "'\\''") + "'"
