@@ -185,7 +185,9 @@ class ClientRequestRouter:
     def suspend(self, upstream: Upstream, call: InFlightCall, sent: Sent) -> bytes:
         """Keep the call open, and return the `input_required` result for its client."""
         state = secrets.token_urlsafe(24)
-        expiry = asyncio.get_running_loop().call_later(ROUND_TIMEOUT, self._expire, state)
+        expiry = asyncio.get_running_loop().call_later(
+            ROUND_TIMEOUT, self._discard, state, f"the client did not return input within {ROUND_TIMEOUT:g} s"
+        )
         self._suspended[state] = SuspendedCall(upstream, call, sent, call.connection.principal, expiry)
         pending = {key: (request.method, request.params) for key, request in call.input_requests.items()}
         return input_required_result(state, pending)
@@ -208,15 +210,13 @@ class ClientRequestRouter:
                 request.response.set_result(bytes(response))
         return suspended
 
-    def _expire(self, state: str) -> None:
-        self._discard(self._suspended.pop(state), f"the client did not return input within {ROUND_TIMEOUT:g} s")
-
-    def _discard(self, suspended: SuspendedCall, reason: str) -> None:
+    def _discard(self, state: str, reason: str) -> None:
+        suspended = self._suspended.pop(state)
         suspended.expiry.cancel()
         suspended.call.fail_input_requests(reason)
         suspended.sent.cancel()
 
     def stop(self) -> None:
         """Fail all suspended calls: the proxy is shutting down."""
-        while self._suspended:
-            self._discard(self._suspended.popitem()[1], "the proxy is shutting down")
+        for state in list(self._suspended):
+            self._discard(state, "the proxy is shutting down")

@@ -125,16 +125,11 @@ class Eras:
 
     def _keep(self, first: Upstream, second: Upstream) -> None:
         if self.has_one_client:
-            self._close_later(first)
+            first.stop_in_background(self._closing)
             self.first, self.is_dual = second, False
             return
         self._server_facts, self.is_dual = second.facts, True
         if self._proxy.proxy_options.per_client:
-            self._close_later(second)  # clients with a session have dedicated servers
+            second.stop_in_background(self._closing)  # clients with a session have dedicated servers
         else:
             self.second = second
-
-    def _close_later(self, upstream: Upstream) -> None:
-        task = asyncio.get_running_loop().create_task(upstream.stop())
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)

@@ -149,9 +149,8 @@ class InFlightCalls:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._open: dict[InFlightCall, None] = {}
-        # Party -> until when the server may still work for it, and until when it may send requests. Ordered by expiry.
-        self._lingering: dict[int | str, float] = {}
-        self._requesting: dict[int | str, float] = {}
+        # Party -> until when the server may still work for it (in this order), and until when it may send requests.
+        self._lingering: dict[int | str, tuple[float, float]] = {}
         # Clients that the server has served since it was started. Two are enough to know that there were several.
         self._served: set[int] = set()
 
@@ -177,14 +176,13 @@ class InFlightCalls:
         call.fail_input_requests("the call that this request belongs to has ended")
         if call in self._open:
             del self._open[call]
-            self._linger(self._lingering, call.party)
-            if not (is_answered and call.is_stateless):
-                self._linger(self._requesting, call.party)
+            until = self._sweep() + LINGER
+            _, requests_until = self._lingering.pop(call.party, (0.0, 0.0))
+            self._lingering[call.party] = until, requests_until if is_answered and call.is_stateless else until
 
     def reset(self) -> None:
         """The server was restarted: forget the calls of the previous process."""
         self._lingering.clear()
-        self._requesting.clear()
         self._served = {call.connection.number for call in self._open}
 
     def owner(self, *, is_request: bool = False) -> InFlightCall | Owner:
@@ -192,9 +190,10 @@ class InFlightCalls:
 
         `is_request`: the message is a request, not a log message.
         """
-        lingering = self._requesting if is_request else self._lingering
-        self._sweep(lingering)
-        return _newest(list(self._open), lingering)
+        now = self._sweep()
+        return _newest(
+            list(self._open), [party for party, (_, until) in self._lingering.items() if until > now or not is_request]
+        )
 
     def log_owner(self) -> InFlightCall | Owner:
         """Return the newest call that a log message of a server of 2026-07-28 can belong to, or why there is none."""
@@ -204,16 +203,12 @@ class InFlightCalls:
         """True if the server has served no other client than that of this connection since it was started."""
         return self._served <= {number}
 
-    def _linger(self, lingering: dict[int | str, float], party: int | str) -> None:
-        self._sweep(lingering)
-        lingering.pop(party, None)
-        lingering[party] = self._clock() + LINGER
-
-    def _sweep(self, lingering: dict[int | str, float]) -> None:
-        if lingering:
-            now = self._clock()
-            while lingering and lingering[next(iter(lingering))] <= now:
-                del lingering[next(iter(lingering))]
+    def _sweep(self) -> float:
+        """Forget the clients for which the server works no more. Returns the time."""
+        now = self._clock()
+        while self._lingering and next(iter(self._lingering.values()))[0] <= now:
+            del self._lingering[next(iter(self._lingering))]
+        return now
 
 
 def _newest(calls: list[InFlightCall], lingering: Iterable[int | str] = ()) -> InFlightCall | Owner:

@@ -78,7 +78,8 @@ class NotificationRouter:
         if isinstance(owner, InFlightCall):
             about = owner.id if owner.is_awaited else None
             can_receive = about is not None or not owner.is_stateless
-            if can_receive and (method != _MESSAGE or _is_wanted(owner, params)):
+            level = owner.level if owner.is_stateless else owner.connection.store.get("level", "")
+            if can_receive and (method != _MESSAGE or _is_wanted(level, params)):
                 self._notify(owner.connection, method, params, about)
             return
         if upstream.owner is not None:
@@ -90,7 +91,7 @@ class NotificationRouter:
                 self._drop(method)
                 return
         if method == _MESSAGE:
-            clients = [client for client in clients if _is_level_wanted(client, params)]
+            clients = [client for client in clients if _is_wanted(client.store.get("level", ""), params)]
         for connection in clients:
             self._notify(connection, method, params)
 
@@ -117,18 +118,12 @@ def _owner(upstream: Upstream, method: str) -> InFlightCall | Owner:
     return upstream.in_flight.owner()
 
 
-def _is_wanted(call: InFlightCall, params: bytes) -> bool:
-    """True if the client of a call wants this log message, by its request or by `logging/setLevel`."""
-    if not call.is_stateless:
-        return _is_level_wanted(call.connection, params)
-    return call.level is not None and _rank(params) >= LOGGING_LEVELS.index(call.level)
+def _is_wanted(wanted: str | None, params: bytes) -> bool:
+    """True if a client that wants this level gets this log message.
 
-
-def _is_level_wanted(connection: Driver, params: bytes) -> bool:
-    """True if a handshake-era client wants this log message. A client that set no level gets all."""
-    return not connection.store.get("level") or _rank(params) >= LOGGING_LEVELS.index(connection.store["level"])
-
-
-def _rank(params: bytes) -> int:
+    A stateless-era request without a level (None) gets none, a handshake-era client that set none ("") all.
+    """
+    if not wanted:
+        return wanted is not None
     level = msgspec.convert(_read_params(params).level, str)
-    return LOGGING_LEVELS.index(level) if level in LOGGING_LEVELS else len(LOGGING_LEVELS)
+    return level not in LOGGING_LEVELS or LOGGING_LEVELS.index(level) >= LOGGING_LEVELS.index(wanted)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
@@ -225,15 +226,12 @@ class Proxy(Server):
     def _pages(self, app: "App") -> "dict[str, Page]":
         from jackstay.proxy._pages import METRICS_PATH, STATUS_PATH  # noqa: PLC0415  # only over HTTP
 
-        async def metrics() -> str:
-            return metrics_text(self._report, await self.snapshot(app.sessions))
-
-        async def status() -> str:
-            return status_page(self._report, await self.snapshot(app.sessions))
+        async def page(render: Callable[[Report, Snapshot], str]) -> str:
+            return render(self._report, await self.snapshot(app.sessions))
 
         options = self.proxy_options
-        pages: dict[str, Page] = {METRICS_PATH: metrics} if options.metrics else {}
-        return {**pages, STATUS_PATH: status} if options.status else pages
+        rows = {METRICS_PATH: (options.metrics, metrics_text), STATUS_PATH: (options.status, status_page)}
+        return {path: partial(page, render) for path, (is_served, render) in rows.items() if is_served}
 
     def _keep_stderr(self, line: str) -> None:
         logging.getLogger(f"jackstay.server.{self._target.name}").info("%s", line)
@@ -284,9 +282,7 @@ class Proxy(Server):
         upstream = self._dedicated.pop(connection.number, None)
         if upstream is not None:
             upstream.owner = None
-            task = asyncio.get_running_loop().create_task(upstream.stop())
-            self._stopping.add(task)
-            task.add_done_callback(self._stopping.discard)
+            upstream.stop_in_background(self._stopping)
         self._shared.pop(connection.number, None)
         for shared in self._eras.all:
             shared.forget(connection.number)

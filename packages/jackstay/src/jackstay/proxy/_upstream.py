@@ -98,7 +98,9 @@ class Upstream:
         self._reported = ""
         # How many times the server became ready.
         self.starts = 0
+        # The newest health check, and until when its response is reused.
         self._check: asyncio.Future[bytes] | None = None
+        self._checked_until = 0.0
         self._server_facts: ServerFacts | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         # Notifications that clients sent before the server was started.
@@ -140,6 +142,12 @@ class Upstream:
             task.cancel()
         await self.client.stop()
 
+    def stop_in_background(self, stopping: set[asyncio.Task[None]]) -> None:
+        """Stop the server, by a task that is one of `stopping` until the server has stopped."""
+        task = asyncio.get_running_loop().create_task(self.stop())
+        stopping.add(task)
+        task.add_done_callback(stopping.discard)
+
     @property
     def facts(self) -> ServerFacts:
         """What the server last declared. Raises: StateError before it was ready for the first time."""
@@ -177,26 +185,20 @@ class Upstream:
         """
         if not self._is_ready.is_set():
             return "down", self.cause
-        if self._check is None:
+        check = self._check
+        if check is None or (check.done() and asyncio.get_running_loop().time() >= self._checked_until):
             method = "server/discover" if self.is_stateless else "ping"
             call = self.client.wire.call(method, b"{}", timeout=None, max_timeout=MAX_CALL_SECONDS)
-            self._check = call.future
-            self._check.add_done_callback(self._checked)
-        check = self._check
+            check = self._check = call.future
+            check.add_done_callback(self._checked)
         await asyncio.wait((check,), timeout=CHECK_TIMEOUT)
         if not check.done():
             return "unresponsive", f"no response to a health check within {CHECK_TIMEOUT:g} s"
         return ("ok", "") if _has_answered(check) else ("down", self.cause)
 
     def _checked(self, check: "asyncio.Future[bytes]") -> None:
-        """Keep a response for a while; a failed check is repeated by the next one."""
-        if _has_answered(check):
-            asyncio.get_running_loop().call_later(CHECK_MAX_AGE, self._forget_check)
-        else:
-            self._check = None
-
-    def _forget_check(self) -> None:
-        self._check = None
+        # A failed check is repeated by the next one.
+        self._checked_until = asyncio.get_running_loop().time() + CHECK_MAX_AGE if _has_answered(check) else 0.0
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
