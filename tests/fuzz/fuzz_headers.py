@@ -1,4 +1,6 @@
 # Invariant: a header value round-trips any text, invalid values raise -32020, and any schema has rows or problems.
+import contextlib
+
 import msgspec
 
 from jackstay.errors import ProtocolError
@@ -10,8 +12,8 @@ from jackstay.protocol.http._headers import (
     fold_headers,
     read_param_headers,
 )
-from jackstay.protocol.http._request_checks import Accepts, Endpoint, ErrorResponse, Verb, check_request
-from jackstay.protocol.http._server import Route, SessionState, route_post
+from jackstay.protocol.http._request_checks import Endpoint, RequestRefused, check_request
+from jackstay.protocol.http._server import SessionState, route_post
 from jackstay.protocol.wire._jsonrpc import ErrorCode, decode
 
 CORPUS = [
@@ -53,6 +55,8 @@ def fuzz(data: bytes) -> None:
     for name in (b"host", b"origin", b"accept", b"content-type", b"content-length", b"mcp-protocol-version"):
         usual = {b"host": b"localhost", b"content-type": b"application/json"}
         headers = fold_headers({**usual, name: data}.items())
-        assert isinstance(check_request(Endpoint(), Verb.POST, headers), Accepts | ErrorResponse)
+        with contextlib.suppress(RequestRefused):
+            check_request(Endpoint(), "POST", headers)
         for session in SessionState:
-            assert isinstance(route_post(Endpoint(), headers, decode(data), session), Route | ErrorResponse)
+            with contextlib.suppress(RequestRefused):
+                route_post(Endpoint(), headers, decode(data), session)

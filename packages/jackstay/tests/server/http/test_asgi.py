@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from jackstay.protocol.http import RequestRefused
 from jackstay.server.http._asgi import (
     AsgiRequest,
     ClientDisconnected,
@@ -14,7 +15,7 @@ from jackstay.server.http._asgi import (
     respond_client_closed,
     wait_for_disconnect,
 )
-from jackstay.server.http._refusals import CLOSE_HEADERS, RequestRefused
+from jackstay.server.http._refusals import CLOSE_HEADERS
 from scripted.asgi import Response
 
 

@@ -6,29 +6,18 @@ They cover Host, Origin, Content-Type, length and Accept, and protect servers on
 
 import re
 from collections.abc import Mapping
-from enum import Enum
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
 
-from jackstay.errors import Json, UsageError
+from jackstay.errors import Json, RequestId, UsageError
 from jackstay.protocol._versions import VERSIONS
 from jackstay.protocol.http._headers import HeaderPairs
 from jackstay.protocol.wire._framer import MAX_FRAME_BYTES
-from jackstay.protocol.wire._jsonrpc import ErrorCode
+from jackstay.protocol.wire._jsonrpc import ABSENT, Absent, ErrorCode
 
 Headers: TypeAlias = Mapping[str, str]
-
-
-class Verb(Enum):
-    """The HTTP methods that are distinguished; OTHER is every other."""
-
-    GET = "GET"
-    POST = "POST"
-    DELETE = "DELETE"
-    OPTIONS = "OPTIONS"
-    OTHER = ""
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
@@ -44,9 +33,19 @@ class ErrorResponse(msgspec.Struct, frozen=True):
     headers: HeaderPairs = ()
 
 
-def error_response(status: int, message: str) -> ErrorResponse:
+def error_response(status: int, message: str, headers: HeaderPairs = ()) -> ErrorResponse:
     """Return the response to an invalid HTTP request, as opposed to an invalid message in it."""
-    return ErrorResponse(status, ErrorCode.INVALID_REQUEST, message)
+    return ErrorResponse(status, ErrorCode.INVALID_REQUEST, message, headers=headers)
+
+
+class RequestRefused(Exception):
+    """The request is refused with this response. `id` is the id of its message, once it was read."""
+
+    id: RequestId | Absent = ABSENT
+
+    def __init__(self, response: ErrorResponse) -> None:
+        super().__init__(response)
+        self.response = response
 
 
 class Accepts(msgspec.Struct, frozen=True):
@@ -171,70 +170,54 @@ class Endpoint(msgspec.Struct, frozen=True):
         return "GET, POST, DELETE, OPTIONS" if self.has_sessions else "POST, OPTIONS"
 
 
-_VERBS = {verb.value: verb for verb in Verb}
-
-
-def verb_of(method: str) -> Verb:
-    """Return the verb for an HTTP method name."""
-    return _VERBS.get(method, Verb.OTHER)
-
-
 # Request smuggling: two parsers could disagree about the end of this request (RFC 9112, section 6.1: "ought to be
 # handled as an error", and the connection closed). Some HTTP servers do not check it.
-_TWO_LENGTHS: Final = ErrorResponse(
-    400,
-    ErrorCode.INVALID_REQUEST,
-    "a request must not have both Content-Length and Transfer-Encoding",
-    headers=(("connection", "close"),),
+_TWO_LENGTHS: Final = error_response(
+    400, "a request must not have both Content-Length and Transfer-Encoding", (("connection", "close"),)
 )
 
 
-def check_request(endpoint: Endpoint, verb: Verb, headers: Headers) -> Accepts | ErrorResponse:
-    """Check the headers of a request. Returns the accepted media types or an error response.
+def check_request(endpoint: Endpoint, method: str, headers: Headers) -> None:
+    """Check the headers of a request.
 
-    After an error the HTTP server must read the rest of the body or close the connection.
+    Raises: RequestRefused; then the HTTP server must read the rest of the body or close the connection.
     """
     if "transfer-encoding" in headers and "content-length" in headers:
-        return _TWO_LENGTHS
+        raise RequestRefused(_TWO_LENGTHS)
     refusal = check_access(endpoint.access, headers)
     if refusal is not None:
-        return refusal
+        raise RequestRefused(refusal)
     accept = headers.get("accept")
     accepts = BOTH if accept in USUAL_ACCEPT else read_accept(accept)
-    if verb is Verb.GET:
-        is_unacceptable = endpoint.has_sessions and not accepts.stream
-        return error_response(406, "GET opens a stream: accept text/event-stream") if is_unacceptable else accepts
-    if verb is not Verb.POST:
-        return accepts
+    if method == "GET" and endpoint.has_sessions and not accepts.stream:
+        raise RequestRefused(error_response(406, "GET opens a stream: accept text/event-stream"))
+    if method != "POST":
+        return
     if headers.get("content-type") != "application/json" or "content-encoding" in headers:
-        refusal = _check_content(headers)
-        if refusal is not None:
-            return refusal
+        _check_content(headers)
     length = headers.get("content-length")
     if length is not None:
         if not (length.isascii() and length.isdigit()):
-            return error_response(400, "Content-Length must be a number")
+            raise RequestRefused(error_response(400, "Content-Length must be a number"))
         # A long number may have zeros in front.
         if (len(length) > 18 and len(length.lstrip("0")) > 18) or int(length[-18:]) > endpoint.max_body_bytes:
-            return too_large(endpoint.max_body_bytes)
-    return accepts if accepts.json or accepts.stream else error_response(406, _NOT_ACCEPTABLE)
+            raise RequestRefused(too_large(endpoint.max_body_bytes))
+    if not (accepts.json or accepts.stream):
+        raise RequestRefused(error_response(406, "Accept must include application/json or text/event-stream"))
 
 
-_NOT_ACCEPTABLE = "Accept must include application/json or text/event-stream"
-
-
-def _check_content(headers: Headers) -> ErrorResponse | None:
+def _check_content(headers: Headers) -> None:
     # Also a defence: a page can send text/plain to any origin, but application/json only after a CORS preflight.
     media_type, _, parameters = headers.get("content-type", "").lower().partition(";")
     if media_type.strip() != "application/json":
-        return error_response(415, "Content-Type must be application/json")
+        raise RequestRefused(error_response(415, "Content-Type must be application/json"))
     for parameter in parameters.split(";"):
         name, _, value = parameter.strip().partition("=")
         if name == "charset" and value.strip('"') not in ("utf-8", "utf8"):
-            return error_response(415, "the body must be UTF-8")
+            raise RequestRefused(error_response(415, "the body must be UTF-8"))
     if headers.get("content-encoding", "identity").lower() != "identity":
-        return error_response(415, "the body must not be compressed")  # a small body could expand beyond the limit
-    return None
+        # A small body could expand beyond the limit.
+        raise RequestRefused(error_response(415, "the body must not be compressed"))
 
 
 def too_large(limit: int) -> ErrorResponse:

@@ -1,8 +1,9 @@
 """The rules for a server of Streamable HTTP: what each request is, what it may do, and the status of the response.
 
-A request passes `check_request` before its body is read, then `route_post` or `route_verb` with the decoded message.
-Both return the next step or a complete `ErrorResponse`. The message and not the endpoint chooses the era: a version in
-`_meta` makes it stateless. See 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/transports; RFC 9110.
+A request passes `check_request` before its body is read, then `route_post` with the decoded message, or `route_verb`.
+Both return the next step, or raise `RequestRefused` with the response. The message and not the endpoint chooses the
+era: a version in `_meta` makes it stateless. See 2026-07-28 basic/transports/streamable-http; 2025-11-25
+basic/transports; RFC 9110.
 """
 
 from typing import Final
@@ -13,7 +14,6 @@ from jackstay.errors import Json
 from jackstay.protocol._machine import TableEnum
 from jackstay.protocol._versions import ASSUMED_VERSION, REVISIONS, Era, Revision, newest
 from jackstay.protocol.http._headers import (
-    LAST_EVENT_HEADER,
     NAME_SOURCES,
     SESSION_HEADER,
     VERSION_HEADER,
@@ -29,7 +29,7 @@ from jackstay.protocol.http._request_checks import (
     Endpoint,
     ErrorResponse,
     Headers,
-    Verb,
+    RequestRefused,
     error_response,
     read_accept,
 )
@@ -124,19 +124,17 @@ STREAM_HEADERS: Final[HeaderPairs] = (
 # A refusal for overload or shutdown is transient: after one second a load balancer has chosen another worker.
 RETRY_HEADERS: Final[HeaderPairs] = (("retry-after", "1"),)
 
-_VERSION, _SESSION, _LAST_EVENT = VERSION_HEADER.lower(), SESSION_HEADER.lower(), LAST_EVENT_HEADER.lower()
+_VERSION, _SESSION = VERSION_HEADER.lower(), SESSION_HEADER.lower()
 
 _NEEDS_STREAM = "subscriptions/listen"
 
 
 class Route(msgspec.Struct, frozen=True):
-    """The action, the revision and the accepted media types. A stream resumes after `last_event_id`."""
+    """How to process a POST, its revision, and the media types that the client accepts."""
 
     action: Action
     revision: Revision
     accepts: Accepts
-    session_id: str | None = None
-    last_event_id: str | None = None
 
 
 # The routes of most requests of a server without sessions, made once.
@@ -159,70 +157,61 @@ def session_header(endpoint: Endpoint, headers: Headers) -> str | SessionState:
 # --- routing ---
 
 
-def route_verb(
-    endpoint: Endpoint, verb: Verb, headers: Headers, session: SessionState, session_version: str | None = None
-) -> Route | ErrorResponse:
-    """Route every verb but POST. `session_version` is the revision of an open session."""
+_VERB_KINDS = {"GET": Kind.GET, "DELETE": Kind.DELETE, "OPTIONS": Kind.OPTIONS}
+
+
+def route_verb(endpoint: Endpoint, method: str, headers: Headers, session: SessionState) -> Action:
+    """Return how to process a request of any HTTP method but POST. Raises: RequestRefused."""
     version = headers.get(_VERSION)
-    kind = {Verb.GET: Kind.GET, Verb.DELETE: Kind.DELETE, Verb.OPTIONS: Kind.OPTIONS}.get(verb, Kind.OTHER)
+    kind = _VERB_KINDS.get(method, Kind.OTHER)
     if kind in (Kind.GET, Kind.DELETE) and version is not None:
         if version not in endpoint.versions:
-            return _unsupported(endpoint, version)
+            raise RequestRefused(_unsupported(endpoint, version))
         if REVISIONS[version].era is Era.STATELESS:
             kind = Kind.STATELESS_VERB
-    revision = REVISIONS[session_version or ASSUMED_VERSION]
-    return _route(endpoint, headers, kind, session, revision)
+    action = ROUTES[kind][session]
+    _check_action(endpoint, action)
+    return action
 
 
 def route_post(
     endpoint: Endpoint, headers: Headers, message: Message, session: SessionState, session_version: str | None = None
-) -> Route | ErrorResponse:
+) -> Route:
     """Route a POST with its decoded body. `session_version` is the revision of an open session.
 
     A malformed message is routed like any other of its era: the connection responds with the error code.
+
+    Raises: RequestRefused.
     """
     method = message.method if type(message) is Request else ""
     params = _peek(message)
-    revision: Revision | ErrorResponse
     meta = params.meta
     if meta is not msgspec.UNSET and meta.version is not msgspec.UNSET:
         assert isinstance(message, _CALLS)  # no other message has params
         revision = _stateless_revision(endpoint, headers, message, params, meta.version)
-        kind = Kind.STATELESS_POST
     else:
         revision = _handshake_revision(endpoint, message, params, headers.get(_VERSION), session_version)
-        kind = Kind.INITIALIZE if method == "initialize" else Kind.HANDSHAKE_POST
-    if isinstance(revision, ErrorResponse):
-        return revision
     if revision.era is Era.STATELESS:
         kind = Kind.STATELESS_POST
-    route = _route(endpoint, headers, kind, session, revision)
-    if method == _NEEDS_STREAM and isinstance(route, Route) and not route.accepts.stream:
-        return error_response(406, f"{_NEEDS_STREAM} responds with a stream: accept text/event-stream")
-    return route
-
-
-def _route(
-    endpoint: Endpoint, headers: Headers, kind: Kind, session: SessionState, revision: Revision
-) -> Route | ErrorResponse:
+    else:
+        kind = Kind.INITIALIZE if method == "initialize" else Kind.HANDSHAKE_POST
     action = ROUTES[kind][session]
     accept = headers.get("accept")
     if action is Action.SERVE and accept in USUAL_ACCEPT:
         return _USUAL_ROUTES[revision.name]
+    _check_action(endpoint, action)
+    accepts = read_accept(accept)
+    if method == _NEEDS_STREAM and not accepts.stream:
+        raise RequestRefused(error_response(406, f"{_NEEDS_STREAM} responds with a stream: accept text/event-stream"))
+    return Route(action, revision, accepts)
+
+
+def _check_action(endpoint: Endpoint, action: Action) -> None:
     if action is Action.NOT_ALLOWED:
-        return ErrorResponse(
-            405,
-            ErrorCode.INVALID_REQUEST,
-            f"method not allowed; this endpoint allows {endpoint.allowed}",
-            headers=(("allow", endpoint.allowed),),
-        )
+        message = f"method not allowed; this endpoint allows {endpoint.allowed}"
+        raise RequestRefused(error_response(405, message, (("allow", endpoint.allowed),)))
     if action in _SESSION_REFUSALS:
-        status, message = _SESSION_REFUSALS[action]
-        return error_response(status, message)
-    is_in_session = session is SessionState.OPEN and kind is not Kind.STATELESS_POST
-    session_id = headers.get(_SESSION) if is_in_session else None
-    last_event_id = headers.get(_LAST_EVENT) if kind is Kind.GET else None
-    return Route(action, revision, read_accept(accept), session_id, last_event_id)
+        raise RequestRefused(error_response(*_SESSION_REFUSALS[action]))
 
 
 _SESSION_REFUSALS = {
@@ -297,28 +286,29 @@ def _string(raw: msgspec.Raw) -> str | None:
 
 def _stateless_revision(
     endpoint: Endpoint, headers: Headers, message: Request | Notification, params: _Params, version: str | None
-) -> Revision | ErrorResponse:
+) -> Revision:
     """Return the revision that `_meta` names. It is checked first: another revision may require other headers."""
     if version is None:
-        return _invalid_meta(f"_meta[{META_PROTOCOL_VERSION!r}] must be a string")
+        raise RequestRefused(_invalid_meta(f"_meta[{META_PROTOCOL_VERSION!r}] must be a string"))
     named = headers.get(_VERSION)
     if named is None:
-        return mismatch_response(HeaderMismatch(VERSION_HEADER, "is missing"))
+        raise RequestRefused(mismatch_response(HeaderMismatch(VERSION_HEADER, "is missing")))
     if named != version:
-        return mismatch_response(
-            HeaderMismatch(VERSION_HEADER, f"header value {named[:32]!a} does not match _meta, {version[:32]!a}")
-        )
+        difference = f"header value {named[:32]!a} does not match _meta, {version[:32]!a}"
+        raise RequestRefused(mismatch_response(HeaderMismatch(VERSION_HEADER, difference)))
     if version not in endpoint.versions or REVISIONS[version].era is not Era.STATELESS:
-        return _unsupported(endpoint, version)
+        raise RequestRefused(_unsupported(endpoint, version))
     source = NAME_SOURCES.get(message.method)
     name = None if source is None else getattr(params, source)
     mismatch = check_method_headers(headers, message.method, name, is_request=isinstance(message, Request))
-    return REVISIONS[version] if mismatch is None else mismatch_response(mismatch)
+    if mismatch is not None:
+        raise RequestRefused(mismatch_response(mismatch))
+    return REVISIONS[version]
 
 
 def _handshake_revision(
     endpoint: Endpoint, message: Message, params: _Params, named: str | None, session_version: str | None
-) -> Revision | ErrorResponse:
+) -> Revision:
     """Return the revision of a message without a version in `_meta`: that of the header, or the assumed one.
 
     In a session it is that of the session, even if the header names another supported revision: that the header be the
@@ -335,16 +325,18 @@ def _handshake_revision(
         if version is not None:
             return REVISIONS[version]
         if is_initialize:
-            return _unsupported(endpoint, params.protocolVersion or "")
-        return mismatch_response(HeaderMismatch(VERSION_HEADER, "is missing"))
+            raise RequestRefused(_unsupported(endpoint, params.protocolVersion or ""))
+        raise RequestRefused(mismatch_response(HeaderMismatch(VERSION_HEADER, "is missing")))
     if named not in endpoint.versions:
-        return _unsupported(endpoint, named)
+        raise RequestRefused(_unsupported(endpoint, named))
     revision = REVISIONS[named]
     if revision.era is Era.STATELESS:
         if isinstance(message, Request):
-            return _invalid_meta(f"{VERSION_HEADER} is {named}: _meta[{META_PROTOCOL_VERSION!r}] is missing")
+            raise RequestRefused(
+                _invalid_meta(f"{VERSION_HEADER} is {named}: _meta[{META_PROTOCOL_VERSION!r}] is missing")
+            )
         if isinstance(message, Result | Error):
-            return error_response(400, f"a client must not send responses in {named}")
+            raise RequestRefused(error_response(400, f"a client must not send responses in {named}"))
         return revision
     return revision if session_version is None else REVISIONS[session_version]
 

@@ -17,13 +17,14 @@ from jackstay.errors import TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import (
     ACCEPTED,
+    LAST_EVENT_HEADER,
     SESSION_HEADER,
     Action,
     Endpoint,
     ErrorResponse,
+    RequestRefused,
     Route,
     SessionState,
-    Verb,
     check_request,
     error_response,
     fold_headers,
@@ -31,9 +32,8 @@ from jackstay.protocol.http import (
     route_post,
     route_verb,
     session_header,
-    verb_of,
 )
-from jackstay.protocol.wire import ABSENT, ErrorCode, Message, Request, decode, encode_error
+from jackstay.protocol.wire import ABSENT, Message, Request, decode, encode_error
 from jackstay.server._driver import Caller, ConnectionConfig
 from jackstay.server._subscriptions import Quota
 from jackstay.server.http._asgi import (
@@ -55,7 +55,7 @@ from jackstay.server.http._legacy import LegacyConnection
 from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._post import JSON_LINES, DisconnectPoller, Post
-from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, RequestRefused
+from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN
 from jackstay.server.http._session import Session
 from jackstay.server.http._sessions import Sessions, log_store_failure
 
@@ -74,13 +74,13 @@ LAST_WRITES = 0.25
 _SESSION_NAME = SESSION_HEADER.lower().encode()
 
 # Constants, because Python looks up the member of an Enum slowly.
-_POST, _SERVE, _NO_SESSIONS = Verb.POST, Action.SERVE, SessionState.OFF
+_SERVE, _NO_SESSIONS = Action.SERVE, SessionState.OFF
 
 
 class _LegacyRoute(NamedTuple):
     """What a path of HTTP+SSE serves."""
 
-    verb: Verb
+    method: str
     serve: Callable[[HttpRequest, Caller], Awaitable[None]]
 
 
@@ -114,8 +114,8 @@ class App:
         self._legacy_routes: dict[str, _LegacyRoute] = {}
         if options.sse_path is not None:
             self._legacy_routes = {
-                options.sse_path: _LegacyRoute(Verb.GET, self._open_legacy),
-                options.messages_path: _LegacyRoute(Verb.POST, self._post_legacy),
+                options.sse_path: _LegacyRoute("GET", self._open_legacy),
+                options.messages_path: _LegacyRoute("POST", self._post_legacy),
             }
         # The POSTs in progress: the poller of the loop that was used last, and the pollers of all loops.
         self._poller: DisconnectPoller | None = None
@@ -181,15 +181,11 @@ class App:
         self._requests += 1
         headers: Headers = {}
         try:
-            legacy: _LegacyRoute | None = None
-            if request.method == "POST" and request.path == self._path:  # most requests
-                verb = _POST
-            else:
-                verb, legacy = verb_of(request.method), self._find_legacy_route(request)
+            method, legacy = request.method, None
+            if method != "POST" or request.path != self._path:  # few requests
+                legacy = self._find_legacy_route(request)
             headers = fold_headers(request.lines)
-            accepts = check_request(self._endpoint if legacy is None else self._legacy_endpoint, verb, headers)
-            if type(accepts) is ErrorResponse:
-                raise RequestRefused(accepts)
+            check_request(self._endpoint if legacy is None else self._legacy_endpoint, method, headers)
             if self._is_draining:
                 raise RequestRefused(SHUTTING_DOWN)
             if self._requests > self.options.max_requests:
@@ -198,20 +194,21 @@ class App:
                 await self.lifecycle.start_on_first_request()
             principal = ANONYMOUS
             if self.guard is not None:
-                authenticated = await self.guard.authenticate(request.method, request.path, headers)
+                authenticated = await self.guard.authenticate(method, request.path, headers)
                 if isinstance(authenticated, ErrorResponse):
                     raise RequestRefused(authenticated)
                 principal = authenticated
-            http = (request.method, request.path, request.peer)
+            http = (method, request.path, request.peer)
             caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
             if legacy is not None:
-                if verb is not legacy.verb:
-                    raise RequestRefused(_only(legacy.verb))
+                if method != legacy.method:
+                    message = f"only {legacy.method} is allowed here"
+                    raise RequestRefused(error_response(405, message, (("allow", legacy.method),)))
                 await legacy.serve(request, caller)
-            elif verb is _POST:
+            elif method == "POST":
                 await self._post(request, caller)
             else:
-                await self._verb(verb, request, caller)
+                await self._verb(request, caller)
         except RequestRefused as refused:
             await self._refuse(request, refused, headers)
         except ClientDisconnected:
@@ -270,15 +267,12 @@ class App:
         message = decode(frame)
         state, session, version = _NO_SESSIONS, None, None
         if self._endpoint.has_sessions:
-            state, session, version = await self._find_session(caller)
+            state, session = await self._find_session(caller)
+            version = None if session is None else session.core.version
         try:
             route = route_post(self._endpoint, caller.headers, message, state, version)
-            if isinstance(route, ErrorResponse):
-                raise RequestRefused(route)
             if route.revision.has_method_headers:
-                mismatch = check_call_headers(self.server, message, caller)
-                if mismatch is not None:
-                    raise RequestRefused(mismatch)
+                check_call_headers(self.server, message, caller)
             if route.action is _SERVE:
                 method = message.method if type(message) is Request else ""
                 if method == "initialize":
@@ -302,20 +296,18 @@ class App:
                 refused.id = message.id
             raise
 
-    async def _find_session(self, caller: Caller) -> tuple[SessionState, Session | None, str | None]:
-        """Return the state of the session that a request names, the session if it is open, and its revision."""
+    async def _find_session(self, caller: Caller) -> tuple[SessionState, Session | None]:
+        """Return the state of the session that a request names, and the session if it is open."""
         header = session_header(self._endpoint, caller.headers)
         if isinstance(header, SessionState):
-            return header, None, None
+            return header, None
         try:
             session = await self._sessions.find(header, caller.principal)
         except RequestRefused:
             raise
         except Exception as error:  # a user's store may raise anything
             raise log_store_failure(error) from error
-        if session is None:
-            return SessionState.UNKNOWN, None, None
-        return SessionState.OPEN, session, session.core.version
+        return (SessionState.UNKNOWN if session is None else SessionState.OPEN), session
 
     async def _open_session(
         self, request: HttpRequest, caller: Caller, route: Route, message: Message, frame: bytes
@@ -355,17 +347,15 @@ class App:
 
     # --- other methods ------------------------------------------------------------------------------------------------
 
-    async def _verb(self, verb: Verb, request: HttpRequest, caller: Caller) -> None:
-        state, session, version = await self._find_session(caller)
-        route = route_verb(self._endpoint, verb, caller.headers, state, version)
-        if isinstance(route, ErrorResponse):
-            raise RequestRefused(route)
-        if route.action is Action.DESCRIBE:
+    async def _verb(self, request: HttpRequest, caller: Caller) -> None:
+        state, session = await self._find_session(caller)
+        action = route_verb(self._endpoint, request.method, caller.headers, state)
+        if action is Action.DESCRIBE:
             await request.respond(204, [(b"allow", self._endpoint.allowed.encode())])
             return
         assert session is not None  # the routing table has both actions for open sessions only
-        if route.action is Action.LISTEN:
-            await session.serve_get(route.last_event_id, request)
+        if action is Action.LISTEN:
+            await session.serve_get(caller.headers.get(LAST_EVENT_HEADER.lower()), request)
             return
         try:
             await self._sessions.end(session)
@@ -415,11 +405,6 @@ class App:
                 server_config, capabilities, server._handlers, server._telemetry, server._numbers, self._quota
             )
         return config
-
-
-def _only(verb: Verb) -> ErrorResponse:
-    message = f"only {verb.value} is allowed here"
-    return ErrorResponse(405, ErrorCode.INVALID_REQUEST, message, headers=(("allow", verb.value),))
 
 
 def _worker_bus(server: "Server") -> "BusLink | None":

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from jackstay.errors import Json, UsageError
-from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, HeaderPairs
+from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, HeaderPairs, error_response
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._entries import check_scopes
 
@@ -239,9 +239,7 @@ class BearerAuth:
         The challenge names all scopes of the operation and not only the missing ones, because a client requests exactly
         these (2026-07-28 basic/authorization, "Scope Challenge Handling").
         """
-        return self.challenge(
-            403, "insufficient_scope", "the token lacks a required scope", self.scopes | frozenset(more)
-        )
+        return self.challenge(403, "insufficient_scope", "the token lacks a required scope", self.scopes.union(more))
 
     def challenge(
         self, status: int, error: str | None, message: str, scopes: frozenset[str] | None = None
@@ -256,9 +254,7 @@ class BearerAuth:
             parameters.append(("resource_metadata", url))
         # RFC 6750 section 3: at least one parameter must follow the scheme.
         challenge = ", ".join(f'{name}="{value}"' for name, value in parameters or [("realm", "mcp")])
-        return ErrorResponse(
-            status, ErrorCode.INVALID_REQUEST, message, headers=(("www-authenticate", f"Bearer {challenge}"),)
-        )
+        return error_response(status, message, (("www-authenticate", f"Bearer {challenge}"),))
 
     # --- protected-resource metadata (RFC 9728) -----------------------------------------------------------------------
 

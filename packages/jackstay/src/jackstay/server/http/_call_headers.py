@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jackstay.protocol.http import ErrorResponse, check_param_headers, decode_header_value, mismatch_response
+from jackstay.protocol.http import RequestRefused, check_param_headers, decode_header_value, mismatch_response
 from jackstay.protocol.wire import Message, Request
 from jackstay.server._driver import Caller
 from jackstay.types import DECODE_ERRORS
@@ -26,27 +26,25 @@ _read_call = msgspec.json.Decoder(_CallParams).decode
 _read_arguments = msgspec.json.Decoder(dict[str, Any] | None).decode
 
 
-def check_call_headers(server: "Server", message: Message, caller: Caller) -> ErrorResponse | None:
-    """Return the error response for a call whose `Mcp-Param-*` headers and arguments differ, else None.
+def check_call_headers(server: "Server", message: Message, caller: Caller) -> None:
+    """Check that the `Mcp-Param-*` headers of a call match its arguments. Only for revisions with such headers.
 
-    Call it for revisions with such headers only.
+    Raises: RequestRefused.
     """
     if type(message) is not Request or message.method != "tools/call":
-        return None
+        return
     # That the header and the body have the same name was checked before.
     name = caller.headers.get("mcp-name", "")
     name = decode_header_value(name) if name[:2] == "=?" else name
     rows = server._param_headers(name)
     if not rows or message.params is None:
-        return None
+        return
     try:
         call = _read_call(message.params)
         arguments = None if call.arguments is msgspec.UNSET else _read_arguments(call.arguments)
     except DECODE_ERRORS:
-        return None  # the dispatcher refuses invalid params with a better message
+        return  # the dispatcher refuses invalid params with a better message
     mismatch = check_param_headers(rows, caller.headers, arguments)
-    if mismatch is None:
-        return None
-    if server._views is not None and server._views.view_for(caller).find_tool(name) is None:
-        return None  # the dispatcher refuses it as unknown
-    return mismatch_response(mismatch)
+    # The dispatcher refuses a tool that the caller may not see as unknown.
+    if mismatch and (server._views is None or server._views.view_for(caller).find_tool(name) is not None):
+        raise RequestRefused(mismatch_response(mismatch))

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from jackstay.protocol.http import RequestRefused
 from jackstay.server.http._asgi import Receive, Send
-from jackstay.server.http._refusals import NOT_STARTED, RequestRefused
+from jackstay.server.http._refusals import NOT_STARTED
 
 if TYPE_CHECKING:
     from jackstay.server.http._app import App

@@ -2,22 +2,12 @@
 
 import msgspec
 
-from jackstay.errors import Json, RequestId
-from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, HeaderPairs, error_response
-from jackstay.protocol.wire import ABSENT, Absent, ErrorCode
+from jackstay.errors import Json
+from jackstay.protocol.http import RETRY_HEADERS, ErrorResponse, HeaderPairs, RequestRefused, error_response
+from jackstay.protocol.wire import ErrorCode
 
 # Of a response after which the HTTP connection cannot be used again.
 CLOSE_HEADERS: HeaderPairs = (("connection", "close"),)
-
-
-class RequestRefused(Exception):
-    """The request is refused with this response. `id` is the id of its message, once it was read."""
-
-    id: RequestId | Absent = ABSENT
-
-    def __init__(self, response: ErrorResponse) -> None:
-        super().__init__(response)
-        self.response = response
 
 
 def unread(response: ErrorResponse) -> RequestRefused:

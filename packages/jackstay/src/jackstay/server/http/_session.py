@@ -15,7 +15,7 @@ import msgspec
 
 from jackstay.errors import CapabilityError, McpError, RequestId, ShutdownError, TransportError
 from jackstay.protocol import REVISIONS
-from jackstay.protocol.http import Accepts, error_response
+from jackstay.protocol.http import Accepts, RequestRefused, error_response
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
@@ -26,7 +26,6 @@ from jackstay.server.http._channel import Channel
 from jackstay.server.http._event_store import ENDED, append_all
 from jackstay.server.http._orphans import end_stream
 from jackstay.server.http._post import whole_response
-from jackstay.server.http._refusals import RequestRefused
 from jackstay.server.http._session_store import SessionChange, SessionRecord
 from jackstay.server.http._stream import STREAM_LINES, Stream
 from jackstay.transport import MAX_QUEUED_BYTES

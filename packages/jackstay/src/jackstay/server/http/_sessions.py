@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jackstay.errors import TransportError
-from jackstay.protocol.http import Accepts
+from jackstay.protocol.http import Accepts, RequestRefused
 from jackstay.protocol.server import ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import (
@@ -35,7 +35,7 @@ from jackstay.server._changes import WORKER_METHOD
 from jackstay.server._driver import Caller
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._peer_workers import PeerWorkers
-from jackstay.server.http._refusals import BUSY, UNAVAILABLE, WORKER_GONE, RequestRefused
+from jackstay.server.http._refusals import BUSY, UNAVAILABLE, WORKER_GONE
 from jackstay.server.http._session import Session
 from jackstay.server.http._session_store import NO_CHANGE, MemorySessionStore, SessionChange, SessionRecord, id_hash
 from jackstay.types import DECODE_ERRORS
