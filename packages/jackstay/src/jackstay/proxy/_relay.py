@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,7 @@ from jackstay.types import (
     Body,
     ResourceRequestParams,
     SetLevelRequestParams,
+    SubscriptionFilter,
     SubscriptionsListenRequestParams,
     decode,
 )
@@ -33,7 +34,8 @@ from jackstay.types import (
 if TYPE_CHECKING:
     from jackstay.proxy._proxy import Proxy
 
-B = TypeVar("B", bound=Body)
+# Handles a request: the server, the client, the request, and the member of its params.
+LocalHandler: TypeAlias = Callable[[Upstream, Driver, e.Serve, Any], Coroutine[Any, Any, bytes]]
 
 # How many `input_required` results a call may have. The same limit as in `jackstay.client`.
 MAX_ROUNDS = 8
@@ -48,11 +50,12 @@ class Relay:
     def __init__(self, proxy: "Proxy") -> None:
         self._proxy = proxy
         self.server_name = ""  # for errors, if it is one of several
-        self._local_handlers: dict[str, Callable[[Upstream, Driver, e.Serve], Coroutine[Any, Any, bytes]]] = {
-            "resources/subscribe": self._subscribe,
-            "resources/unsubscribe": self._unsubscribe,
-            "subscriptions/listen": self._listen,
-            "logging/setLevel": self._set_level,
+        # The requests that the proxy handles itself, with the type of their params and the member that is used.
+        self._local_handlers: dict[str, tuple[LocalHandler, type[Body], str]] = {
+            "resources/subscribe": (self._subscribe, ResourceRequestParams, "uri"),
+            "resources/unsubscribe": (self._unsubscribe, ResourceRequestParams, "uri"),
+            "subscriptions/listen": (self._listen, SubscriptionsListenRequestParams, "notifications"),
+            "logging/setLevel": (self._set_level, SetLevelRequestParams, "level"),
         }
 
     # --- called by the driver -----------------------------------------------------------------------------------------
@@ -63,9 +66,10 @@ class Relay:
             upstream = self._proxy._find(connection, is_stateless=request.meta is not None)
         except BackpressureError as error:
             raise to_client_error(error, self.server_name) from error
-        local_handler = self._local_handlers.get(request.method.name)
-        if local_handler is not None:
-            return local_handler(upstream, connection, _copy(request))
+        if request.method.name in self._local_handlers:
+            handler, cls, member = self._local_handlers[request.method.name]
+            # Decoded now: the params are a view of the frame.
+            return self._handle(handler, upstream, connection, request, getattr(_read(cls, request), member))
         if request.method.name.startswith("tasks/") and upstream.owner is None:
             message = f"{request.method.name} needs a dedicated server: start the proxy with --per-client"
             raise JsonRpcError(ErrorCode.METHOD_NOT_FOUND, message)
@@ -170,57 +174,53 @@ class Relay:
 
     # --- requests that the proxy handles itself -----------------------------------------------------------------------
 
-    async def _subscribe(self, upstream: Upstream, connection: Driver, request: e.Serve) -> bytes:
-        uri = _read(ResourceRequestParams, request).uri
+    async def _handle(self, handler: LocalHandler, *arguments: Any) -> bytes:
+        try:
+            return await handler(*arguments)
+        except McpError as error:
+            raise to_client_error(error, self.server_name) from error
+
+    async def _subscribe(self, upstream: Upstream, connection: Driver, _: e.Serve, uri: str) -> bytes:
         connection.subscriptions.subscribe(uri)
         try:
             await upstream.subscribe(uri, (connection.number, 0))
-        except BaseException as error:
+        except BaseException:
             connection.subscriptions.unsubscribe(uri)
-            if isinstance(error, McpError):
-                raise to_client_error(error, self.server_name) from error
             raise
         return b"{}"
 
-    async def _unsubscribe(self, upstream: Upstream, connection: Driver, request: e.Serve) -> bytes:
-        uri = _read(ResourceRequestParams, request).uri
+    async def _unsubscribe(self, upstream: Upstream, connection: Driver, _: e.Serve, uri: str) -> bytes:
         connection.subscriptions.unsubscribe(uri)
         upstream.unsubscribe(uri, (connection.number, 0))
         return b"{}"
 
-    async def _listen(self, upstream: Upstream, connection: Driver, request: e.Serve) -> bytes:
+    async def _listen(
+        self, upstream: Upstream, connection: Driver, request: e.Serve, wanted: SubscriptionFilter
+    ) -> bytes:
         """Open a stateless-era subscription, with those resources that the server accepts."""
-        wanted = _read(SubscriptionsListenRequestParams, request).notifications
-        uris = wanted.resource_subscriptions
-        if uris is not None:
-            key = (connection.number, request.serial)
-            accepted: list[str] = []
+        key = (connection.number, request.serial)
+        accepted: list[str] = []
 
-            def unsubscribe() -> None:
-                for uri in accepted:
-                    upstream.unsubscribe(uri, key)
+        def unsubscribe() -> None:
+            for uri in accepted:
+                upstream.unsubscribe(uri, key)
 
-            connection.on_stop(request.serial, unsubscribe)
-            try:
-                for uri in dict.fromkeys(uris):
-                    with suppress(McpError):
-                        await upstream.subscribe(uri, key)
-                        accepted.append(uri)
-            except asyncio.CancelledError:
-                unsubscribe()
-                raise
+        try:
+            for uri in dict.fromkeys(wanted.resource_subscriptions or ()):
+                with suppress(McpError):
+                    await upstream.subscribe(uri, key)
+                    accepted.append(uri)
+        except asyncio.CancelledError:
+            unsubscribe()
+            raise
+        if wanted.resource_subscriptions is not None:
             wanted = msgspec.structs.replace(wanted, resource_subscriptions=accepted)
-        connection.subscriptions.listen(request, wanted)
+        connection.subscriptions.listen(request, wanted, on_close=unsubscribe)
         return b""  # the request stays open
 
-    async def _set_level(self, upstream: Upstream, connection: Driver, request: e.Serve) -> bytes:
-        level = _read(SetLevelRequestParams, request).level
-        connection.log_level = level
-        connection.store["level"] = level
-        try:
-            await request_level(upstream, connection)
-        except McpError as error:
-            raise to_client_error(error, self.server_name) from error
+    async def _set_level(self, upstream: Upstream, connection: Driver, _: e.Serve, level: str) -> bytes:
+        connection.log_level = connection.store["level"] = level
+        await request_level(upstream, connection)
         return b"{}"
 
 
@@ -242,14 +242,7 @@ def _finalize(upstream: Upstream, call: InFlightCall, sent: Sent, result: bytes)
     return call.connection.server_config.finalize(for_stateless(result, call.method))
 
 
-def _copy(request: e.Serve) -> e.Serve:
-    """Copy the params of a request: they are a view of the frame, which is gone when they are read."""
-    params = None if request.params is None else msgspec.Raw(bytes(request.params))
-    copied: e.Serve = msgspec.structs.replace(request, params=params, meta=None)
-    return copied
-
-
-def _read(cls: type[B], request: e.Serve) -> B:
+def _read(cls: type[Body], request: e.Serve) -> Body:
     try:
         return decode(cls, b"{}" if request.params is None else request.params)
     except ProtocolError as error:
