@@ -68,7 +68,6 @@ async def test_the_number_of_remembered_pages_is_limited(monkeypatch: pytest.Mon
     lists.record_page("prompts/list", b"{}", page("prompts"))
     lists.record_page("prompts/list", b'{"cursor":"2"}', page("prompts"))
     lists.record_page("prompts/list", b"{}", page("prompts", 1))
-    assert "prompts/list: 1" in repr(lists)
     assert await changed(lists, prompts=page("prompts", 1)) == []
 
 
@@ -80,10 +79,10 @@ async def test_a_server_that_is_lost_again_causes_no_notification() -> None:
     assert await changed(lists, tools=page("tools", 1)) == [TOOLS]
 
 
-def test_long_params_are_not_remembered() -> None:
+async def test_long_params_are_not_remembered() -> None:
     lists = Lists()
     lists.record_page("tools/list", b'{"cursor":"%b"}' % (b"x" * _lists.MAX_PARAMS_BYTES), page("tools"))
-    assert "tools/list: 0" in repr(lists)
+    assert await changed(lists, tools=page("tools", 1)) == []
 
 
 def test_param_headers_are_read_from_the_forwarded_list() -> None:

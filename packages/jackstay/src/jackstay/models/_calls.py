@@ -73,12 +73,8 @@ def _chat_calls(response: object) -> Iterator[ModelCall]:
     function_calls = _function_calls("openai", calls)
     for number, call in enumerate(function_calls, 1):
         function = _member(call, "function")
-        yield ModelCall(
-            id=_required_string(call, "id"),
-            name=_required_string(function, "name"),
-            arguments=_member(function, "arguments"),
-            is_complete=reason != "length" or number < len(function_calls),
-        )
+        is_complete = reason != "length" or number < len(function_calls)
+        yield _model_call(_required_string(call, "id"), function, "arguments", is_complete=is_complete)
 
 
 def _response_calls(response: object) -> Iterator[ModelCall]:
@@ -86,12 +82,8 @@ def _response_calls(response: object) -> Iterator[ModelCall]:
     if not isinstance(items, list):
         raise _not_a_response("openai-responses", response)
     for item in _function_calls("openai-responses", items):
-        yield ModelCall(
-            id=_required_string(item, "call_id"),
-            name=_required_string(item, "name"),
-            arguments=_member(item, "arguments"),
-            is_complete=_member(item, "status") in (None, "completed"),
-        )
+        is_complete = _member(item, "status") in (None, "completed")
+        yield _model_call(_required_string(item, "call_id"), item, "arguments", is_complete=is_complete)
 
 
 def _message_calls(response: object) -> Iterator[ModelCall]:
@@ -102,12 +94,8 @@ def _message_calls(response: object) -> Iterator[ModelCall]:
     if not isinstance(blocks, list):
         raise _not_a_response("anthropic", response)
     for block in _function_calls("anthropic", blocks):
-        yield ModelCall(
-            id=_required_string(block, "id"),
-            name=_required_string(block, "name"),
-            arguments=_member(block, "input"),
-            is_complete=not (is_truncated and block is blocks[-1]),
-        )
+        is_complete = not (is_truncated and block is blocks[-1])
+        yield _model_call(_required_string(block, "id"), block, "input", is_complete=is_complete)
 
 
 def _content_calls(response: object) -> Iterator[ModelCall]:
@@ -123,12 +111,8 @@ def _content_calls(response: object) -> Iterator[ModelCall]:
     for part in parts:
         call = _member(part, "functionCall") or _member(part, "function_call")
         if call is not None:
-            yield ModelCall(
-                id=str(_member(call, "id") or ""),
-                name=_required_string(call, "name"),
-                arguments=_member(call, "args"),
-                is_complete=not (is_truncated and part is parts[-1]),
-            )
+            is_complete = not (is_truncated and part is parts[-1])
+            yield _model_call(str(_member(call, "id") or ""), call, "args", is_complete=is_complete)
 
 
 # Each yields the tool calls in a response of its API, in order. Raises: UsageError for another object.
@@ -138,6 +122,11 @@ READERS: Final = {
     "anthropic": _message_calls,
     "gemini": _content_calls,
 }
+
+
+def _model_call(id: str, function: object, arguments: str, *, is_complete: bool) -> ModelCall:
+    """Return a call of `function`; `arguments` is the member that has them."""
+    return ModelCall(id, _required_string(function, "name"), _member(function, arguments), is_complete)
 
 
 def _only_one(response: object, name: str, problem: str) -> object:

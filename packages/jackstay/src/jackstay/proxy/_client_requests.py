@@ -70,9 +70,6 @@ class ClientRequestRouter:
         # Requests that could not be attributed to one client.
         self.refused = 0
 
-    def __repr__(self) -> str:
-        return f"<ClientRequestRouter: {len(self._suspended)} suspended calls>"
-
     # --- requests from a handshake-era server -------------------------------------------------------------------------
 
     async def handle_request(self, upstream: Upstream, method: str, params: bytes, call: InFlightCall | None) -> bytes:

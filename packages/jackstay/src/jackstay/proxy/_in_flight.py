@@ -72,9 +72,6 @@ class InFlightCall:
         self.input_requests: dict[str, PendingInputRequest] = {}
         self.input_requested: asyncio.Future[None] | None = None
 
-    def __repr__(self) -> str:
-        return f"<InFlightCall {self.method.name} of connection {self.connection.number}>"
-
     @property
     def is_awaited(self) -> bool:
         """True while the client waits for the response, so that related messages can be sent."""

@@ -48,9 +48,6 @@ class Lists:
         # Tool name -> the arguments that HTTP clients also send as headers (2026-07-28 basic/transports).
         self.param_headers: dict[str, tuple[ParamHeader, ...]] = {}
 
-    def __repr__(self) -> str:
-        return f"<Lists {', '.join(f'{name}: {len(pages)}' for name, pages in self._seen.items())}>"
-
     def record_page(self, method: str, params: bytes, result: bytes) -> None:
         """Remember a page that was forwarded to a client."""
         pages = self._seen[method]

@@ -39,9 +39,6 @@ class Pages:
         self._pages = pages
         self._rest: Asgi = app if rest is None else rest
 
-    def __repr__(self) -> str:
-        return f"<Pages {', '.join(self._pages)} before {self._app!r}>"
-
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Handle one ASGI 3 scope."""
         is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")

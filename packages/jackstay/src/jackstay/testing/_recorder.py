@@ -237,9 +237,6 @@ class RecordedTransport:
         self._end: tuple[Side, str, dict[str, int]] = ("client", "closed", {})
         self._is_over = False
 
-    def __repr__(self) -> str:
-        return f"<{self.__class__.__name__} {self._inner!r}>"
-
     def begin(self, inner: Transport) -> None:
         """Begin to record this transport. Raises: TransportError, if it cannot be recorded."""
         self._inner = inner
