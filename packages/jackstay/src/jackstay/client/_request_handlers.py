@@ -7,7 +7,7 @@ the same handlers. A method without a handler is refused with -32601 and is not 
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,14 +15,11 @@ from jackstay.errors import CapabilityError, Json, JsonRpcError, UsageError
 from jackstay.protocol.wire import ErrorCode
 from jackstay.types import (
     Body,
-    CreateMessageRequest,
     CreateMessageRequestParams,
     CreateMessageResult,
-    ElicitRequest,
     ElicitRequestParams,
     ElicitResult,
     InputRequest,
-    ListRootsRequest,
     ListRootsResult,
     Root,
     decode,
@@ -72,14 +69,8 @@ class ClientRequestHandlers:
         body = b"{}" if params is None else params
         if self.override is not None:
             return await self.override(method, bytes(body))
-        result: Body
-        if method == "sampling/createMessage" and self.sampling is not None:
-            result = await _call_handler(self.sampling, decode(CreateMessageRequestParams, body), CreateMessageResult)
-        elif method == "elicitation/create" and self.elicitation is not None:
-            result = await _call_handler(self.elicitation, decode(ElicitRequestParams, body), ElicitResult)
-        elif method == "roots/list" and self.roots is not None:
-            result = ListRootsResult(roots=list(self.roots))
-        else:
+        result = await self._call(method, lambda params_type: decode(params_type, body))
+        if result is None:
             raise JsonRpcError(
                 ErrorCode.METHOD_NOT_FOUND, f"method not found: {method!r} has no handler in this client"
             )
@@ -96,16 +87,26 @@ class ClientRequestHandlers:
         return {key: await self._fulfil_one(request) for key, request in requests.items()}
 
     async def _fulfil_one(self, request: InputRequest) -> Body:
-        if isinstance(request, CreateMessageRequest) and self.sampling is not None:
-            return await _call_handler(self.sampling, request.params, CreateMessageResult)
-        if isinstance(request, ElicitRequest) and self.elicitation is not None:
-            return await _call_handler(self.elicitation, request.params, ElicitResult)
-        if isinstance(request, ListRootsRequest) and self.roots is not None:
-            return ListRootsResult(roots=list(self.roots))
+        result = await self._call(request.method, lambda _: getattr(request, "params", None))
+        if result is not None:
+            return result
         method = request.method or "(no method)"
         error = CapabilityError(method, f"the server sent the input request {method!r}, which has no handler")
         error.may_have_run = True  # the server has started to process the pending request
         raise error
+
+    async def _call(self, method: str | None, read_params: Callable[[Any], Any]) -> Body | None:
+        """Return the result of the handler for this method; None if there is none.
+
+        `read_params` returns the params, as the type that the handler accepts.
+        """
+        if method == "sampling/createMessage" and self.sampling is not None:
+            return await _call_handler(self.sampling, read_params(CreateMessageRequestParams), CreateMessageResult)
+        if method == "elicitation/create" and self.elicitation is not None:
+            return await _call_handler(self.elicitation, read_params(ElicitRequestParams), ElicitResult)
+        if method == "roots/list" and self.roots is not None:
+            return ListRootsResult(roots=list(self.roots))
+        return None
 
 
 def check_callable(handler: object, name: str) -> None:
