@@ -220,7 +220,7 @@ class WritePipe(msgspec.Struct, eq=False):
             self.unwatch()
 
 
-class FrameReader:
+class FrameReader(msgspec.Struct, eq=False):
     """Receives bytes by `feed()` and returns frames from `next_frame()`.
 
     The frames of one read are cut at once; the rest stays as bytes. If the handler stops pulling and enough is
@@ -230,23 +230,16 @@ class FrameReader:
     reader that was full has been emptied. `on_lost` is called once, if the stream can no longer be cut into frames.
     """
 
-    def __init__(
-        self,
-        framer: "LineFramer | ContentLengthFramer",
-        on_frames: Callable[[], None],
-        on_drained: Callable[[], None],
-        on_lost: Callable[[ProtocolError], object],
-    ) -> None:
-        self.framer = framer
-        self._on_frames = on_frames
-        self._on_drained = on_drained
-        self._on_lost = on_lost
-        self._cut: list[bytes | McpError] = []  # not yet pulled, last first
-        self.is_notified = False  # `on_frames` was called, and not everything was pulled since
-        self._has_ended = False
-        self._was_full = False
-        self.is_lost = False
-        self.was_silent = True  # nothing was ever fed
+    framer: "LineFramer | ContentLengthFramer"
+    _on_frames: Callable[[], None]
+    _on_drained: Callable[[], None]
+    _on_lost: Callable[[ProtocolError], object]
+    _cut: list[bytes | McpError] = []  # not yet pulled, last first
+    is_notified: bool = False  # `on_frames` was called, and not everything was pulled since
+    _has_ended: bool = False
+    _was_full: bool = False
+    is_lost: bool = False
+    was_silent: bool = True  # nothing was ever fed
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
@@ -325,7 +318,7 @@ class PipeTransport(ABC):
         self._frames = FrameReader(
             self._framer,
             handler.frames_arrived,
-            self._drained,
+            lambda: self._input.resume(),
             # Found while the handler pulls: `went_down` must not be called inside its call.
             lambda error: self._loop.call_soon(self._lost, error),
         )
@@ -343,9 +336,6 @@ class PipeTransport(ABC):
     def stop_writing(self) -> None:
         """See `Transport.stop_writing`."""
         self._queue.close()
-
-    def _drained(self) -> None:
-        self._input.resume()
 
     @abstractmethod
     def _lost(self, error: ProtocolError) -> None:
