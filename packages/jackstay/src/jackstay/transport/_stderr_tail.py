@@ -6,7 +6,6 @@ reading.
 
 import logging
 import os
-from collections import deque
 from collections.abc import Callable
 from typing import IO, Final, TypeAlias, cast
 
@@ -44,8 +43,7 @@ class StderrTail:
     def __init__(self, where: StderrTo, name: str) -> None:
         """Raises: OSError, if it is a path that cannot be opened."""
         self._name = name
-        self._tail: deque[bytes] = deque()
-        self._tail_size = 0
+        self._tail = bytearray()
         self._line = bytearray()  # the beginning of a line
         self._has_failed = False
         self._close: Callable[[], object] | None = None
@@ -54,10 +52,8 @@ class StderrTail:
 
     def feed(self, data: bytes) -> None:
         """Add bytes that the child wrote."""
-        self._tail.append(data)
-        self._tail_size += len(data)
-        while self._tail_size - len(self._tail[0]) >= KEPT_BYTES:
-            self._tail_size -= len(self._tail.popleft())
+        self._tail += data
+        del self._tail[:-KEPT_BYTES]
         if self._is_raw:
             self._forward(data)
             return
@@ -72,7 +68,7 @@ class StderrTail:
 
     def tail(self) -> str:
         """Return the last 64 KiB, decoded."""
-        return b"".join(self._tail)[-KEPT_BYTES:].decode("utf-8", "replace")
+        return self._tail.decode("utf-8", "replace")
 
     def close(self) -> None:
         """Forward a last line without a newline, and close a file that was opened here."""
