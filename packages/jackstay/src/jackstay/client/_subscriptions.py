@@ -83,13 +83,11 @@ class Subscriptions:
                     subscription.opened.set_result(None)
             elif is_first:
                 connection.step(_subscribe_event(uri, is_open=False))
-            try:
-                async with deadline.bound(sent=True):
-                    await asyncio.shield(subscription.opened)  # raises if it was unsubscribed meanwhile
-            except TimeoutError as late:
-                late.about("subscriptions/listen", None)
-                raise
+            async with deadline.bound(sent=True):
+                await asyncio.shield(subscription.opened)  # raises if it was unsubscribed meanwhile
         except BaseException as error:
+            if isinstance(error, TimeoutError):
+                error.about("subscriptions/listen", None)
             if is_first and self._by_uri.get(uri) is subscription:
                 del self._by_uri[uri]
                 connection.step(e.Unsubscribed(_PREFIX + uri))
