@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from jackstay.errors import Json, UsageError
 from jackstay.transport import StderrTo, StdioTarget, stdio
 
@@ -28,18 +30,15 @@ _REFERENCE = re.compile(r"\$\{([^}]*)\}?")
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
 
-class Config:
+class Config(msgspec.Struct, eq=False):
     """The servers of a configuration file. Created by `read_config()`; nothing is started."""
 
-    def __init__(
-        self, path: str, document: Mapping[str, Json], servers: Mapping[str, Json], environment: Mapping[str, str]
-    ) -> None:
-        self.path = path
-        # The whole file, and its member that has the servers, for errors.
-        self.document = document
-        self.section = _section_of(path)
-        self._servers = servers
-        self._environment = environment
+    path: str
+    # The whole file, and the name and value of its member that has the servers.
+    document: Mapping[str, Json]
+    section: str
+    _servers: Mapping[str, Json]
+    _environment: Mapping[str, str]
 
     def __repr__(self) -> str:
         return f"<Config {self.path}: {', '.join(self._servers) or 'no servers'}>"
@@ -193,7 +192,7 @@ def read_config(path: str | os.PathLike[str], *, environment: Mapping[str, str] 
         raise UsageError(f"cannot read {file}: {error.strerror or error}", path=file) from error
     except ValueError as error:  # not UTF-8, or a path with a NUL
         raise UsageError(f"cannot read {file}: not UTF-8", path=file) from error
-    section = _section_of(file)
+    section = "servers" if file.endswith(".toml") else "mcpServers"
     parsed = _parse(text, file)
     document = parsed if isinstance(parsed, dict) else {}
     servers = document.get(section)
@@ -201,11 +200,7 @@ def read_config(path: str | os.PathLike[str], *, environment: Mapping[str, str] 
         if section == "servers":
             raise UsageError(f"{file} has no table [servers.NAME]", path=file)
         raise UsageError(f'{file} has no object "mcpServers"{_hint(document)}', path=file)
-    return Config(file, document, servers, os.environ if environment is None else environment)
-
-
-def _section_of(file: str) -> str:
-    return "servers" if file.endswith(".toml") else "mcpServers"
+    return Config(file, document, section, servers, os.environ if environment is None else environment)
 
 
 def _parse(text: str, file: str) -> Json:

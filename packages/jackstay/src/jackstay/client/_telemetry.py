@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from jackstay.errors import SessionLostError, ShutdownError
 from jackstay.protocol.client import events as e
 
@@ -55,17 +57,15 @@ class Span(Protocol):
 Trace: TypeAlias = Callable[[str, str], Span]
 
 
-class Telemetry:
+class Telemetry(msgspec.Struct, eq=False):
     """The listeners of one client. Test `listeners` before building the event of a message."""
 
-    __slots__ = ("_lock", "_logged", "_violations", "client", "listeners")
-
-    def __init__(self, client: str) -> None:
-        self.client = client
-        self.listeners: tuple[Listener, ...] = ()
-        self._logged: list[Listener] = []
-        self._violations = 0
-        self._lock = threading.Lock()  # listeners of the blocking client come from any thread
+    client: str
+    listeners: tuple[Listener, ...] = ()
+    _logged: list[Listener] = []
+    _violations: int = 0
+    # Listeners of the blocking client come from any thread.
+    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(name, fields)` for every event. Returns a function that removes the listener."""
