@@ -21,13 +21,13 @@ SERVER = [sys.executable, str(PROGRAMS / "limit_server.py")]
 # name -> (program, environment, calls one at a time, calls 64 in flight); the calls of TypeScript are those after
 # its warm-up.
 CLIENTS: dict[str, tuple[str, str | None, int, int]] = {
-    "limit": ("client_limit.py", None, 3000, 20000),
-    "jackstay": ("client_jackstay.py", None, 3000, 20000),
+    "limit": ("client_limit.py", None, 10000, 100000),
+    "jackstay": ("client_jackstay.py", None, 10000, 100000),
     "mcp 2.3.0": ("client_sdk.py", "mcp-2.3.0", 1000, 2000),
     "mcp 1.30.0": ("client_sdk.py", "mcp-1.30.0", 1000, 2000),
     "fastmcp 4.1.2": ("client_fastmcp.py", "fastmcp-4.1.2", 1000, 2000),
     "fastmcp 3.4.10": ("client_fastmcp.py", "fastmcp-3.4.10", 1000, 2000),
-    "TypeScript 1.32.2": ("client_typescript.mjs", None, 3000, 20000),
+    "TypeScript 1.32.2": ("client_typescript.mjs", None, 10000, 100000),
 }
 SDK = "mcp 2.3.0"
 # Calls in flight -> the minimum speed relative to other programs.

@@ -200,7 +200,7 @@ def print_memory() -> bool:
 
 def calls(width: int, over_sdk: float, of_limit: float) -> bool:
     """Measure calls, with `width` of them in flight."""
-    counts = {name: (1000, 2000) if name in SLOW else (3000, 30000) for name in SERVERS}
+    counts = {name: (1000, 2000) if name in SLOW else (10000, 200000) for name in SERVERS}
     programs = {name: load(name, "call", width, counts[name][width > 1]) for name in SERVERS}
     return part("One at a time" if width == 1 else f"{width} in flight", programs, over_sdk, of_limit)
 
