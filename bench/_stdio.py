@@ -74,10 +74,10 @@ class Server:
         while rest:
             rest = rest[os.write(self.stdin_fd, rest) :]
 
-    def rss(self) -> float:
-        """Return the resident memory in MiB."""
+    def rss(self, kind: str = "VmRSS") -> float:
+        """Return the resident memory in MiB; with "RssFile" that of mapped files, which processes share."""
         status = Path(f"/proc/{self.child.pid}/status").read_text(encoding="ascii")
-        return int(status.split("VmRSS:")[1].split()[0]) / 1024
+        return int(status.split(f"{kind}:")[1].split()[0]) / 1024
 
     def cpu(self) -> float:
         """Return the CPU seconds of all threads."""

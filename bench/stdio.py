@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+import msgspec
+
 import jackstay
 from _measure import Sample, Series, compare, format_seconds, interleave, print_rows, run_parts
 from _peers import is_measured, node_of, python_of
@@ -183,7 +185,7 @@ def print_memory() -> bool:
         server.exchange([server.call()])
         used = server.rss()
         is_small = is_small and (name not in JUDGED or used <= MAX_MEMORY)
-        print(f"  {name:22} {used:6.1f} MiB")
+        print(f"  {name:22} {used:6.1f} MiB, of which mapped files {server.rss('RssFile'):.1f}")
         server.close()
     server = Server(*SERVERS["jackstay"])
     grown = []
@@ -219,8 +221,8 @@ def starts() -> bool:
 
 def main() -> int:
     """Run and print the measurements. Returns the exit code."""
-    # As after an installation; with PYTHONDONTWRITEBYTECODE every start would compile what was edited.
-    for sources in (*jackstay.__path__, PROGRAMS):
+    # As after an installation with pip; with PYTHONDONTWRITEBYTECODE every start would compile what has no bytecode.
+    for sources in (*jackstay.__path__, *msgspec.__path__, PROGRAMS):
         compileall.compile_dir(sources, quiet=2)
     return run_parts(
         {
