@@ -34,6 +34,7 @@ LEGACY = b'{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name
 MODERN = b'{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}'
 
 
+SUBSCRIBED = e.Subscribed("k", ("resources/subscribe", b'{"uri":"x:y"}'), ("subscriptions/listen", b"{}"))
 _OVER = (ClientState.CLOSING, ClientState.CLOSED)
 # Timers that detect a hung server: the connection is lost, with every open request.
 _HANGS = (("timer", e.KeepaliveDue), ("timer", e.CheckExpired))
@@ -168,6 +169,8 @@ class Search:
                 yield ("cancel call", id)
         if not world.was_stopped:
             yield ("stop",)
+        for action in scenario.user:
+            yield (action,)
         for name in core.calls.timers.armed:
             if name not in duplicates:
                 yield ("timer", name)
@@ -250,6 +253,7 @@ class Search:
         if move[0] in ("session lost", "session lost later"):
             refused = core.calls.pending.get(move[1])
         before, outcomes, posts = core.epoch, world.outcomes, self._open_posts(world)
+        was_ready = core.state is ClientState.READY
         event = self._user_event(world, move) or self._transport_event(world, move)
         if move[0] == "write":
             core.wrote(core.epoch, self._write(world))
@@ -261,6 +265,8 @@ class Search:
                 compare_plain_call(core, event, world.clock)
             effects = core.step(event, world.clock)
         self._apply(world, effects)
+        if core.state is ClientState.READY and not was_ready:
+            self._check_reopened(world)
         has_own_end = move[0] in (
             "answer",
             "lost alone",
@@ -305,6 +311,10 @@ class Search:
             case ("stop",):
                 world.was_stopped = True
                 return e.StopRequested()
+            case ("subscribe",):
+                return SUBSCRIBED
+            case ("unsubscribe",):
+                return e.Unsubscribed(SUBSCRIBED.key)
             case ("timer", name):
                 core.calls.timers.disarm(name)
                 world.spins = 0 if name in (e.BackoffElapsed, e.CloseExpired) else world.spins
@@ -549,6 +559,12 @@ class Search:
         if effect.error.may_have_run is False:
             world.denied |= {effect.caller}
 
+    def _check_reopened(self, world: World) -> None:
+        """When the connection becomes ready, every subscription is requested again."""
+        requested = [x.caller for x in world.core.calls.pending.values() if x.role is Role.SUBSCRIPTION]
+        if requested != list(world.core.subscriptions.kept):
+            raise Violation(f"ready, but of {list(world.core.subscriptions.kept)} only {requested} are requested")
+
     def _check(self, world: World) -> None:
         core = world.core
         if max(world.outcomes, default=0) > 1:
@@ -573,8 +589,16 @@ class Search:
         if core.state is ClientState.CLOSED:
             if world.alive not in ("none",) or core.transport.status is not TransportStatus.NONE:
                 raise Violation(f"closed over a transport that is {world.alive}")
-            if len(core.calls.timers) or len(core.calls.tombstones) or core.peer_requests.serving or core.waiters:
+            if (
+                len(core.calls.timers)
+                or len(core.calls.tombstones)
+                or core.peer_requests.serving
+                or core.waiters.callers
+            ):
                 raise Violation("closed, but something is left")
+        requested = [x.caller for x in core.calls.pending.values() if x.role is Role.SUBSCRIPTION]
+        if len(set(requested)) < len(requested) or not core.subscriptions.kept.keys() >= set(requested):
+            raise Violation(f"{requested} are requested, but {list(core.subscriptions.kept)} are kept")
         open_calls = {x.caller for x in core.calls.pending.values() if x.role is Role.CALL}
         for caller in range(world.made):
             if (world.outcomes[caller] == 0) != (caller in open_calls):

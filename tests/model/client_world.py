@@ -20,6 +20,8 @@ from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW, Settings
 from jackstay.protocol.client._states import ClientState
 from model.copies import copied
 
+_OVER = (ClientState.CLOSING, ClientState.CLOSED)
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -30,6 +32,8 @@ class Scenario:
     is_http: bool = False
     peer: frozenset[str] = frozenset()
     transport: frozenset[str] = frozenset({"fail", "down"})
+    # What the user does besides calls.
+    user: frozenset[str] = frozenset()
     # None: epochs are compared and never counted, so the search covers any number of them. A number: each epoch is
     # a state of its own, up to that many, and the search goes no further.
     epochs: int | None = None
@@ -282,9 +286,9 @@ def key(world: World, scenario: Scenario) -> object:
         # What was missed counts only if nothing was received since.
         core.health.missed if has_keepalive and not calls.received_after else None,
         (calls.check > 0, calls.is_checking) if core.settings.hang_timeout is not None else None,
-        world.has_just_lost_session(), tuple(core.subscriptions),
+        world.has_just_lost_session(), tuple(core.subscriptions.kept),
         tuple(response_to for response_to, _ in core.peer_requests.unsent), tuple(core.peer_requests.serving),
-        tuple(core.waiters), type(core.recovery.reason),
+        tuple(core.waiters.callers), type(core.recovery.cause) if core.state in _OVER else None,
         world.made, world.alive, world.was_stopped, world.spins, world.owes_resume,
         (frozenset(kind for kind in old if kind[1] is None),
          tuple(what if isinstance(what, tuple) else None for what in frames))
@@ -309,6 +313,7 @@ def _is_open(core: ClientConnection, id: int | None) -> bool | None:
 OMITTED = {
     "calls": "compared field by field",
     "counts": "counts",
+    "ids": "whether the newest request of a subscription is open, which `request_key` has",
     "drain_at": "set by `stop(drain=)`, which no scenario has; calls are refused before they are made",
     "epoch": "included if the scenario counts epochs; else only comparisons matter",
     "is_http": "never changes",
@@ -317,7 +322,6 @@ OMITTED = {
     "settings": "never changes",
     "defaults": "never changes",
     "has_warned": "only logged",
-    "cause": "text, and an error class that `_check_error` has checked",
     "last_line": "text",
     "slow_starts": "only makes the connect deadline longer, and times are not compared",
     "can_send": "follows from the state",

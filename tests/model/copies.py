@@ -15,7 +15,6 @@ def copied(core: ClientConnection) -> ClientConnection:
     """Return an independent copy of a connection."""
     clone = _shallow(core)
     clone.counts = core.counts.copy()
-    clone.waiters = core.waiters.copy()
     clone.calls = calls = copied_calls(core.calls)
     clone.negotiation = replace(core.negotiation, calls=calls)
     clone.transport = replace(core.transport, calls=calls)
@@ -23,7 +22,11 @@ def copied(core: ClientConnection) -> ClientConnection:
     clone.health = replace(core.health, calls=calls)
     peer = core.peer_requests
     clone.peer_requests = replace(peer, calls=calls, serving=peer.serving.copy(), unsent=peer.unsent.copy())
-    clone.subscriptions = core.subscriptions.copy()
+    subscriptions = core.subscriptions
+    clone.subscriptions = replace(
+        subscriptions, calls=calls, kept=subscriptions.kept.copy(), ids=subscriptions.ids.copy()
+    )
+    clone.waiters = replace(core.waiters, calls=calls, callers=core.waiters.callers.copy())
     return clone
 
 

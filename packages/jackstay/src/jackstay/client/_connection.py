@@ -219,10 +219,6 @@ class Connection:
         exchange = self.core.calls.pending.get(id) if isinstance(id, int) else None
         return exchange.caller if exchange is not None and isinstance(exchange.caller, str) else None
 
-    def is_subscription_open(self, key: str) -> bool:
-        """Return whether a request for this subscription is pending or open."""
-        return any(exchange.caller == key for exchange in self.core.calls.pending.values())
-
     def step(self, event: e.Event) -> None:
         """Pass an event to the core and perform the effects."""
         if self._is_stepping:

@@ -175,9 +175,8 @@ class Subscriptions:
         """Reopen a subscription, unless it was removed or a reconnect has restored it."""
         self._timers.pop(key, None)
         connection = self._requests.connection
-        event = connection.core.subscriptions.get(key)
-        is_ready = connection.core.state is ClientState.READY
-        if event is not None and is_ready and not connection.is_subscription_open(key):
+        event = connection.core.subscriptions.kept.get(key)
+        if event is not None and connection.core.state is ClientState.READY:
             connection.step(msgspec.structs.replace(event, is_open=False))
 
     def handlers_for(self, update: ResourceUpdatedNotificationParams) -> list[UpdateHandler]:

@@ -380,7 +380,7 @@ def test_each_subscription_has_its_own_request():
     assert frame["method"] == "notifications/cancelled"
     pending = harness.core.calls.pending.values()
     assert [exchange.caller for exchange in pending if exchange.role is Role.SUBSCRIPTION] == ["other"]
-    assert harness.core.subscriptions == {"other": other}
+    assert harness.core.subscriptions.kept == {"other": other}
 
 
 def test_unsubscribing_does_not_affect_waiters():

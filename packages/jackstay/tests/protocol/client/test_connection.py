@@ -42,7 +42,7 @@ MAKE = {
     e.Called: lambda r: e.Called(caller="new", method="tools/list"),
     e.Notified: lambda r: e.Notified(caller="new", method="notifications/roots/list_changed"),
     e.Replied: lambda r: e.Replied("q"),
-    e.Subscribed: lambda r: e.Subscribed("k", ("resources/subscribe", b'{"uri":"x:y"}'), None),
+    e.Subscribed: lambda r: e.Subscribed("new", ("resources/subscribe", b'{"uri":"x:y"}'), None),
     e.Unsubscribed: lambda r: e.Unsubscribed("k"),
     e.ReadyRequested: lambda r: e.ReadyRequested("waiter"),
     e.WaitCancelled: lambda r: e.WaitCancelled("waiter"),

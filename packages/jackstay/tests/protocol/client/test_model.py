@@ -15,6 +15,7 @@ import pytest
 
 from jackstay.protocol._machine import IGNORE, Cell
 from jackstay.protocol._timers import Timers
+from jackstay.protocol._versions import Era
 from jackstay.protocol.client import _actions as a
 from jackstay.protocol.client import _calls, _exchange, _negotiation, _peer_requests
 from jackstay.protocol.client import events as _client_events
@@ -27,8 +28,10 @@ from jackstay.protocol.client._peer_requests import PeerRequests
 from jackstay.protocol.client._recovery import Recovery
 from jackstay.protocol.client._settings import Settings
 from jackstay.protocol.client._states import ClientState
+from jackstay.protocol.client._subscriptions import Subscriptions
 from jackstay.protocol.client._table import CELLS, ENTRIES
 from jackstay.protocol.client._transport import TransportLink
+from jackstay.protocol.client._waiters import Waiters
 from model import client_world
 from model.client import Search, Violation
 from model.client_defects import replace_function
@@ -133,6 +136,19 @@ SCENARIOS = {
     ),
     "server requests": Scenario(
         settings(versions=ONE_ERA), FOUR, peer=frozenset({"request", "cancel"}), transport=frozenset({"down"})
+    ),
+    # A subscription that is opened and ended at any time, in both eras.
+    "subscriptions": Scenario(
+        settings(versions=ONE_ERA, retry_attempts=2),
+        (PLAIN,),
+        transport=frozenset({"down", "busy", "room"}),
+        user=frozenset({"subscribe", "unsubscribe"}),
+    ),
+    "subscriptions, stateless": Scenario(
+        settings(versions=STATELESS),
+        (PLAIN, SAFE),
+        transport=frozenset({"fail", "down"}),
+        user=frozenset({"subscribe", "unsubscribe"}),
     ),
     "garbage": Scenario(
         settings(versions=ONE_ERA),
@@ -284,7 +300,7 @@ if os.environ.get("JACKSTAY_PROFILE") == "soak":
         assert search.walk(100, 100, random.Random(name)) > 1_000
 
 
-COMPONENTS = (Health, Negotiation, PeerRequests, Recovery, TransportLink)
+COMPONENTS = (Health, Negotiation, PeerRequests, Recovery, Subscriptions, TransportLink, Waiters)
 
 
 def test_every_field_of_the_core_is_compared_or_omitted_for_a_reason() -> None:
@@ -564,6 +580,24 @@ def a_plain_call_has_no_deadline(patch: Patch) -> None:
     patch.setattr(Calls, "make_plain", make_plain)
 
 
+def subscriptions_are_not_opened_again(patch: Patch) -> None:
+    patch.setitem(ENTRIES, S.READY, (a.arm_ready_timers, a.release_waiters, a.flush))
+
+
+def a_subscription_is_requested_twice(patch: Patch) -> None:
+    original = Subscriptions.open
+
+    def open(self: Subscriptions, event: e.Subscribed, era: Era) -> None:
+        self.ids.pop(event.key, None)
+        original(self, event, era)
+
+    patch.setattr(Subscriptions, "open", open)
+
+
+def a_forgotten_subscription_stays_open(patch: Patch) -> None:
+    patch.setattr(Subscriptions, "forget", lambda self, key: self.kept.pop(key, None))
+
+
 DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (no_connect_deadline, "lifecycle"),
     (stop_in_starting_exits, "lifecycle"),
@@ -607,6 +641,9 @@ DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (closing_stops_writing_a_turn_later, "garbage"),
     (a_call_that_is_reported_as_not_sent_stays_in_the_queue, "calls"),
     (a_plain_call_has_no_deadline, "calls"),
+    (subscriptions_are_not_opened_again, "subscriptions, stateless"),
+    (a_subscription_is_requested_twice, "subscriptions, stateless"),
+    (a_forgotten_subscription_stays_open, "subscriptions"),
 ]
 
 

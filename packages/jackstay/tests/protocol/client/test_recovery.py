@@ -390,7 +390,7 @@ def test_a_closed_connection_has_no_calls_timers_or_subscriptions():
     harness.reaped()
     calls = harness.core.calls
     assert (calls.pending, calls.queue, len(calls.timers), len(calls.tombstones)) == ({}, {}, 0, 0)
-    assert harness.core.subscriptions == {}
+    assert (harness.core.subscriptions.kept, harness.core.subscriptions.ids) == ({}, {})
 
 
 # --- keepalive --------------------------------------------------------------------------------------------------------
@@ -589,17 +589,13 @@ def test_an_exit_code_is_kept_only_if_no_message_was_received():
         assert component.last_exit == expected, (code, was_silent, has_received)
 
 
-def test_the_reason_is_the_cause_at_the_end():
+def test_calls_after_the_end_fail_with_its_cause():
     _, component, transport = recovery()
     error = TransportError("first")
     component.record(e.WentDown(1, error), transport, "ping")
-    component.close()
+    ended = component.ended_error(is_closing=True)
+    assert (type(ended), ended.reason) == (ClosedError, error)
     component.record(e.StopRequested(), transport, "ping")
-    component.close()
-    assert component.reason is error
-    assert type(component.ended_error(is_closing=True)) is ClosedError
-    _, component, _ = recovery()
-    component.close()
     assert type(component.ended_error(is_closing=True)) is ShutdownError
     assert type(component.ended_error(is_closing=False)) is ClosedError
 

@@ -478,7 +478,7 @@ class HostileEnvironment(RuleBasedStateMachine):
             assert not calls.pending
             assert not calls.queue
             assert not core.peer_requests.serving
-            assert not core.waiters
+            assert not core.waiters.callers
         if core.state is S.CLOSED:
             assert self.alive == "none"
             assert core.transport.status is TransportStatus.NONE

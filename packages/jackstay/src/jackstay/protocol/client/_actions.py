@@ -67,28 +67,22 @@ def notify(c: "Client", event: e.Notified) -> None:
 
 def add_waiter(c: "Client", event: e.ReadyRequested) -> None:
     """wait"""
-    c.waiters[event.caller] = None
+    c.waiters.add(event.caller)
 
 
 def drop_waiter(c: "Client", event: e.WaitCancelled) -> None:
     """stop waiting"""
-    c.waiters.pop(event.caller, None)
+    c.waiters.drop(event.caller)
 
 
 def release_waiters(c: "Client", _: e.Event) -> None:
     """release waiters"""
-    _release(c, None)
+    c.waiters.release(None)
 
 
 def end_waiters(c: "Client", _: e.Event) -> None:
     """raise in every waiter"""
-    _release(c, _ended_error(c))
-
-
-def _release(c: "Client", error: McpError | None) -> None:
-    for caller in c.waiters:
-        c.emit(e.Release(caller, error))
-    c.waiters = {}
+    c.waiters.release(_ended_error(c))
 
 
 def cancel_call(c: "Client", event: e.CallCancelled) -> None:
@@ -149,37 +143,24 @@ def mark_sent(c: "Client", event: e.PostStarted) -> None:
         exchange.is_unsent = False
 
 
-def remember_subscription(c: "Client", event: e.Subscribed) -> None:
+def add_subscription(c: "Client", event: e.Subscribed) -> None:
     """store it"""
-    c.subscriptions[event.key] = event
+    c.subscriptions.add(event)
 
 
-def subscribe(c: "Client", event: e.Subscribed) -> None:
-    """store and open it"""
-    c.subscriptions[event.key] = event
-    if not event.is_open:
-        _open_subscription(c, event)
-
-
-def _open_subscription(c: "Client", event: e.Subscribed) -> None:
-    """Send its request, if the era has one."""
-    form = event.stateless if c.agreed.era is Era.STATELESS else event.handshake
-    if form is not None:
-        c.calls.make_internal(*form, Role.SUBSCRIPTION, caller=event.key)
+def open_subscription(c: "Client", event: e.Subscribed) -> None:
+    """open it"""
+    c.subscriptions.open(event, c.agreed.era)
 
 
 def forget_subscription(c: "Client", event: e.Unsubscribed) -> None:
     """remove and end it"""
-    c.subscriptions.pop(event.key, None)
-    for exchange in list(c.calls.pending.values()):
-        if exchange.role is Role.SUBSCRIPTION and exchange.caller == event.key:
-            c.calls.advance(exchange, ExchangeEvent.CANCELLED)
+    c.subscriptions.forget(event.key)
 
 
 def reopen(c: "Client", _: e.Event) -> None:
     """open subscriptions again"""
-    for event in c.subscriptions.values():
-        _open_subscription(c, event)
+    c.subscriptions.reopen(c.agreed.era)
 
 
 # --- the transport ----------------------------------------------------------------------------------------------------
@@ -299,7 +280,7 @@ def reset_calls(c: "Client", _: e.Event) -> None:
 def end_calls(c: "Client", _: e.Event) -> None:
     """fail every call"""
     c.peer_requests.stop()
-    c.calls.connection_closed(c.recovery.reason or ShutdownError())
+    c.calls.connection_closed(c.recovery.cause or ShutdownError())
 
 
 def drop_transport(c: "Client", _: e.Event) -> None:
@@ -505,6 +486,11 @@ def report_violation(c: "Client", event: e.InitializeReceived | e.OversizeReceiv
 
 
 # --- guards -----------------------------------------------------------------------------------------------------------
+
+
+def was_opened(_: "Client", event: e.Subscribed) -> bool:
+    """a call has opened it"""
+    return event.is_open
 
 
 def is_reaped(c: "Client", _: e.Event) -> bool:

@@ -16,8 +16,10 @@ from jackstay.protocol.client._peer_requests import PeerRequests
 from jackstay.protocol.client._recovery import Recovery
 from jackstay.protocol.client._settings import Settings
 from jackstay.protocol.client._states import TIMERS, ClientState
+from jackstay.protocol.client._subscriptions import Subscriptions
 from jackstay.protocol.client._table import CELLS, ENTRIES, STALE
 from jackstay.protocol.client._transport import TransportLink
+from jackstay.protocol.client._waiters import Waiters
 from jackstay.protocol.wire._json_text import MAX_SHALLOW_TEXT
 from jackstay.protocol.wire._jsonrpc import Batch, ErrorCode, Malformed, Message, Result, Single, decode
 from jackstay.types import DECODE_ERRORS
@@ -46,16 +48,14 @@ class ClientConnection:
         self.server: e.ServerFacts | None = None
         # Events that changed nothing, by name: "ignored X", "impossible X", "stale".
         self.counts: dict[str, int] = {}
-        # The callers that wait for ready.
-        self.waiters: dict[e.Caller, None] = {}
-        # The subscriptions by key, each kept open across reconnects by a request of the connection itself.
-        self.subscriptions: dict[str, e.Subscribed] = {}
         self.calls = calls = Calls(settings, is_http=is_http, is_strict=is_strict)
         self.negotiation = Negotiation(calls)
         self.transport = TransportLink(calls)
         self.recovery = Recovery(calls)
         self.health = Health(calls)
         self.peer_requests = PeerRequests(calls)
+        self.subscriptions = Subscriptions(calls)
+        self.waiters = Waiters(calls)
 
     def __repr__(self) -> str:
         name = self.settings.name or "client"
@@ -73,7 +73,7 @@ class ClientConnection:
     @property
     def cause(self) -> McpError | None:
         """The newest failure, or the reason why the connection closed."""
-        return self.recovery.reason or self.recovery.cause
+        return self.recovery.cause
 
     @property
     def agreed(self) -> e.ServerFacts:
@@ -232,8 +232,6 @@ class ClientConnection:
         for timer, states in TIMERS.items():
             if state not in states:
                 self.calls.timers.disarm(timer)
-        if state in (ClientState.CLOSING, ClientState.CLOSED):
-            self.recovery.close()
         reason = None if state in (ClientState.INITIALIZING, ClientState.READY) else self.cause
         epoch = self.epoch + (state is ClientState.STARTING)  # `starting` begins the next epoch
         self.emit(e.Transition(source, state.value, reason, epoch, self.recovery.failures))

@@ -27,9 +27,8 @@ class Recovery(msgspec.Struct):
     """What is known of failures, of this transport and of earlier ones."""
 
     calls: Calls
-    # The newest failure, and why the connection closed (None: it has not).
+    # The newest failure. Every cell that leads to the end records why.
     cause: McpError | None = None
-    reason: McpError | None = None
     # Failures in a row; a result or a stable connection ends the row.
     failures: int = 0
     # The exit code of the last process, if it exited without a message.
@@ -107,12 +106,7 @@ class Recovery(msgspec.Struct):
             self.cause.details["attempts"] = self.failures
         return True
 
-    def close(self) -> None:
-        """Record why the connection closes."""
-        if self.reason is None:
-            self.reason = self.cause or ShutdownError()
-
     def ended_error(self, *, is_closing: bool) -> McpError:
         """Return the error of a call that is made after the end."""
-        reason = self.reason or ShutdownError()
+        reason = self.cause or ShutdownError()
         return ShutdownError() if is_closing and isinstance(reason, ShutdownError) else ClosedError(reason)

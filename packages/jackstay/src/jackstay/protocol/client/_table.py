@@ -27,7 +27,7 @@ _QUEUE = Cell((a.queue_or_refuse,))
 _WAIT = Cell((a.add_waiter,))
 _RAISE = Cell((a.add_waiter, a.end_waiters))
 _DROP = Cell((a.drop_waiter,))
-_REMEMBER, _FORGET = Cell((a.remember_subscription,)), Cell((a.forget_subscription,))
+_ADD, _FORGET = Cell((a.add_subscription,)), Cell((a.forget_subscription,))
 _CANCEL_CALL, _EXPIRE = Cell((a.cancel_call,)), Cell((a.expire,))
 _CLOSE_LATE = Cell((a.close_late,))
 _REQUEUE_OLD = Cell((a.count, a.requeue))
@@ -62,7 +62,9 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.Called: (_QUEUE, _QUEUE, Cell((a.write,)), _QUEUE, _REFUSE_ENDED, _REFUSE_ENDED),
     e.Notified: (_REFUSE, _REFUSE, Cell((a.notify,)), _REFUSE, _REFUSE_ENDED, _REFUSE_ENDED),
     e.Replied: (_, _, Cell((a.reply,)), _, _, _),
-    e.Subscribed: (_REMEMBER, _REMEMBER, Cell((a.subscribe,)), _REMEMBER, _, _),
+    e.Subscribed: (
+        _ADD, _ADD, Cell(_ADD.actions, None, a.was_opened, Cell((a.add_subscription, a.open_subscription))), _ADD, _, _,
+    ),
     e.Unsubscribed: (_FORGET, _FORGET, _FORGET, _FORGET, _FORGET, _),
     e.ReadyRequested: (_WAIT, _WAIT, Cell((a.add_waiter, a.release_waiters)), _WAIT, _RAISE, _RAISE),
     e.WaitCancelled: (_DROP, _DROP, _, _DROP, _, _),
