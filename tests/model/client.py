@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from jackstay.errors import OutcomeUnknownError, TransportError
+from jackstay.errors import OutcomeUnknownError, ShutdownError, TransportError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._exchange import Exchange, ExchangeState, Role
@@ -23,7 +23,7 @@ from jackstay.protocol.client._settings import SESSION_LOSS_WINDOW
 from jackstay.protocol.client._states import ClientState
 from jackstay.protocol.client._transport import TransportStatus
 from model.client_world import Scenario, SentRequest, World, key, request_key
-from model.harness import compare_plain_call, receive
+from model.harness import compare_plain_call, receive, receive_compared
 
 
 class Violation(AssertionError):
@@ -259,12 +259,15 @@ class Search:
             core.wrote(core.epoch, self._write(world))
             effects: list[e.Effect] = []
         elif event is None:
-            effects = receive(core, self._frame(world, move), core.epoch, world.clock)
+            receives = receive_compared if move[0] == "answer" else receive
+            effects = receives(core, self._frame(world, move), core.epoch, world.clock)
         else:
             if isinstance(event, e.Called):
                 compare_plain_call(core, event, world.clock)
             effects = core.step(event, world.clock)
         self._apply(world, effects)
+        if isinstance(event, e.Called):
+            self._check_drain(world, event, effects)
         if core.state is ClientState.READY and not was_ready:
             self._check_reopened(world)
         has_own_end = move[0] in (
@@ -311,6 +314,12 @@ class Search:
             case ("stop",):
                 world.was_stopped = True
                 return e.StopRequested()
+            case ("drain",):
+                world.is_draining = True
+                return e.DrainRequested()
+            case ("cancel drain",):
+                world.is_draining = False
+                return e.DrainCancelled()
             case ("subscribe",):
                 return SUBSCRIBED
             case ("unsubscribe",):
@@ -496,6 +505,8 @@ class Search:
         message = msgspec.json.decode(effect.frame)
         if message.get("method") == "notifications/cancelled":
             id = message["params"]["requestId"]
+            if world.core.state is not ClientState.READY:
+                raise Violation(f"a cancellation was sent while {world.core.state.value}")
             if id in world.cancelled:
                 raise Violation("cancelled twice")
             if id not in world.written_ids:
@@ -559,6 +570,13 @@ class Search:
         if effect.error.may_have_run is False:
             world.denied |= {effect.caller}
 
+    def _check_drain(self, world: World, event: e.Called, effects: list[e.Effect]) -> None:
+        """While the client drains, only further requests of earlier calls are accepted; otherwise every call is."""
+        refused = [x for x in effects if isinstance(x, e.Fail) and isinstance(x.error, ShutdownError)]
+        is_new = event.began_at is None
+        if world.core.state not in _OVER and bool(refused) is not (world.is_draining and is_new):
+            raise Violation(f"draining: {world.is_draining}, and {event} was refused: {bool(refused)}")
+
     def _check_reopened(self, world: World) -> None:
         """When the connection becomes ready, every subscription is requested again."""
         requested = [x.caller for x in world.core.calls.pending.values() if x.role is Role.SUBSCRIPTION]
@@ -614,7 +632,7 @@ class Search:
             raise Violation(f"nothing bounds the wait in {core.state}")
         if core.state is ClientState.READY and core.settings.keepalive and e.KeepaliveDue not in core.calls.timers:
             raise Violation("nothing bounds the wait for a silent server")
-        if core.state is ClientState.READY and core.calls.is_checking and e.CheckExpired not in core.calls.timers:
+        if core.state is ClientState.READY and core.health.is_checking and e.CheckExpired not in core.calls.timers:
             raise Violation("nothing bounds the health check")
         if core.state is ClientState.BACKOFF and not {e.BackoffElapsed, e.CloseExpired} & set(core.calls.timers.armed):
             raise Violation("nothing bounds the wait in backoff")

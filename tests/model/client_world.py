@@ -88,6 +88,7 @@ class World:
     denied: frozenset[object] = frozenset()
     alive: str = "none"
     was_stopped: bool = False
+    is_draining: bool = False
     # Transports started since the last delay or the last result.
     spins: int = 0
     clock: float = 0.0
@@ -96,7 +97,7 @@ class World:
         return World(
             copied(self.core), self.made, self.outcomes, self.known.copy(), self.unwritten, self.refusable_from,
             self.owes_resume, self.written_ids, self.cancelled, self.reached, self.refusals, self.queued, self.denied,
-            self.alive, self.was_stopped, self.spins, self.clock,
+            self.alive, self.was_stopped, self.is_draining, self.spins, self.clock,
         )  # fmt: skip
 
     @property
@@ -214,7 +215,7 @@ def request_key(
         exchange.was_sent,
         exchange.refusals,
         # Whether it leads to a health check when its timer expires, and whether that is its deadline.
-        core.settings.hang_timeout is not None and calls.is_unanswered(exchange),
+        core.settings.hang_timeout is not None and core.health.is_unanswered(exchange),
         exchange.due_at is not None,
         # The epoch a request was sent in decides what a lost session means for it.
         calls.is_http and request is not None and request.epoch == world.core.epoch,
@@ -270,7 +271,7 @@ def key(world: World, scenario: Scenario) -> object:
     is_new = core.server is None
     has_keepalive = core.settings.keepalive is not None and core.state is ClientState.READY
     return (
-        core.state, core.transport.status, calls.is_full,
+        core.state, core.transport.status, calls.is_full, world.clock >= core.drain_at,
         negotiation.known_era if supports_both_eras(core.settings) else None,
         frozenset(Counter(request for request in requests if request[0]).items()),
         tuple(request for request in requests if not request[0]),
@@ -284,12 +285,12 @@ def key(world: World, scenario: Scenario) -> object:
         core.transport.invalid_frames, negotiation.probe_history,
         core.transport.has_received_message if "garbage" in scenario.peer else None,
         # What was missed counts only if nothing was received since.
-        core.health.missed if has_keepalive and not calls.received_after else None,
-        (calls.check > 0, calls.is_checking) if core.settings.hang_timeout is not None else None,
+        core.health.missed if has_keepalive and not core.health.received_after else None,
+        (core.health.check > 0, core.health.is_checking) if core.settings.hang_timeout is not None else None,
         world.has_just_lost_session(), tuple(core.subscriptions.kept),
         tuple(response_to for response_to, _ in core.peer_requests.unsent), tuple(core.peer_requests.serving),
         tuple(core.waiters.callers), type(core.recovery.cause) if core.state in _OVER else None,
-        world.made, world.alive, world.was_stopped, world.spins, world.owes_resume,
+        world.made, world.alive, world.was_stopped, world.is_draining, world.spins, world.owes_resume,
         (frozenset(kind for kind in old if kind[1] is None),
          tuple(what if isinstance(what, tuple) else None for what in frames))
         if can_talk
@@ -314,7 +315,6 @@ OMITTED = {
     "calls": "compared field by field",
     "counts": "counts",
     "ids": "whether the newest request of a subscription is open, which `request_key` has",
-    "drain_at": "set by `stop(drain=)`, which no scenario has; calls are refused before they are made",
     "epoch": "included if the scenario counts epochs; else only comparisons matter",
     "is_http": "never changes",
     "offered": "never changes",
@@ -324,11 +324,10 @@ OMITTED = {
     "has_warned": "only logged",
     "last_line": "text",
     "slow_starts": "only makes the connect deadline longer, and times are not compared",
-    "can_send": "follows from the state",
     "check_method": "follows from the era",
     "request_meta": "follows from `known_era` and the state",
     "version_meta": "as `request_meta`",
-    "closes_response_to_cancel": "follows from `known_era`",
+    "closes_response_to_cancel": "follows from `known_era` and `status`",
     "last_id": "a name is new, whatever its number",
     "late": "counts",
     "unknown": "counts",
@@ -340,6 +339,7 @@ OMITTED = {
     "internal": "the number of pending requests with another role than CALL",
     "refusal": "used only in the turn that set it",
     "tombstones": "distinguish late from unknown responses, for the counters",
+    "is_open": "follows from the state",
     "method": "text; `SentRequest` has it",
     "params": "never changes",
     "meta": "never changes",

@@ -15,6 +15,7 @@ from jackstay.protocol.client import events as e
 from jackstay.protocol.client._connection import ClientConnection
 from jackstay.protocol.client._settings import Settings
 from jackstay.protocol.client._states import ClientState
+from jackstay.protocol.wire._jsonrpc import decode
 from model.copies import copied
 
 S = ClientState
@@ -261,9 +262,20 @@ def compare_plain_call(core: ClientConnection, event: e.Called, now: float) -> b
     return True
 
 
+def receive_compared(core: ClientConnection, frame: bytes, epoch: int, now: float) -> list[e.Effect]:
+    """Do the same as `receive()`, and check that `accept()` and `flush()` do the same as the table."""
+    before = copied(core)
+    effects = receive(core, frame, epoch, now)
+    assert effects == before.process(decode(frame), len(frame), epoch, now)
+    assert _content(core) == _content(before), "accept() and the table differ"
+    return effects
+
+
 def _content(core: ClientConnection) -> dict[str, object]:
     """Return everything in a connection that a step can change, in a form that can be compared."""
     calls = core.calls
     content = {name: value for name, value in vars(calls).items() if name not in ("jitter", "out", "tombstones")}
     content["timers"] = (calls.timers.armed, calls.timers.earliest)
+    for component in (core.health, core.recovery, core.transport):
+        content |= {name: getattr(component, name) for name in component.__struct_fields__ if name != "calls"}
     return {**content, "state": core.state, "counts": core.counts, "epoch": core.epoch}

@@ -19,7 +19,6 @@ class CallsHarness:
     def __init__(self, *, is_http=False, is_strict=True, **options):
         options.setdefault("wait_for_ready", False)  # set by tests in which a call waits
         self.calls = Calls(Settings(**options), is_http=is_http, is_strict=is_strict)
-        self.calls.can_send = True
         self.now = 0.0
         self.out = []
 

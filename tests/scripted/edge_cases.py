@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from jackstay.client import _connection as driver
 from jackstay.errors import FrameTooLargeError, McpError, TransportError
 from jackstay.protocol.client import ClientState
@@ -19,7 +21,14 @@ from scripted.transport_harness import LEGACY, LOST, MODERN, SUBSCRIBED, S, Tran
 
 
 async def calls(harness: TransportHarness) -> None:
+    for wait_for_ready in (True, False):
+        harness.call(wait_for_ready=wait_for_ready)
+
+
+async def drains(harness: TransportHarness) -> None:
+    harness.connection.step(e.DrainRequested())
     harness.call()
+    harness.connection.step(e.DrainCancelled())
 
 
 async def notifies(harness: TransportHarness) -> None:
@@ -31,6 +40,7 @@ async def notifies(harness: TransportHarness) -> None:
 
 async def subscribes_and_unsubscribes(harness: TransportHarness) -> None:
     harness.connection.step(SUBSCRIBED)
+    harness.connection.step(msgspec.structs.replace(SUBSCRIBED, is_open=True))
     harness.connection.step(e.Unsubscribed("k"))
 
 
@@ -89,6 +99,7 @@ async def time_passes(harness: TransportHarness) -> None:
 
 IN_EVERY_STATE: tuple[Callable[[TransportHarness], Awaitable[None]], ...] = (
     calls,
+    drains,
     notifies,
     subscribes_and_unsubscribes,
     waits_for_ready,
@@ -112,11 +123,14 @@ FRAMES: tuple[dict[str, Any], ...] = (
     {"id": 999, "result": {}},
     {"method": "notifications/cancelled", "params": {"requestId": "q"}},
     {"method": "notifications/message", "params": {"level": "info", "data": "x"}},
+    {"method": "notifications/x"},
     {"id": "q", "method": "ping"},
+    {"id": "q", "method": "roots/list"},
     {"id": "q", "method": "initialize", "params": {}},
     {"method": "notifications/reset"},
 )
-LINES: tuple[bytes | McpError, ...] = (b"Listening on stdio...", FrameTooLargeError(2, 1))
+BATCH = b'[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}]'
+LINES: tuple[bytes | McpError, ...] = (b"Listening on stdio...", BATCH, FrameTooLargeError(2, 1))
 
 
 async def receives(state: ClientState, frame: dict[str, Any] | bytes | McpError) -> None:
@@ -125,6 +139,27 @@ async def receives(state: ClientState, frame: dict[str, Any] | bytes | McpError)
         await harness.receive(**frame)
     else:
         await harness.receive_frame(frame)
+    await harness.end()
+
+
+async def receives_a_batch() -> None:
+    harness = TransportHarness(versions=("2025-03-26",))
+    harness.connection.start()
+    await harness.turn()
+    await harness.receive(id=harness.id_of("initialize"), result={**LEGACY, "protocolVersion": "2025-03-26"})
+    await harness.receive_frame(BATCH)
+    await harness.end()
+
+
+async def receives_a_request_in_the_stateless_era() -> None:
+    """Before and after the response to the probe, which is the only request of the client."""
+    harness = TransportHarness(versions=("2026-07-28",))
+    harness.connection.start()
+    await harness.turn()
+    await harness.receive(id="q", method="roots/list")
+    await harness.receive(id=harness.id_of("server/discover"), result=MODERN)
+    await harness.receive(id="q", method="roots/list")
+    assert harness.state is S.READY
     await harness.end()
 
 
@@ -263,6 +298,23 @@ async def an_error_is_answered() -> None:
     await harness.end()
 
 
+async def a_subscription_is_refused() -> None:
+    harness = await TransportHarness().go(S.READY)
+    harness.connection.step(SUBSCRIBED)
+    await harness.receive(id=harness.id_of("resources/subscribe"), error={"code": -1, "message": "no"})
+    await harness.end()
+
+
+async def requests_are_cancelled() -> None:
+    """The server cancels its own request, and a subscription of the client."""
+    harness = await TransportHarness().go(S.READY)
+    await harness.receive(id="q", method="sampling/createMessage", params={})
+    harness.connection.step(SUBSCRIBED)
+    for id in ("q", harness.id_of("resources/subscribe")):
+        await harness.receive(method="notifications/cancelled", params={"requestId": id})
+    await harness.end()
+
+
 async def a_request_is_served() -> None:
     harness = await TransportHarness().go(S.READY)
     await harness.receive(id="q", method="sampling/createMessage", params={})
@@ -316,17 +368,23 @@ async def sweeps(state: ClientState) -> None:
 
 async def silence(*, keepalive: float) -> None:
     harness = await TransportHarness(keepalive=keepalive).go(S.READY)
+    await asyncio.sleep(2.1 * keepalive)
+    await harness.receive(id=harness.id_of("ping"), result={})
     await asyncio.sleep(11 + 4 * keepalive)
     await harness.end()
 
 
-async def a_call_times_out(*, is_answered: bool) -> None:
+async def a_call_times_out(*, is_answered: bool, is_notified: bool = False) -> None:
     """After the timeout the server is checked. It responds to another call, or not at all."""
     harness = await TransportHarness(hang_timeout=1.0).go(S.READY)
     harness.call(timeout=0.5)
     other = harness.call()
     harness.wrote()
     await asyncio.sleep(0.6)
+    harness.call(wait_for_ready=True)
+    if is_notified:
+        await harness.receive(method="notifications/message", params={"level": "info", "data": 1})
+        assert harness.sent[-1]["method"] == "tools/call", "the call has waited"
     if is_answered:
         await harness.receive(id=other.id, result={})
     await asyncio.sleep(1.0)
@@ -440,6 +498,7 @@ async def with_open_posts(what: str) -> None:
         await harness.receive(id=other.id, result={})
     elif what == "a message":
         await harness.receive(method="notifications/message", params={"level": "info", "data": 1})
+        await harness.receive(method="notifications/x")
     elif what == "lost":
         harness.handler.exchange_lost(other.id, LOST, False)
     elif what == "refused":
@@ -525,6 +584,13 @@ def scenarios() -> dict[str, Callable[[], Awaitable[None]]]:
         "silence": partial(silence, keepalive=5.0),
         "a call times out, and the server hangs": partial(a_call_times_out, is_answered=False),
         "a call times out, and the server answers": partial(a_call_times_out, is_answered=True),
+        "a call times out, and the server sends a message": partial(
+            a_call_times_out, is_answered=True, is_notified=True
+        ),
+        "a subscription is refused": a_subscription_is_refused,
+        "requests are cancelled": requests_are_cancelled,
+        "a batch": receives_a_batch,
+        "a request in the stateless era": receives_a_request_in_the_stateless_era,
         "the old transport closes early": partial(the_old_transport_takes, 0.5),
         "the old transport closes late": partial(the_old_transport_takes, 5.0),
         "the old transport exceeds close_step": partial(the_old_transport_takes, 30.0, close_step=1.0),

@@ -15,7 +15,7 @@ from jackstay.client._telemetry import Telemetry
 from jackstay.errors import McpError, TransportError
 from jackstay.protocol.client import ClientConnection, ClientState, Settings
 from jackstay.protocol.client import events as e
-from jackstay.protocol.client._table import CELLS, STALE
+from jackstay.protocol.client._table import CELLS
 
 S = ClientState
 Edge = tuple[type[e.Event], ClientState, int]
@@ -34,8 +34,6 @@ class Watched(ClientConnection):
 
     def fire(self, event: e.Event) -> None:
         kind = type(event)
-        if isinstance(event, e.TransportEvent) and event.epoch != self.epoch:
-            kind = STALE.get(kind, e.StaleEventReceived)
         cell, branch = CELLS[kind][self.state], 0
         while cell.guard is not None and not cell.guard(self, event):
             assert cell.otherwise is not None

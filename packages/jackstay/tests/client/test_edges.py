@@ -86,6 +86,8 @@ STEPPED: dict[str, tuple[tuple[Callable[[int], e.Event], tuple[ClientState, ...]
     ),
     "the end of a replaced transport is stale": ((lambda epoch: e.Reaped(epoch), (*EARLIER, S.READY)),),
     "frames are only pulled from the current transport": (
+        (lambda epoch: e.MessageReceived(), (S.STARTING, S.CLOSING, S.CLOSED)),
+        (lambda epoch: e.BatchReceived((), 2), (S.STARTING, *LATER)),
         (lambda epoch: e.ResponseReceived(1, None, LOST), LATER),
         (lambda epoch: e.StrayReceived(1), (S.STARTING, *LATER)),
         (lambda epoch: e.CancelReceived(1), (S.STARTING, *LATER)),

@@ -149,7 +149,7 @@ class Client:
         settings = msgspec.structs.replace(settings, capabilities=capabilities)
         connection = Connection(self._target, settings, self._telemetry, self._rng)
         if is_derived:  # otherwise the client declares exactly what it was given
-            connection.core.calls.offered = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}}
+            connection.core.negotiation.offered = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}}
         connection.on_arrival = self._on_arrival
         connection.on_notice = self._on_notice
         connection.on_request = self._request_handlers.handle
@@ -203,9 +203,7 @@ class Client:
 
     async def _drain(self, connection: Connection, seconds: float) -> None:
         """Wait for pending calls and refuse new ones; accept them again if this wait is cancelled."""
-        calls = connection.core.calls
-        if calls.drain_at is None:
-            calls.drain_at = asyncio.get_running_loop().time()
+        connection.step(e.DrainRequested())
         try:
             async with asyncio.timeout(seconds):
                 while open_calls := connection.open_calls():
@@ -213,7 +211,7 @@ class Client:
         except builtins.TimeoutError:
             pass  # the drain time is over: `stop()` fails the remaining calls
         except BaseException:
-            calls.drain_at = None
+            connection.step(e.DrainCancelled())
             raise
 
     # --- state and server information ---------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Requests:
         connection = self.connection
         server = connection.server()
         declared: Json = None
-        if connection.core.calls.offered:
+        if connection.core.negotiation.offered:
             declared = msgspec.json.decode(server.capabilities).get("extensions")
         if not isinstance(declared, dict):
             declared = {}

@@ -451,12 +451,12 @@ def test_over_stateless_http_closing_the_response_is_the_cancellation():
     assert harness.out == [CloseResponse(1)]
 
 
-def test_no_cancellation_is_sent_while_not_ready():
-    harness = CallsHarness()
-    exchange = harness.sent()
-    harness.calls.can_send = False
+def test_a_call_of_a_lost_session_is_cancelled_by_closing_its_response():
+    harness = CallsHarness(is_http=True)
+    exchange = harness.make()
+    harness.turn().renew_session()
     harness.turn().advance(exchange, E.CANCELLED)
-    assert harness.out == []
+    assert harness.out == [CloseResponse(1)]
     assert harness.calls.tombstones.get(1, -1.0) >= 1.0
 
 
@@ -611,10 +611,11 @@ def test_a_plain_call_that_cannot_be_sent_at_once_is_left_to_the_event() -> None
     assert plain(harness)
     harness.call()
     assert not plain(harness), "max_pending"
-    for name, value in (("is_full", True), ("drain_at", 0.0), ("check", 1), ("queue", {1: None})):
+    for name, value in (("is_full", True), ("queue", {1: None}), ("check", 1), ("drain_at", 0.0)):
         harness = Harness().ready()
         assert plain(harness)
-        setattr(harness.core.calls, name, value)
+        core = harness.core
+        setattr({"check": core.health, "drain_at": core}.get(name, core.calls), name, value)
         assert harness.core.call("c", "m", b"{}", harness.now) is None, name
 
 

@@ -64,6 +64,8 @@ MAKE = {
     e.NegotiationFailed: lambda r: e.NegotiationFailed(JsonRpcError(-32603, "no")),
     e.NegotiationRefused: lambda r: e.NegotiationRefused(ProtocolError("no common protocol revision")),
     e.ConnectExpired: lambda r: e.ConnectExpired(),
+    e.MessageReceived: lambda r: e.MessageReceived(),
+    e.BatchReceived: lambda r: e.BatchReceived((), 2),
     e.ResponseReceived: lambda r: e.ResponseReceived(
         an_id(r, Role.HANDSHAKE) or an_id(r, Role.CALL), msgspec.Raw(b"{}")
     ),
@@ -91,6 +93,8 @@ MAKE = {
     e.BackoffElapsed: lambda r: e.BackoffElapsed(),
     e.AttemptsExhausted: lambda r: e.AttemptsExhausted(),
     e.SweepDue: lambda r: e.SweepDue(),
+    e.DrainRequested: lambda r: e.DrainRequested(),
+    e.DrainCancelled: lambda r: e.DrainCancelled(),
     e.StopRequested: lambda r: e.StopRequested(),
     e.Reaped: lambda r: e.Reaped(r.epoch),
     e.CloseExpired: lambda r: e.CloseExpired(),
@@ -155,6 +159,8 @@ CELLS_OUT = [
     (e.NegotiationFailed, "!", f"{START_BACKOFF} > backoff", "!", "-", "-", "-"),
     (e.NegotiationRefused, "!", "Transition Fail:ClosedError Release:ClosedError Close > closing", "!", "-", "-", "-"),
     (e.ConnectExpired, f"{START_BACKOFF} > backoff", f"{START_BACKOFF} > backoff", "!", "-", "-", "-"),
+    (e.MessageReceived, "", "", "", "", "-", "-"),
+    (e.BatchReceived, "Violation", "Violation", "Violation", "-", "-", "-"),
     # starting: no call can have been sent; tested with HTTP elsewhere.
     (e.ResponseReceived, None, f"{START_BACKOFF} > backoff", "Complete", "-", "-", "-"),
     (e.StrayReceived, "-", "Stray", "Stray", "-", "-", "-"),
@@ -184,6 +190,8 @@ CELLS_OUT = [
     (e.BackoffElapsed, "-", "-", "-", "-", "-", "-"),
     (e.AttemptsExhausted, "-", "-", "-", "Transition Fail:ClosedError Release:ClosedError > closing", "-", "-"),
     (e.SweepDue, "", "", "", "", "-", "-"),
+    (e.DrainRequested, "", "", "", "", "-", "-"),
+    (e.DrainCancelled, "", "", "", "", "-", "-"),
     (e.StopRequested, "Transition Fail:ShutdownError Release:ShutdownError Close > closing",
      "Transition Fail:ShutdownError Release:ShutdownError Close > closing",
      "Transition StopServing Fail:ShutdownError Close > closing",

@@ -150,6 +150,13 @@ SCENARIOS = {
         transport=frozenset({"fail", "down"}),
         user=frozenset({"subscribe", "unsubscribe"}),
     ),
+    # A client that drains and changes its mind; a further request of a call that began before is accepted.
+    "draining": Scenario(
+        settings(versions=ONE_ERA),
+        (PLAIN, WAITS, {"began_at": -1.0}, PLAIN),
+        transport=frozenset({"fail", "down"}),
+        user=frozenset({"drain", "cancel drain"}),
+    ),
     "garbage": Scenario(
         settings(versions=ONE_ERA),
         FOUR,
@@ -357,14 +364,14 @@ def respawns_over_a_live_process(patch: Patch) -> None:
 
 
 def no_epoch_fence(patch: Patch) -> None:
-    original = ClientConnection.fire
+    original = ClientConnection.step
 
-    def fire(self: ClientConnection, event: e.Event) -> None:
+    def step(self: ClientConnection, event: e.Event, now: float, jitter: float = 0.5) -> e.Effects:
         if isinstance(event, e.TransportEvent):
             event = msgspec.structs.replace(event, epoch=self.epoch)
-        original(self, event)
+        return original(self, event, now, jitter)
 
-    patch.setattr(ClientConnection, "fire", fire)
+    patch.setattr(ClientConnection, "step", step)
 
 
 def cancels_unwritten_calls(patch: Patch) -> None:
@@ -469,23 +476,22 @@ def an_early_check_forgets_the_deadline(patch: Patch) -> None:
 
 def queued_calls_are_sent_before_ready(patch: Patch) -> None:
     def flush(self: ClientConnection, event: e.Event) -> None:
-        self.calls.can_send = True
         self.calls.flush()
 
     patch.setitem(ENTRIES, S.INITIALIZING, (a.open_negotiation, flush))
 
 
 def a_response_to_a_keepalive_ends_the_second_open_call(patch: Patch) -> None:
-    original = a.complete
+    original = a.end_keepalive
 
-    def complete(self: ClientConnection, event: e.ResponseReceived) -> None:
+    def end_keepalive(self: ClientConnection, event: e.ResponseReceived) -> None:
         pending = self.calls.pending
         calls = [exchange for exchange in pending.values() if exchange.role is Role.CALL]
         if pending[event.id].role is Role.KEEPALIVE and len(calls) > 1 and event.result is not None:
             self.emit(self.calls.complete(calls[1], event.result))
         original(self, event)
 
-    replace_function(patch, a.complete, complete)
+    replace_function(patch, a.end_keepalive, end_keepalive)
 
 
 def a_keepalive_abandons_an_open_call(patch: Patch) -> None:
@@ -493,7 +499,7 @@ def a_keepalive_abandons_an_open_call(patch: Patch) -> None:
 
     def keep_alive(self: ClientConnection, event: e.Event) -> None:
         sent = [x for x in self.calls.pending.values() if x.state is ExchangeState.SENT]
-        if len(sent) > 3 and not self.calls.received_after:
+        if len(sent) > 3 and not self.health.received_after:
             self.calls.abandon(sent[0])
         original(self, event)
 
@@ -540,14 +546,14 @@ def post_queued_is_ignored(patch: Patch) -> None:
 
 
 def a_call_of_an_old_session_renews_the_new_one(patch: Patch) -> None:
-    original = ClientConnection.fire
+    original = ClientConnection.step
 
-    def fire(self: ClientConnection, event: e.Event) -> None:
+    def step(self: ClientConnection, event: e.Event, now: float, jitter: float = 0.5) -> e.Effects:
         if isinstance(event, e.SessionLost):
             event = msgspec.structs.replace(event, epoch=self.epoch)
-        original(self, event)
+        return original(self, event, now, jitter)
 
-    patch.setattr(ClientConnection, "fire", fire)
+    patch.setattr(ClientConnection, "step", step)
 
 
 def a_replay_may_be_repeated(patch: Patch) -> None:
@@ -580,6 +586,19 @@ def a_plain_call_has_no_deadline(patch: Patch) -> None:
     patch.setattr(Calls, "make_plain", make_plain)
 
 
+def a_result_does_not_count_as_received(patch: Patch) -> None:
+    original = ClientConnection.accept
+
+    def accept(self: ClientConnection, frame: bytes, epoch: int) -> Any:
+        before = self.health.received_after
+        message = original(self, frame, epoch)
+        if isinstance(message, e.Complete):
+            self.health.received_after = before
+        return message
+
+    patch.setattr(ClientConnection, "accept", accept)
+
+
 def subscriptions_are_not_opened_again(patch: Patch) -> None:
     patch.setitem(ENTRIES, S.READY, (a.arm_ready_timers, a.release_waiters, a.flush))
 
@@ -596,6 +615,25 @@ def a_subscription_is_requested_twice(patch: Patch) -> None:
 
 def a_forgotten_subscription_stays_open(patch: Patch) -> None:
     patch.setattr(Subscriptions, "forget", lambda self, key: self.kept.pop(key, None))
+
+
+def draining_accepts_new_calls(patch: Patch) -> None:
+    replace_function(patch, a.is_draining, lambda self, event: False)
+
+
+def draining_refuses_further_requests(patch: Patch) -> None:
+    replace_function(patch, a.is_draining, lambda self, event: self.calls.now >= self.drain_at)
+
+
+def a_cancelled_drain_refuses_calls(patch: Patch) -> None:
+    replace_function(patch, a.end_drain, a.drain)
+
+
+def a_plain_call_is_made_while_draining(patch: Patch) -> None:
+    def call(self: ClientConnection, caller: object, method: str, params: bytes, now: float) -> e.Send | None:
+        return self.calls.make_plain(caller, method, params, now) if self.state is S.READY else None
+
+    patch.setattr(ClientConnection, "call", call)
 
 
 DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
@@ -641,6 +679,11 @@ DEFECTS: list[tuple[Callable[[Patch], None], str]] = [
     (closing_stops_writing_a_turn_later, "garbage"),
     (a_call_that_is_reported_as_not_sent_stays_in_the_queue, "calls"),
     (a_plain_call_has_no_deadline, "calls"),
+    (a_result_does_not_count_as_received, "calls"),
+    (draining_accepts_new_calls, "draining"),
+    (draining_refuses_further_requests, "draining"),
+    (a_cancelled_drain_refuses_calls, "draining"),
+    (a_plain_call_is_made_while_draining, "draining"),
     (subscriptions_are_not_opened_again, "subscriptions, stateless"),
     (a_subscription_is_requested_twice, "subscriptions, stateless"),
     (a_forgotten_subscription_stays_open, "subscriptions"),

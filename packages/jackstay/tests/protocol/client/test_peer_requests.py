@@ -41,12 +41,11 @@ def test_an_error_of_a_handler_is_sent_and_a_response_that_is_too_large_replaced
         assert frame["error"]["code"] == (-1 if id == "a" else -32603)
 
 
-def test_a_ping_is_answered_and_a_repeated_id_is_refused():
+def test_a_repeated_id_is_refused():
     harness, requests = peer()
-    requests.serve(request(1, "ping"))
     requests.serve(request("q"))
     requests.serve(request("q"))
-    assert [frame.get("result", frame.get("error", {}).get("code")) for frame in harness.frames()] == [{}, -32600]
+    assert [frame.get("result", frame.get("error", {}).get("code")) for frame in harness.frames()] == [-32600]
     assert list(requests.serving) == ["q"]
 
 
@@ -93,11 +92,12 @@ def test_a_cancelled_request_has_no_response():
     requests.serve(request("a"))
     requests.unsent.append(("b", b"{}"))
     harness.turn()
-    assert requests.cancel("a")
-    assert requests.cancel("b")
-    assert not requests.cancel("c")
-    assert not requests.cancel(None)
-    assert (harness.out, requests.serving, requests.unsent) == ([e.StopServing("a")], {}, [])
+    requests.unsent.append((None, b"{}"))
+    for id, is_in_progress in (("a", True), ("b", True), ("c", False), (None, False)):
+        assert requests.is_in_progress(id) is is_in_progress
+    requests.cancel("a")
+    requests.cancel("b")
+    assert (harness.out, requests.serving, requests.unsent) == ([e.StopServing("a")], {}, [(None, b"{}")])
 
 
 def test_a_lost_connection_stops_every_handler():

@@ -38,7 +38,7 @@ def test_a_call_that_times_out_in_silence_leads_to_a_check_and_a_restart(subtest
                 assert isinstance(error, OutcomeUnknownError)
                 assert other not in harness.core.calls.pending
                 harness.reconnect().agree(versions[-1])
-                assert harness.core.calls.check == 0
+                assert harness.core.health.check == 0
 
 
 def test_a_check_with_a_response_changes_nothing():
@@ -161,7 +161,7 @@ def checked(**options) -> Harness:
     harness = harness_in(S.READY, wait_for_ready=True, **options)
     harness.written_call("slow", timeout=2.0)
     harness.wait(2.0)
-    assert harness.core.calls.is_checking
+    assert harness.core.health.is_checking
     return harness
 
 
@@ -190,11 +190,11 @@ def test_queued_calls_are_sent_as_soon_as_the_server_responds(subtests):
             elif how == "notification":
                 harness.receive_json(method="notifications/message", params={})
             else:
-                harness.core.calls.received_after = harness.core.calls.number
+                harness.core.health.received()
                 harness.wait(5.0)
             assert eager != kept
             assert kept in [frame.get("id") for frame in harness.frames(harness.history)]
-            assert harness.core.calls.check == 0
+            assert harness.core.health.check == 0
 
 
 def test_a_call_that_does_not_wait_is_sent_during_a_check():

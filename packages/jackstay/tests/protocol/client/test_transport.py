@@ -652,4 +652,4 @@ def test_with_only_the_stateless_era_a_request_is_a_violation():
     harness = Harness(versions=STATELESS).connect()
     harness.receive_json(id="p", method="ping")
     assert harness.frames() == []
-    assert "before the handshake" in harness.only(e.Violation).reason
+    assert "not allowed in the stateless era" in harness.only(e.Violation).reason

@@ -4,20 +4,22 @@ An action passes its event to the component that it concerns (`c.calls`, `c.nego
 that may change the state comes back as an event, which the action passes to the table.
 """
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError, ShutdownError, StateError, TransportError
 from jackstay.protocol._methods import METHODS
-from jackstay.protocol._versions import REVISIONS, Era
+from jackstay.protocol._versions import REVISIONS
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._exchange import ExchangeEvent, ExchangeState, Role
+from jackstay.protocol.client._health import Health
 from jackstay.protocol.client._message_classifier import progress_token
 from jackstay.protocol.client._negotiation import Negotiation, ProbeHistory
 from jackstay.protocol.client._recovery import SESSIONS_NOT_KEPT
 from jackstay.protocol.client._settings import MAX_INVALID_FRAMES, SESSION_LOSS_WINDOW, STABLE_AFTER
 from jackstay.protocol.client._states import ClientState
 from jackstay.protocol.client._transport import TransportLink, TransportStatus
-from jackstay.protocol.wire._jsonrpc import ErrorCode, encode_notification, encode_result
+from jackstay.protocol.wire._jsonrpc import ErrorCode, Malformed, encode_result
 
 if TYPE_CHECKING:
     from jackstay.protocol.client._connection import ClientConnection as Client
@@ -32,13 +34,9 @@ def write(c: "Client", event: e.Called) -> None:
     c.calls.make(event, may_send=True)
 
 
-def queue_or_refuse(c: "Client", event: e.Called) -> None:
-    """queue it, or StateError"""
-    waits = c.settings.wait_for_ready if event.wait_for_ready is None else event.wait_for_ready
-    if waits:
-        c.calls.make(event, may_send=False)
-    else:
-        refuse(c, event)
+def queue(c: "Client", event: e.Called) -> None:
+    """new id, deadline, queue it"""
+    c.calls.make(event, may_send=False)
 
 
 def refuse(c: "Client", event: e.Called | e.Notified) -> None:
@@ -46,6 +44,11 @@ def refuse(c: "Client", event: e.Called | e.Notified) -> None:
     at = c.calls.timers.at(e.BackoffElapsed)
     error = StateError(c.state.value, retry_in=None if at is None else max(0.0, at - c.calls.now))
     c.calls.refuse(event, error)
+
+
+def refuse_draining(c: "Client", event: e.Called) -> None:
+    """ShutdownError"""
+    c.calls.refuse(event, ShutdownError("the client is shutting down and accepts no new calls"))
 
 
 def refuse_ended(c: "Client", event: e.Called | e.Notified) -> None:
@@ -63,6 +66,16 @@ def notify(c: "Client", event: e.Notified) -> None:
         c.peer_requests.notify(event.method, event.params)
     except McpError as error:
         c.calls.refuse(event, error)
+
+
+def drain(c: "Client", _: e.Event) -> None:
+    """refuse new calls from now on"""
+    c.drain_at = min(c.drain_at, c.calls.now)
+
+
+def end_drain(c: "Client", _: e.Event) -> None:
+    """accept calls again"""
+    c.drain_at = inf
 
 
 def add_waiter(c: "Client", event: e.ReadyRequested) -> None:
@@ -90,7 +103,7 @@ def cancel_call(c: "Client", event: e.CallCancelled) -> None:
     exchange = c.calls.pending.get(event.id)
     if exchange is not None:
         c.calls.advance(exchange, ExchangeEvent.CANCELLED)
-        c.calls.flush()
+        c.send_queued()
 
 
 def expire(c: "Client", event: e.Expired) -> None:
@@ -98,7 +111,7 @@ def expire(c: "Client", event: e.Expired) -> None:
     exchange = c.calls.pending.get(event.id)
     if exchange is not None:
         c.calls.expire(exchange)
-        c.calls.flush()
+        c.send_queued()
 
 
 def retry(c: "Client", event: e.RetryDue) -> None:
@@ -114,19 +127,19 @@ def handle_busy(c: "Client", event: e.Refused) -> None:
     if exchange is None:
         c.count("ignored Refused")
         return
-    c.calls.is_full = True
+    c.calls.became_full()
     c.calls.advance(exchange, ExchangeEvent.REFUSED)
 
 
 def flush(c: "Client", _: e.Event) -> None:
     """send queued calls"""
-    c.calls.is_full = False
-    c.calls.flush()
+    c.calls.became_writable()
+    c.send_queued()
 
 
 def send_more(c: "Client", _: e.Event) -> None:
     """send more queued calls"""
-    c.calls.flush()
+    c.send_queued()
 
 
 def mark_unsent(c: "Client", event: e.PostQueued) -> None:
@@ -171,9 +184,10 @@ def spawn(c: "Client", _: e.Event) -> None:
     c.epoch += 1
     if c.transport.status is TransportStatus.KEPT:
         c.recovery.session_renewed_at = c.calls.now
-    c.calls.request_meta = b""
     c.calls.reset_transport()
-    c.negotiation = Negotiation(c.calls, c.negotiation.known_era, c.negotiation.probe_history)
+    last = c.negotiation
+    c.negotiation = Negotiation(c.calls, last.known_era, last.probe_history, last.offered)
+    c.health = Health(c.calls)
     c.transport = TransportLink(c.calls, TransportStatus.OPEN)
     c.emit(e.Spawn(c.epoch))
 
@@ -212,7 +226,7 @@ def open_negotiation(c: "Client", _: e.Event) -> None:
 
 
 def send_initialize(c: "Client", _: e.Event) -> None:
-    """send initialize too"""
+    """send initialize, unless it is open"""
     _continue(c, c.negotiation.send_initialize())
 
 
@@ -235,8 +249,6 @@ def finish_negotiation(c: "Client", event: e.Negotiated) -> None:
     """store version, capabilities and server info"""
     c.server = event.server
     c.negotiation.finish(event.server)
-    if event.server.era is Era.HANDSHAKE:
-        c.peer_requests.send(encode_notification("notifications/initialized"))
 
 
 # --- failures and reconnecting ----------------------------------------------------------------------------------------
@@ -249,10 +261,7 @@ def arm_connect(c: "Client", _: e.Event) -> None:
 
 def record_cause(c: "Client", event: e.Event) -> None:
     """record the cause"""
-    if c.state is ClientState.INITIALIZING:
-        c.negotiation.record_failure(event)
-    elif isinstance(event, e.ConnectExpired):
-        c.negotiation.known_era = None
+    c.negotiation.record_failure(event)
     c.recovery.record(event, c.transport, c.health.check_method)
 
 
@@ -300,7 +309,7 @@ def keep_client(c: "Client", _: e.Event) -> None:
 
 def requeue(c: "Client", event: e.SessionLost | e.OldSessionLost) -> None:
     """queue that request again, or SessionLostError after the last attempt"""
-    c.calls.received_after = c.calls.number  # a refusal is a response too
+    c.health.received()  # a refusal is a response too
     exchange = c.calls.find_sent(event.id)
     if exchange is not None and exchange.role is Role.CALL:
         c.calls.requeue(exchange)
@@ -316,14 +325,14 @@ def warn_about_sessions(c: "Client", _: e.Event) -> None:
 def fail_exchange(c: "Client", event: e.ExchangeLost) -> None:
     """fail that call only"""
     if event.was_declined and event.epoch == c.epoch:
-        c.calls.received_after = c.calls.number  # a refusal is a response too
+        c.health.received()  # a refusal is a response too
     exchange = c.calls.find_sent(event.id)
     if exchange is None:
         c.count("ignored ExchangeLost")
         return
     c.calls.fail(exchange, event.error)
     c.calls.abandon(exchange)
-    c.calls.flush()
+    c.send_queued()
 
 
 def clear(c: "Client", _: e.Event) -> None:
@@ -362,24 +371,51 @@ def check_if_silent(c: "Client", event: e.Expired | e.CallCancelled) -> None:
 def end_check(c: "Client", _: e.Event) -> None:
     """end the health check, send queued calls"""
     c.health.end_check()
+    c.send_queued()
 
 
 # --- messages from the server -----------------------------------------------------------------------------------------
 
 
+def record_message(c: "Client", _: e.Event) -> None:
+    """the server responds"""
+    c.health.received()
+    c.transport.message_received()
+
+
+def receive_members(c: "Client", event: e.BatchReceived) -> None:
+    """process each member by these rows, in order"""
+    has_counted = False
+    for member in event.members:
+        if isinstance(member, Malformed) and not member.is_response:
+            if has_counted:
+                continue  # a frame counts once, however many of its members are invalid
+            has_counted = True
+        c.receive(member, event.size)
+
+
+def refuse_batch(c: "Client", event: e.BatchReceived) -> None:
+    """it is an invalid frame"""
+    error = ProtocolError("a JSON array, but this revision has no batches", code=ErrorCode.INVALID_REQUEST)
+    c.fire(e.InvalidFrameReceived(error, event.size))
+
+
 def complete(c: "Client", event: e.ResponseReceived) -> None:
-    """complete the call"""
-    exchange = c.calls.pending[event.id]
-    if exchange.role is Role.CALL:
-        if event.result is not None:
-            c.recovery.failures = 0
-        c.calls.advance(exchange, ExchangeEvent.ANSWERED, event.error or event.result)
-        c.calls.flush()
-        return
-    c.calls.remove(exchange)
-    is_over = event.error is not None or exchange.method == "subscriptions/listen"
-    if exchange.role is Role.SUBSCRIPTION and is_over:
-        c.emit(e.EndSubscription(str(exchange.caller), event.error))
+    """complete the call, send queued calls"""
+    if event.result is not None:
+        c.recovery.failures = 0
+    c.calls.advance(c.calls.pending[event.id], ExchangeEvent.ANSWERED, event.error or event.result)
+    c.send_queued()
+
+
+def answer_subscription(c: "Client", event: e.ResponseReceived) -> None:
+    """it is open, or has ended"""
+    c.subscriptions.answered(c.calls.pending[event.id], event.error)
+
+
+def end_keepalive(c: "Client", event: e.ResponseReceived) -> None:
+    """the keepalive has ended"""
+    c.calls.remove(c.calls.pending[event.id])
 
 
 def count_stray(c: "Client", event: e.StrayReceived) -> None:
@@ -393,23 +429,15 @@ def count(c: "Client", _: e.Event) -> None:
 
 
 def stop_serving(c: "Client", event: e.CancelReceived) -> None:
-    """cancel the handler, or end that subscription"""
-    if c.peer_requests.cancel(event.id):
-        return
+    """cancel the handler, or drop its response"""
+    c.peer_requests.cancel(event.id)
+
+
+def end_subscription(c: "Client", event: e.CancelReceived) -> None:
+    """that subscription has ended"""
     exchange = c.calls.find_sent(event.id)
-    if exchange is not None and exchange.role is Role.SUBSCRIPTION:
-        c.calls.abandon(exchange)
-        c.emit(e.EndSubscription(str(exchange.caller), None))
-    else:
-        c.count("ignored CancelReceived")
-
-
-def keep_if_early(c: "Client", event: e.NotificationReceived) -> None:
-    """deliver log and list_changed"""
-    if event.method in ALLOWED_BEFORE_READY or (event.method == "notifications/progress" and c.calls.is_http):
-        deliver(c, event)
-    else:
-        c.count("ignored NotificationReceived")
+    assert exchange is not None  # the guard found it
+    c.subscriptions.cancelled(exchange)
 
 
 def deliver(c: "Client", event: e.NotificationReceived) -> None:
@@ -426,28 +454,24 @@ def deliver(c: "Client", event: e.NotificationReceived) -> None:
         c.emit(e.ReportProgress(exchange.caller, exchange.id, event.params))
 
 
-def answer_ping_only(c: "Client", event: e.RequestReceived) -> None:
-    """send initialize too; respond to ping, others -32600; stateless only: violation"""
-    if c.negotiation.is_probing and c.negotiation.handshake_id is None:
-        # A stateless server sends no requests (2026-07-28 basic), so do not wait for the probe any longer.
-        c.calls.timers.disarm(e.ProbeExpired)
-        send_initialize(c, event)
-    if c.negotiation.handshake_id is None:
-        c.emit(e.Violation(f"the server sent {event.method} before the handshake", event.size))
-    elif event.method == "ping":
-        c.peer_requests.respond(event, encode_result(event.id, b"{}"))
-    else:
-        reason = "not allowed before the handshake is complete"
-        c.peer_requests.refuse(event, ErrorCode.INVALID_REQUEST, reason)
+def respond_to_ping(c: "Client", event: e.RequestReceived) -> None:
+    """respond with {}"""
+    c.peer_requests.respond(event, encode_result(event.id, b"{}"))
+
+
+def refuse_early_request(c: "Client", event: e.RequestReceived) -> None:
+    """-32600"""
+    c.peer_requests.refuse(event, ErrorCode.INVALID_REQUEST, "not allowed before the handshake is complete")
 
 
 def serve(c: "Client", event: e.RequestReceived) -> None:
-    """handshake: ping, handler, or -32601; stateless: violation"""
-    if REVISIONS[c.agreed.version].has_server_requests:
-        c.peer_requests.serve(event)
-    else:
-        reason = f"the server sent {event.method}, which is not allowed in the stateless era"
-        c.emit(e.Violation(reason, event.size))
+    """run the handler, or an error if the id or the number of requests does not allow it"""
+    c.peer_requests.serve(event)
+
+
+def report_request(c: "Client", event: e.RequestReceived) -> None:
+    """report a violation"""
+    c.emit(e.Violation(f"the server sent {event.method}, which is not allowed in the stateless era", event.size))
 
 
 def reply(c: "Client", event: e.Replied) -> None:
@@ -458,7 +482,7 @@ def reply(c: "Client", event: e.Replied) -> None:
 
 def keep_frame(c: "Client", event: e.FrameRefused) -> None:
     """keep it until the transport is writable"""
-    c.calls.is_full = True
+    c.calls.became_full()
     c.peer_requests.unsent.append((event.response_to, event.frame))
 
 
@@ -486,6 +510,21 @@ def report_violation(c: "Client", event: e.InitializeReceived | e.OversizeReceiv
 
 
 # --- guards -----------------------------------------------------------------------------------------------------------
+
+
+def waits_for_ready(c: "Client", event: e.Called) -> bool:
+    """wait_for_ready"""
+    return c.settings.wait_for_ready if event.wait_for_ready is None else event.wait_for_ready
+
+
+def is_draining(c: "Client", event: e.Called) -> bool:
+    """draining, and the call is new"""
+    return (c.calls.now if event.began_at is None else event.began_at) >= c.drain_at
+
+
+def would_be_lost(c: "Client", event: e.Called) -> bool:
+    """a health check is open, and wait_for_ready"""
+    return c.health.is_checking and waits_for_ready(c, event)
 
 
 def was_opened(_: "Client", event: e.Subscribed) -> bool:
@@ -525,9 +564,19 @@ def has_repeated_exit(c: "Client", event: e.WentDown) -> bool:
     return is_repeated and c.server is None and c.calls.settings.max_attempts is None
 
 
+def is_check_open(c: "Client", _: e.Event) -> bool:
+    """a health check is open"""
+    return c.health.check > 0
+
+
+def has_batches(c: "Client", event: e.BatchReceived) -> bool:
+    """the revision has batches, and it has members"""
+    return REVISIONS[c.agreed.version].has_batches and len(event.members) > 0
+
+
 def is_check_unanswered(c: "Client", _: e.Event) -> bool:
     """no message since"""
-    return c.calls.is_checking
+    return c.health.is_checking
 
 
 def is_session_too_new(c: "Client", _: e.Event) -> bool:
@@ -541,10 +590,47 @@ def answers_negotiation(c: "Client", event: e.ResponseReceived | e.ExchangeLost 
     return event.id in (c.negotiation.probe_id, c.negotiation.handshake_id)
 
 
-def is_open_post(c: "Client", event: e.ResponseReceived) -> bool:
-    """HTTP: a POST open across a session loss"""
+def is_call(c: "Client", event: e.ResponseReceived) -> bool:
+    """it belongs to a call"""
     exchange = c.calls.find_sent(event.id)
     return exchange is not None and exchange.role is Role.CALL
+
+
+def is_subscription(c: "Client", event: e.ResponseReceived | e.CancelReceived) -> bool:
+    """it belongs to a subscription"""
+    exchange = c.calls.find_sent(event.id)
+    return exchange is not None and exchange.role is Role.SUBSCRIPTION
+
+
+def is_in_progress(c: "Client", event: e.CancelReceived) -> bool:
+    """a handler runs for it, or its response waits"""
+    return c.peer_requests.is_in_progress(event.id)
+
+
+def is_disconnected(c: "Client", _: e.Event) -> bool:
+    """the HTTP client is not kept"""
+    return c.transport.status is not TransportStatus.KEPT
+
+
+def is_early(c: "Client", event: e.NotificationReceived) -> bool:
+    """a log message, `list_changed`, or progress over HTTP"""
+    is_progress = event.method == "notifications/progress"
+    return event.method in ALLOWED_BEFORE_READY or (is_progress and c.calls.is_http)
+
+
+def has_no_handshake(c: "Client", _: e.Event) -> bool:
+    """only the stateless era is possible"""
+    return c.negotiation.handshake_id is None and not c.negotiation.is_probing
+
+
+def is_ping(_: "Client", event: e.RequestReceived) -> bool:
+    """a ping"""
+    return event.method == "ping"
+
+
+def has_no_server_requests(c: "Client", _: e.Event) -> bool:
+    """the stateless era"""
+    return not REVISIONS[c.agreed.version].has_server_requests
 
 
 def has_open_posts(c: "Client", _: e.Event) -> bool:

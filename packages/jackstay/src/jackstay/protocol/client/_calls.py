@@ -16,7 +16,6 @@ from jackstay.errors import (
     ClosedError,
     FrameTooLargeError,
     InvalidEventError,
-    Json,
     JsonRpcError,
     McpError,
     OutcomeUnknownError,
@@ -69,16 +68,10 @@ class Calls:
         self.timers: Timers[TimerName] = Timers()
         # How many pending requests are the connection's own: they do not count towards `max_pending`.
         self.internal = 0
-        # When the client began to drain: later calls are refused, further requests of earlier calls are not.
-        self.drain_at: float | None = None
         self.refusal: McpError | None = None
         self.last_id = 0
         self.number = 0
         self.written = 0
-        # How many frames had been sent when the newest one was received, and the number of the frame that checks
-        # whether the server still responds (0: none). Comparing them shows whether anything was received since.
-        self.received_after = 0
-        self.check = 0
         # The transport reported that it is busy, and not yet that it is writable again.
         self.is_full = False
         # Calls that the transport refused since it was last writable: they go back to the front of the queue.
@@ -86,13 +79,11 @@ class Calls:
         self.late = 0
         self.unknown = 0
         # The members of `_meta` that the negotiated revision requires in every request, and of those only the version,
-        # for requests made on behalf of another client. Set by the connection.
+        # for requests made on behalf of another client.
         self.request_meta = b""
         self.version_meta = b""
-        # The extensions that are declared only to a server that declared them. Set by the client.
-        self.offered: dict[str, Json] = {}
+        # HTTP: a call is cancelled by closing its response, not by a notification.
         self.closes_response_to_cancel = False
-        self.can_send = False
         self.begin(0.0, 0.5)
 
     def begin(self, now: float, jitter: float) -> e.Effects:
@@ -104,13 +95,31 @@ class Calls:
 
     def reset_transport(self) -> None:
         """Reset what is known of the transport: a new one counts its frames from one."""
-        self.number = self.written = self.received_after = self.check = 0
+        self.number = self.written = 0
+        self.request_meta = b""
         self.is_full = False
         self.returned = []
         for exchange in self.pending.values():
             if exchange.number:
                 # HTTP: it is open across a lost session, and was sent before anything received from now on.
                 exchange.number = 1
+
+    def agree(self, request_meta: bytes, version_meta: bytes, *, closes_response_to_cancel: bool) -> None:
+        """Set how requests are written and cancelled in the agreed revision."""
+        self.request_meta, self.version_meta = request_meta, version_meta
+        self.closes_response_to_cancel = closes_response_to_cancel
+
+    def became_full(self) -> None:
+        """Record that the transport is busy."""
+        self.is_full = True
+
+    def became_writable(self) -> None:
+        """Record that the transport accepts frames again. What it refused goes to the front of the queue."""
+        self.is_full = False
+        returned, self.returned = self.returned, []
+        for id in reversed(returned):
+            if id in self.queue:
+                self.queue.move_to_end(id, last=False)
 
     # --- making calls -------------------------------------------------------------------------------------------------
 
@@ -125,11 +134,6 @@ class Calls:
                     message = f"{name} must be a positive number or None, not {seconds!r}"
                     self.refuse(event, UsageError(message, path=name))
                     return
-        if self.check and self.is_checking and waits_for_ready:
-            may_send = False  # queued: if the server hangs, it would be lost
-        if self.drain_at is not None and (event.began_at is None or event.began_at >= self.drain_at):
-            self.refuse(event, ShutdownError("the client is shutting down and accepts no new calls"))
-            return
         over = ""
         if len(self.pending) - self.internal >= settings.max_pending:
             over = f"too many open calls: the limit max_pending is {settings.max_pending}"
@@ -155,13 +159,7 @@ class Calls:
     def make_plain(self, caller: object, method: str, params: bytes, now: float) -> e.Send | None:
         """Make and send a call with the default options, as `make()` does; None if it could not be sent at once."""
         settings = self.settings
-        if (
-            self.check
-            or self.is_full
-            or self.queue
-            or self.drain_at is not None
-            or len(self.pending) - self.internal >= settings.max_pending
-        ):
+        if self.is_full or self.queue or len(self.pending) - self.internal >= settings.max_pending:
             return None
         id, number = self.last_id + 1, self.number + 1
         try:
@@ -269,18 +267,8 @@ class Calls:
         return b"{%b}" % b",".join(members)
 
     def flush(self) -> None:
-        """Send queued calls in order, one batch at a time, until the transport is busy.
-
-        None are sent unless the connection is ready, nor while a health check is open.
-        """
-        if not self.can_send or self.is_checking:
-            return
+        """Send queued calls in order, one batch at a time, until the transport is busy."""
         sent = 0
-        if self.returned and not self.is_full:
-            returned, self.returned = self.returned, []
-            for id in reversed(returned):
-                if id in self.queue:
-                    self.queue.move_to_end(id, last=False)
         while self.queue and not self.is_full:
             if len(self.pending) - self.internal - len(self.queue) >= self.settings.max_pending:
                 return
@@ -303,15 +291,6 @@ class Calls:
         if self.is_http:
             return exchange.number > 0 and not exchange.is_unsent
         return 0 < exchange.number <= self.written
-
-    @property
-    def is_checking(self) -> bool:
-        """True while nothing was received since the health check was sent."""
-        return self.check > self.received_after
-
-    def is_unanswered(self, exchange: Exchange) -> bool:
-        """Return True if it was sent and nothing at all was received since."""
-        return exchange.state is ExchangeState.SENT and not exchange.is_unsent and exchange.number > self.received_after
 
     def complete(self, exchange: Exchange, result: msgspec.Raw) -> e.Complete:
         """Remove a call that has its result, and return the effect. This is the hot path: it bypasses the table.
@@ -405,6 +384,7 @@ class Calls:
 
     def renew_session(self) -> None:
         """Handle a session that is created again: drop the connection's own requests and queue busy calls."""
+        self.closes_response_to_cancel = True  # the server cannot be notified in a session that is gone
         for exchange in list(self.pending.values()):
             if exchange.role is Role.CALL:
                 self.advance(exchange, ExchangeEvent.SESSION_RENEWED)

@@ -4,8 +4,11 @@ The driver steps every event of `due()` at `wake_at`, performs the effects and r
 is no clock, random source, socket or task, so the model checker can explore the connection without waiting.
 """
 
-from jackstay.errors import InvalidEventError, McpError, ProtocolError
-from jackstay.protocol._versions import REVISIONS
+from math import inf
+
+from msgspec import convert
+
+from jackstay.errors import InvalidEventError, McpError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Calls, TimerName
 from jackstay.protocol.client._exchange import ExchangeState, Role
@@ -21,13 +24,13 @@ from jackstay.protocol.client._table import CELLS, ENTRIES, STALE
 from jackstay.protocol.client._transport import TransportLink
 from jackstay.protocol.client._waiters import Waiters
 from jackstay.protocol.wire._json_text import MAX_SHALLOW_TEXT
-from jackstay.protocol.wire._jsonrpc import Batch, ErrorCode, Malformed, Message, Result, Single, decode
+from jackstay.protocol.wire._jsonrpc import Batch, Malformed, Message, Result, Single, decode
 from jackstay.types import DECODE_ERRORS
 
 # Used for every call; see `_calls`.
 _READY, _CALL, _SENT = ClientState.READY, Role.CALL, ExchangeState.SENT
 
-_ENTERED = e.Event()
+_ENTERED, _MESSAGE_RECEIVED = e.Event(), e.MessageReceived()
 
 
 class ClientConnection:
@@ -46,6 +49,8 @@ class ClientConnection:
         self.state = ClientState.STARTING
         self.epoch = 0
         self.server: e.ServerFacts | None = None
+        # When the client began to drain: later calls are refused, further requests of earlier calls are not.
+        self.drain_at = inf
         # Events that changed nothing, by name: "ignored X", "impossible X", "stale".
         self.counts: dict[str, int] = {}
         self.calls = calls = Calls(settings, is_http=is_http, is_strict=is_strict)
@@ -99,6 +104,8 @@ class ClientConnection:
         calls.now, calls.jitter = now, jitter  # as `begin()`, which would be one more frame for every event
         out: e.Effects = []
         calls.out = out
+        if isinstance(event, e.TransportEvent) and event.epoch != self.epoch:
+            event = convert(event, STALE.get(type(event), e.StaleEventReceived), from_attributes=True)
         self.fire(event)
         return out
 
@@ -108,14 +115,16 @@ class ClientConnection:
         Returns the only effect besides `Accept`, or None if nothing was done: then step the event. The search compares
         the two in every state.
         """
-        return self.calls.make_plain(caller, method, params, now) if self.state is _READY else None
+        if self.state is not _READY or self.health.check or now >= self.drain_at:
+            return None
+        return self.calls.make_plain(caller, method, params, now)
 
     def accept(self, frame: bytes, epoch: int) -> e.Complete | Message:
         """Decode a frame from the transport of `epoch`.
 
         The result of an open call while ready bypasses the table: its effect is returned. Then call `flush()` if calls
-        are queued. Any other message is returned and nothing is done: pass it to
-        `process()`.
+        are queued. Any other message is returned and nothing is done: pass it to `process()`. The search compares the
+        two in every state.
         """
         message: Message
         if len(frame) <= MAX_SHALLOW_TEXT and frame.isascii():  # the text needs no check, see `decode`
@@ -125,11 +134,12 @@ class ClientConnection:
                 return decode(frame)
         elif not isinstance(message := decode(frame), Result):
             return message
-        if self.state is _READY and epoch == self.epoch:
+        health = self.health
+        if self.state is _READY and epoch == self.epoch and not health.check:
             calls = self.calls
             exchange = calls.pending.get(message.id)  # type: ignore[arg-type]  # a string id matches nothing
             if exchange is not None and exchange.role is _CALL and exchange.state is _SENT:
-                calls.received_after = calls.number
+                health.received_after = calls.number
                 self.recovery.failures = self.transport.invalid_frames = 0
                 return calls.complete(exchange, message.result)
         return message
@@ -138,7 +148,7 @@ class ClientConnection:
         """Send queued calls after `accept()` has completed one."""
         out = self.calls.begin(now, jitter)
         if self.calls.queue:
-            self.calls.flush()
+            self.send_queued()
         return out
 
     def process(self, message: Message, size: int, epoch: int, now: float, jitter: float = 0.5) -> e.Effects:
@@ -147,9 +157,9 @@ class ClientConnection:
         if epoch != self.epoch:
             self.fire(e.StaleEventReceived(epoch))
         elif isinstance(message, Batch):
-            self._receive_batch(message, size)
+            self.fire(e.BatchReceived(message.members, size))
         else:
-            self._receive_message(message, size)
+            self.receive(message, size)
         return out
 
     def wrote(self, epoch: int, through: int) -> None:
@@ -178,37 +188,11 @@ class ClientConnection:
             return e.Expired(name)
         return name if isinstance(name, e.RetryDue) else name()
 
-    def _receive_message(self, message: Single, size: int) -> None:
-        if not isinstance(message, Malformed):
-            self.calls.received_after = self.calls.number
-            self.transport.message_received()
-            if self.calls.check:
-                self.health.end_check()
-        self.fire(classify(message, size, self.calls))
-
-    def _receive_batch(self, batch: Batch, size: int) -> None:
-        version = self.server.version if self.server is not None and self.state is ClientState.READY else ""
-        if not batch.members or not (version and REVISIONS[version].has_batches):
-            error = ProtocolError("a JSON array, but this revision has no batches", code=ErrorCode.INVALID_REQUEST)
-            self.fire(e.InvalidFrameReceived(error, size))
-            return
-        epoch, has_counted = self.epoch, False
-        for member in batch.members:
-            if self.epoch != epoch or self.state is not ClientState.READY:
-                return  # a member before this one ended the connection
-            if isinstance(member, Malformed) and not member.is_response:
-                if has_counted:
-                    continue  # a frame counts once, however many of its members are invalid
-                has_counted = True
-            self._receive_message(member, size)
-
     # --- the table ----------------------------------------------------------------------------------------------------
 
     def fire(self, event: e.Event) -> None:
         """Run the cell of the table for this event, in the current turn."""
         kind = type(event)
-        if isinstance(event, e.TransportEvent) and event.epoch != self.epoch:
-            kind = STALE.get(kind, e.StaleEventReceived)
         cell = CELLS[kind][self.state]
         while cell.guard is not None and not cell.guard(self, event):
             assert cell.otherwise is not None  # tests check that every guarded cell has one
@@ -228,7 +212,6 @@ class ClientConnection:
     def _enter(self, state: ClientState, *, is_first: bool = False) -> None:
         source = "new" if is_first else self.state.value
         self.state = state
-        self.calls.can_send = state is ClientState.READY
         for timer, states in TIMERS.items():
             if state not in states:
                 self.calls.timers.disarm(timer)
@@ -239,6 +222,17 @@ class ClientConnection:
             action(self, _ENTERED)
 
     # --- for the actions ----------------------------------------------------------------------------------------------
+
+    def receive(self, message: Single, size: int) -> None:
+        """Fire the events of one message from a frame of `size` bytes."""
+        if not isinstance(message, Malformed):
+            self.fire(_MESSAGE_RECEIVED)
+        self.fire(classify(message, size, self.calls))
+
+    def send_queued(self) -> None:
+        """Send queued calls, if ready; while a health check is open they would be lost if the server hangs."""
+        if self.state is _READY and not self.health.is_checking:
+            self.calls.flush()
 
     def emit(self, effect: e.Effect) -> None:
         """Add an effect of the current turn."""

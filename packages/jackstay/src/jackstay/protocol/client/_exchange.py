@@ -138,14 +138,12 @@ def cancel(calls: "Calls", exchange: Exchange, _: Outcome) -> None:
     # Never for the probe or the handshake (2025-11-25 basic/utilities/cancellation); one attempt, never retried.
     if exchange.role is not Role.CALL and exchange.role is not Role.SUBSCRIPTION:
         return
-    if calls.can_send and not calls.closes_response_to_cancel:
+    if calls.closes_response_to_cancel:
+        calls.out.append(CloseResponse(exchange.id))
+    else:
         frame = encode_notification("notifications/cancelled", b'{"requestId":%d}' % exchange.id)
         calls.number += 1
         calls.out.append(Send(frame, calls.number))
-    elif calls.is_http:
-        # In the stateless era this cancels it. Otherwise its session is gone and the server cannot be notified, but its
-        # response is still open.
-        calls.out.append(CloseResponse(exchange.id))
 
 
 def withdraw(calls: "Calls", exchange: Exchange, _: Outcome) -> None:

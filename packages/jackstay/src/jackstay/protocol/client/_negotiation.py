@@ -15,7 +15,7 @@ from jackstay.protocol.client import events as e
 from jackstay.protocol.client._calls import Calls
 from jackstay.protocol.client._exchange import Role
 from jackstay.protocol.client._settings import MAX_NEGOTIATION_STEPS, Settings
-from jackstay.protocol.wire._jsonrpc import ErrorCode
+from jackstay.protocol.wire._jsonrpc import ErrorCode, encode_notification
 from jackstay.types import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
@@ -46,6 +46,10 @@ class Negotiation(msgspec.Struct):
     # The era of the last agreement, or None.
     known_era: Era | None = None
     probe_history: ProbeHistory = ProbeHistory.HARMLESS
+    # The extensions that are declared only to a server that declared them. Set by the client.
+    offered: dict[str, Json] = {}
+    # It has begun, and neither agreed nor failed.
+    is_open: bool = False
     # What was tried; both requests may be open at once.
     steps: int = 0
     probe_id: int | None = None
@@ -57,6 +61,7 @@ class Negotiation(msgspec.Struct):
 
     def open(self) -> e.Event | None:
         """Send the first request."""
+        self.is_open = True
         settings = self.calls.settings
         first = first_proposal(settings, Era.HANDSHAKE if self.probe_history is ProbeHistory.FATAL else self.known_era)
         is_new = self.known_era is None and not self.calls.is_http and supports_both_eras(settings)
@@ -65,7 +70,8 @@ class Negotiation(msgspec.Struct):
         return self._propose(first)
 
     def send_initialize(self) -> e.Event | None:
-        """Send `initialize`, unless it is open already."""
+        """Send `initialize`, unless it is open already. There is no need to wait for the probe any longer."""
+        self.calls.timers.disarm(e.ProbeExpired)
         return self._propose(first_proposal(self.calls.settings, Era.HANDSHAKE))
 
     def try_version(self, proposal: e.VersionProposed) -> e.Event | None:
@@ -96,7 +102,7 @@ class Negotiation(msgspec.Struct):
     @property
     def is_probing(self) -> bool:
         """True while the probe has no response, and the server may be of the handshake era."""
-        return self.probe_id is not None and supports_both_eras(self.calls.settings)
+        return self.is_open and self.probe_id is not None and supports_both_eras(self.calls.settings)
 
     def handle_response(self, event: e.ResponseReceived | e.ExchangeLost) -> e.Event | None:
         """Continue with the response to a request of the negotiation."""
@@ -131,27 +137,33 @@ class Negotiation(msgspec.Struct):
     def restart(self, id: int) -> e.Event | None:
         """Begin again with `initialize`: the server refused request `id` because it does not know the session."""
         self.calls.remove(self.calls.pending[id])
+        self.calls.abandon_own(Role.PROBE)
         self.probe_id = self.handshake_id = None
         return self.try_version(first_proposal(self.calls.settings, Era.HANDSHAKE))
 
     def finish(self, server: e.ServerFacts) -> None:
         """Store the agreement, and abandon the request that has no response."""
         calls = self.calls
+        self.is_open = False
         self.known_era = server.era
         calls.abandon_own(Role.PROBE, Role.HANDSHAKE)
-        calls.request_meta = calls.version_meta = b""
+        meta = version_meta = b""
         if server.era is Era.STATELESS:
-            calls.request_meta = request_meta(calls.settings, server.version, _accepted(calls.offered, server))
-            calls.version_meta = encode_json({META_PROTOCOL_VERSION: server.version})[1:-1]
+            meta = request_meta(calls.settings, server.version, _accepted(self.offered, server))
+            version_meta = encode_json({META_PROTOCOL_VERSION: server.version})[1:-1]
             self.probe_history = ProbeHistory.HARMLESS
-        calls.closes_response_to_cancel = calls.is_http and REVISIONS[server.version].disconnect_cancels
+        else:
+            calls.send_message(encode_notification("notifications/initialized"), None)
+        disconnect_cancels = calls.is_http and REVISIONS[server.version].disconnect_cancels
+        calls.agree(meta, version_meta, closes_response_to_cancel=disconnect_cancels)
 
     def record_failure(self, event: e.Event) -> None:
-        """Record why it failed, for the next start."""
+        """Record for the next start how the connection failed, before or after an agreement."""
         if isinstance(event, e.WentDown) and self.is_probing:
             self.probe_history = ProbeHistory.FATAL
-        elif self.probe_history is ProbeHistory.FATAL:
+        elif self.is_open and self.probe_history is ProbeHistory.FATAL:
             self.probe_history = ProbeHistory.SUSPECTED
+        self.is_open = False
         if isinstance(event, e.NegotiationFailed | e.NegotiationRefused | e.ConnectExpired):
             # Forget the era: the server may have changed it. A deferred stateless agreement is kept.
             self.known_era = None if self.deferred is None else Era.STATELESS

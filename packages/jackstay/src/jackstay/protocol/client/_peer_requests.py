@@ -19,10 +19,8 @@ class PeerRequests(msgspec.Struct):
     unsent: list[tuple[int | str | None, bytes]] = msgspec.field(default_factory=list)
 
     def serve(self, event: e.RequestReceived) -> None:
-        """Run the handler, respond to a ping, or refuse the request."""
-        if event.method == "ping":
-            self.respond(event, encode_result(event.id, b"{}"))
-        elif event.id in self.serving or self._is_unsent(event.id):
+        """Run the handler, or refuse the request."""
+        if self.is_in_progress(event.id):
             self.refuse(event, ErrorCode.INVALID_REQUEST, "a request with this id is already in progress")
         elif len(self.serving) + len(self.unsent) >= MAX_HANDLERS:  # a queued response counts
             self.refuse(event, ErrorCode.INTERNAL_ERROR, f"{MAX_HANDLERS} requests are already in progress")
@@ -57,16 +55,17 @@ class PeerRequests(msgspec.Struct):
         self.send(frame, event.id)
         return True
 
-    def cancel(self, id: int | str | None) -> bool:
-        """Stop the handler of this request, or drop its response. Returns False if there is neither."""
+    def is_in_progress(self, id: int | str | None) -> bool:
+        """Return True if a handler runs for this request, or its response waits for the transport."""
+        return id in self.serving or any(id == kept for kept, _ in self.unsent if kept is not None)
+
+    def cancel(self, id: int | str | None) -> None:
+        """Stop the handler of this request, or drop its response."""
         if id in self.serving:
             del self.serving[id]
             self.calls.out.append(e.StopServing(id))
-        elif self._is_unsent(id):
-            self.unsent = [kept for kept in self.unsent if kept[0] != id]
         else:
-            return False
-        return True
+            self.unsent = [kept for kept in self.unsent if kept[0] != id]
 
     def stop(self) -> None:
         """Stop all handlers and drop what was not sent: the connection is lost."""
@@ -96,6 +95,3 @@ class PeerRequests(msgspec.Struct):
         kept, self.unsent = self.unsent, []
         for response_to, frame in kept:
             self.calls.send_message(frame, response_to)
-
-    def _is_unsent(self, id: int | str | None) -> bool:
-        return any(response_to == id for response_to, _ in self.unsent if response_to is not None)

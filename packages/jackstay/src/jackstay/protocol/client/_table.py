@@ -11,6 +11,8 @@ from jackstay.protocol.client import events as e
 from jackstay.protocol.client._states import ClientState
 
 S = ClientState
+_ = IGNORE
+NEVER = IMPOSSIBLE
 
 _BACKOFF = Cell((a.record_cause, a.start_backoff), S.BACKOFF)
 # A session could not be created again. Requests of the old one are still open, and end with their own responses.
@@ -23,21 +25,37 @@ _COUNT_INVALID_FRAME = Cell((a.count_invalid_frame,))
 _SWEEP = Cell((a.sweep,))
 _REFUSE = Cell((a.refuse,))
 _REFUSE_ENDED = Cell((a.refuse_ended,))
-_QUEUE = Cell((a.queue_or_refuse,))
+_QUEUE = Cell((a.queue,), None, a.waits_for_ready, _REFUSE)
+_CALL_EARLY = Cell((a.refuse_draining,), None, a.is_draining, _QUEUE)
+_WRITE = Cell((a.queue,), None, a.would_be_lost, Cell((a.write,)))
+_CALL = Cell((a.refuse_draining,), None, a.is_draining, _WRITE)
+_DRAIN, _END_DRAIN = Cell((a.drain,)), Cell((a.end_drain,))
+_RECORD, _REFUSE_BATCH = Cell((a.record_message,)), Cell((a.refuse_batch,))
+_END_CHECK = Cell((a.record_message, a.end_check), None, a.is_check_open, _RECORD)
+_READ_BATCH = Cell((a.receive_members,), None, a.has_batches, _REFUSE_BATCH)
 _WAIT = Cell((a.add_waiter,))
 _RAISE = Cell((a.add_waiter, a.end_waiters))
 _DROP = Cell((a.drop_waiter,))
 _ADD, _FORGET = Cell((a.add_subscription,)), Cell((a.forget_subscription,))
+_SUBSCRIBE = Cell((a.add_subscription,), None, a.was_opened, Cell((a.add_subscription, a.open_subscription)))
 _CANCEL_CALL, _EXPIRE = Cell((a.cancel_call,)), Cell((a.expire,))
 _CLOSE_LATE = Cell((a.close_late,))
 _REQUEUE_OLD = Cell((a.count, a.requeue))
 _REAPED = Cell((a.mark_reaped,), S.STARTING, a.has_elapsed, Cell((a.mark_reaped,)))
 _REAPED_AT_END = Cell((a.mark_reaped,), S.CLOSED)
+_END_OWN = Cell((a.answer_subscription,), None, a.is_subscription, Cell((a.end_keepalive,)))
+_COMPLETE = Cell((a.complete,), None, a.is_call, _END_OWN)
+# HTTP: a call may be open across a lost session.
+_COMPLETE_OPEN = Cell((a.complete,), None, a.is_call, NEVER)
+_CANCEL = Cell((a.end_subscription,), None, a.is_subscription, _)
+_DELIVER_EARLY = Cell((a.deliver,), None, a.is_early, _)
+_DELIVER_KEPT = Cell((), None, a.is_disconnected, _DELIVER_EARLY)
+# A stateless server sends no requests (2026-07-28 basic), so the probe needs no response any more.
+_REFUSE_EARLY = Cell((a.send_initialize, a.refuse_early_request))
+_ANSWER_EARLY = Cell((a.send_initialize, a.respond_to_ping), None, a.is_ping, _REFUSE_EARLY)
+_SERVE = Cell((a.respond_to_ping,), None, a.is_ping, Cell((a.serve,)))
 _LEAKED = (a.report_leak, a.mark_reaped)
 _MARK_SENT = Cell((a.mark_sent,))
-_ = IGNORE
-NEVER = IMPOSSIBLE
-
 #                   ┌────────────────────────────────────────────┐
 #                   v                                            │
 #     (start) ─> starting ──> initializing ──> ready ──> backoff ┘
@@ -55,16 +73,15 @@ NEVER = IMPOSSIBLE
 # 4. Every state that waits for a peer has a timer.
 #
 # What is not a state is kept by the components: the open requests (`_calls`), what was tried (`_negotiation`), whether
-# the old transport has ended (`_transport`), failures (`_recovery`), missed keepalives (`_health`).
+# the old transport has ended (`_transport`), failures (`_recovery`), missed keepalives (`_health`), what is to be kept
+# open (`_subscriptions`). Draining is no state either, because a client may lose its connection and drain.
 #
 # One row per event; the cells are for starting, initializing, ready, backoff, closing, closed.
 ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
-    e.Called: (_QUEUE, _QUEUE, Cell((a.write,)), _QUEUE, _REFUSE_ENDED, _REFUSE_ENDED),
+    e.Called: (_CALL_EARLY, _CALL_EARLY, _CALL, _CALL_EARLY, _REFUSE_ENDED, _REFUSE_ENDED),
     e.Notified: (_REFUSE, _REFUSE, Cell((a.notify,)), _REFUSE, _REFUSE_ENDED, _REFUSE_ENDED),
     e.Replied: (_, _, Cell((a.reply,)), _, _, _),
-    e.Subscribed: (
-        _ADD, _ADD, Cell(_ADD.actions, None, a.was_opened, Cell((a.add_subscription, a.open_subscription))), _ADD, _, _,
-    ),
+    e.Subscribed: (_ADD, _ADD, _SUBSCRIBE, _ADD, _, _),
     e.Unsubscribed: (_FORGET, _FORGET, _FORGET, _FORGET, _FORGET, _),
     e.ReadyRequested: (_WAIT, _WAIT, Cell((a.add_waiter, a.release_waiters)), _WAIT, _RAISE, _RAISE),
     e.WaitCancelled: (_DROP, _DROP, _, _DROP, _, _),
@@ -89,18 +106,23 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.NegotiationFailed: (NEVER, _KEEP_OR_BACKOFF, NEVER, _, _, _),
     e.NegotiationRefused: (NEVER, _TO_CLOSING, NEVER, _, _, _),
     e.ConnectExpired: (_BACKOFF, _KEEP_OR_BACKOFF, NEVER, _, _, _),
+    # Then the event of its kind follows.
+    e.MessageReceived: (_RECORD, _RECORD, _END_CHECK, _RECORD, _, _),
+    e.BatchReceived: (_REFUSE_BATCH, _REFUSE_BATCH, _READ_BATCH, _, _, _),
     e.ResponseReceived: (
-        Cell((a.complete,), None, a.is_open_post, NEVER),
-        Cell((a.negotiate,), None, a.answers_negotiation, Cell((a.complete,))),
-        Cell((a.complete,)),
-        Cell((a.complete,), None, a.is_open_post, _),
+        _COMPLETE_OPEN, Cell((a.negotiate,), None, a.answers_negotiation, _COMPLETE_OPEN), _COMPLETE,
+        Cell((a.complete,), None, a.is_call, _),
         _, _,
     ),
     e.StrayReceived: (_, Cell((a.count_stray,)), Cell((a.count_stray,)), _, _, _),
-    e.CancelReceived: (_, _, Cell((a.stop_serving,)), _, _, _),
-    e.NotificationReceived: (_, Cell((a.keep_if_early,)), Cell((a.deliver,)),
-                             Cell((a.keep_if_early,), None, a.is_kept, _), _, _),
-    e.RequestReceived: (_, Cell((a.answer_ping_only,)), Cell((a.serve,)), _, _, _),
+    e.CancelReceived: (_, _, Cell((a.stop_serving,), None, a.is_in_progress, _CANCEL), _, _, _),
+    e.NotificationReceived: (_, _DELIVER_EARLY, Cell((a.deliver,)), _DELIVER_KEPT, _, _),
+    e.RequestReceived: (
+        _,
+        Cell((a.report_request,), None, a.has_no_handshake, _ANSWER_EARLY),
+        Cell((a.report_request,), None, a.has_no_server_requests, _SERVE),
+        _, _, _,
+    ),
     e.InitializeReceived: (_, _REPORT_AND_BACKOFF, _REPORT_AND_BACKOFF, _, _, _),
     e.ResetReceived: (_, _BACKOFF, Cell((a.record_cause, a.reset_calls, a.start_backoff), S.BACKOFF), _, _, _),
     e.InvalidFrameReceived: (_COUNT_INVALID_FRAME, _COUNT_INVALID_FRAME, _COUNT_INVALID_FRAME, _, _, _),
@@ -144,6 +166,8 @@ ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.BackoffElapsed: (_, _, _, Cell((), S.STARTING, a.may_start, _), _, _),
     e.AttemptsExhausted: (_, _, _, Cell((), S.CLOSED, a.is_reaped, Cell((), S.CLOSING)), _, _),
     e.SweepDue: (_SWEEP, _SWEEP, _SWEEP, _SWEEP, _, _),
+    e.DrainRequested: (_DRAIN, _DRAIN, _DRAIN, _DRAIN, _, _),
+    e.DrainCancelled: (_END_DRAIN, _END_DRAIN, _END_DRAIN, _END_DRAIN, _, _),
     e.StopRequested: (
         _TO_CLOSING, _TO_CLOSING, _TO_CLOSING, Cell((a.record_cause,), S.CLOSED, a.is_reaped, _TO_CLOSING), _, _,
     ),
@@ -163,7 +187,7 @@ ENTRIES: dict[ClientState, tuple[Action, ...]] = {
     S.CLOSED: (a.end_calls, a.end_waiters, a.clear),
 }
 
-# An event of an earlier epoch is processed as this event; all others as `StaleEventReceived`.
+# What `step()` makes of a transport's event from an earlier epoch; of all others it makes `StaleEventReceived`.
 STALE: dict[type[e.Event], type[e.Event]] = {e.Spawned: e.SpawnedLate, e.SessionLost: e.OldSessionLost}
 
 # The same cells by event and state, for lookups.

@@ -11,6 +11,7 @@ import msgspec
 
 from jackstay.errors import JsonRpcError, McpError
 from jackstay.protocol._versions import Era
+from jackstay.protocol.wire._jsonrpc import Single
 
 # An opaque value by which the driver finds the caller; the core only returns it.
 Caller: TypeAlias = object
@@ -92,6 +93,14 @@ class CallCancelled(Event, frozen=True):
     """the caller cancelled a call"""
 
     id: int
+
+
+class DrainRequested(Event, frozen=True):
+    """new calls are to be refused from now on; further requests of earlier calls are not"""
+
+
+class DrainCancelled(Event, frozen=True):
+    """calls are to be accepted again"""
 
 
 class StopRequested(Event, frozen=True):
@@ -251,6 +260,17 @@ class OldSessionLost(Event, frozen=True):
 
 
 # --- from received frames: created by the connection itself -----------------------------------------------------------
+
+
+class MessageReceived(Event, frozen=True):
+    """a valid message was received; the event of its kind follows"""
+
+
+class BatchReceived(Event, frozen=True):
+    """a JSON array was received"""
+
+    members: tuple[Single, ...]
+    size: int
 
 
 class ResponseReceived(Event, frozen=True):
