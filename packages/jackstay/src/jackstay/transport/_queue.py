@@ -9,9 +9,10 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Sequence, Sized
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from jackstay.errors import FrameTooLargeError
+from jackstay.protocol import IMPOSSIBLE, Cell
 
 if TYPE_CHECKING:
     from jackstay.transport._contract import TransportHandler
@@ -147,9 +148,27 @@ class QueueState(Enum):
     PAUSED = "paused"  # frames are kept and not written
     CLOSED = "closed"
 
+    __hash__ = object.__hash__  # that of Enum is a Python function
+
+
+class QueueEvent(Enum):
+    """What happens to a `WriteQueue`, except for frames that do not change its state."""
+
+    SENT = "the first frame was sent"
+    HELD = "the transport begins to deliver received data"
+    EMPTIED = "everything is written"
+    INTERRUPTED = "a flush has written as much as one iteration of the event loop may"
+    FILLED = "the sink accepts no more"
+    DRAINED = "the sink accepts more"
+    FAILED = "a write failed"
+    PAUSED = "`pause()` was called"
+    CLOSED = "`close()` was called"
+
+    __hash__ = object.__hash__
+
 
 # In Python 3.11 the lookup of a member takes as long as a function call.
-_IDLE, _HELD, _DUE, _CLOSED = QueueState.IDLE, QueueState.HELD, QueueState.DUE, QueueState.CLOSED
+_IDLE, _HELD, _CLOSED = QueueState.IDLE, QueueState.HELD, QueueState.CLOSED
 
 # Nothing is written any more.
 _STOPPED = (QueueState.PAUSED, QueueState.CLOSED)
@@ -207,7 +226,7 @@ class WriteQueue(FrameQueue[bytes]):
         numbers.append(number)
         self.size = total
         if state is _IDLE:
-            self._schedule()
+            self._change(QueueEvent.SENT)
         return True
 
     def send_all(self, frames: list[bytes], number: int) -> int:
@@ -228,7 +247,7 @@ class WriteQueue(FrameQueue[bytes]):
         self._numbers += range(number, number + count)
         self.size += size
         if self._state is _IDLE:
-            self._schedule()
+            self._change(QueueEvent.SENT)
         return count
 
     async def flush(self) -> bool:
@@ -238,7 +257,7 @@ class WriteQueue(FrameQueue[bytes]):
     def hold(self) -> None:
         """Let `release()` write what is sent until then, instead of the next iteration of the event loop."""
         if self._state is _IDLE:
-            self._state = _HELD
+            self._change(QueueEvent.HELD)
 
     def release(self) -> None:
         """Write what was sent since `hold()`. Calls the handler, so it must not be called by the handler."""
@@ -251,25 +270,17 @@ class WriteQueue(FrameQueue[bytes]):
         Used from the moment the peer is known to be ending until `went_down` is called: in this time the transport is
         not busy.
         """
-        if self._state not in _STOPPED:
-            self._state = QueueState.PAUSED
-            self._sink.unwatch()
-            self._end_flush(False)
+        self._change(QueueEvent.PAUSED)
 
     def close(self) -> None:
         """Accept and write nothing more, and drop the queue. May be called again."""
-        if self._state is not _CLOSED:
-            self._state = _CLOSED
-            self._sink.unwatch()
-            self._rest = None
-            self.clear()
+        self._change(QueueEvent.CLOSED)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def _schedule(self) -> None:
-        """Write in the next iteration of the event loop."""
-        self._state = _DUE
-        self._loop.call_soon(self._flush)
+    def _unblocked(self) -> None:
+        self._change(QueueEvent.DRAINED)
+        self._flush()
 
     def _flush(self) -> None:
         """Write until the queue is empty, the sink accepts no more, or `ITERATION_BYTES` are written."""
@@ -278,24 +289,23 @@ class WriteQueue(FrameQueue[bytes]):
         through: int | None = None
         error: OSError | None = None
         written = 0
-        while self.frames or self._rest is not None:
+        waiting = self.frames
+        outcome = QueueEvent.EMPTIED
+        while waiting or self._rest is not None:
             if written >= ITERATION_BYTES:
-                self._schedule()
+                outcome = QueueEvent.INTERRUPTED
                 break
             try:
                 taken, size, last = self._write_some()
             except OSError as failure:
-                error = failure
-                self.pause()
+                error, outcome = failure, QueueEvent.FAILED
                 break
             written += taken
             through = last if last is not None else through
             if taken < size:
-                self._state = QueueState.BLOCKED
-                self._sink.watch(self._flush)
+                outcome = QueueEvent.FILLED
                 break
-        else:
-            self._state = _IDLE
+        self._change(outcome)
         if through is not None:
             self._handler.wrote(through)
         if self.was_refused:
@@ -352,3 +362,61 @@ class WriteQueue(FrameQueue[bytes]):
                 break
             size -= len(frame)
         return last
+
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    def _change(self, event: QueueEvent) -> None:
+        cell = CELLS[event][self._state]
+        assert not cell.is_impossible, f"{event.name} in {self._state.value}"
+        for action in cell.actions:
+            action(self)
+        to: Any = cell.to
+        if to is not None:
+            self._state = to
+
+    def _schedule(self) -> None:
+        """write in the next iteration of the event loop"""
+        self._loop.call_soon(self._flush)
+
+    def _watch(self) -> None:
+        """watch the sink"""
+        self._sink.watch(self._unblocked)
+
+    def _unwatch(self) -> None:
+        """stop watching the sink"""
+        self._sink.unwatch()
+
+    def _fail_flush(self) -> None:
+        """`flush()` returns False"""
+        self._end_flush(False)
+
+    def _drop(self) -> None:
+        """drop all frames"""
+        self.clear()
+        self._rest = None
+
+
+def _cells() -> dict[QueueEvent, dict[QueueState, Cell]]:
+    """Return the table. A pair that is not listed is impossible."""
+    queue, state, event = WriteQueue, QueueState, QueueEvent
+    rows: dict[QueueEvent, dict[QueueState, Cell]] = {
+        event.SENT: {state.IDLE: Cell((queue._schedule,), state.DUE)},
+        event.HELD: {state.IDLE: Cell((), state.HELD)},
+        event.EMPTIED: dict.fromkeys((state.HELD, state.DUE), Cell((), state.IDLE)),
+        event.INTERRUPTED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._schedule,), state.DUE)),
+        event.FILLED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._watch,), state.BLOCKED)),
+        event.DRAINED: {state.BLOCKED: Cell((), state.DUE)},
+        event.FAILED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._fail_flush,), state.PAUSED)),
+        event.PAUSED: {
+            **dict.fromkeys(QueueState, Cell((queue._unwatch, queue._fail_flush), state.PAUSED)),
+            **dict.fromkeys(_STOPPED, Cell()),
+        },
+        event.CLOSED: {
+            **dict.fromkeys(QueueState, Cell((queue._unwatch, queue._drop), state.CLOSED)),
+            state.CLOSED: Cell(),
+        },
+    }
+    return {event: {state: cells.get(state, IMPOSSIBLE) for state in QueueState} for event, cells in rows.items()}
+
+
+CELLS = _cells()
