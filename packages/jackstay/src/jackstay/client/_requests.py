@@ -29,7 +29,7 @@ from jackstay.errors import (
     TimeoutError,
     UsageError,
 )
-from jackstay.protocol import METHODS, Setting, refuse_unknown, settings_of
+from jackstay.protocol import MAX_ROUNDS, METHODS, Setting, refuse_unknown, settings_of
 from jackstay.protocol.client import ClientState, ServerFacts
 from jackstay.types import (
     DECODE_ERRORS,
@@ -52,9 +52,6 @@ logger = logging.getLogger("jackstay.client")
 
 R = TypeVar("R", bound=Result)
 P = TypeVar("P", bound=PaginatedResult)
-
-# How many times a server may require input before it returns a result; the same limit as in `jackstay.server`.
-MAX_ROUNDS = 8
 
 # Called for each progress notification, sync or async.
 ProgressHandler: TypeAlias = Callable[[ProgressNotificationParams], object]

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from jackstay.errors import Json, UsageError
+from jackstay.types import DECODE_ERRORS
 
 
 class ModelCall(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ def read_arguments(call: ModelCall) -> dict[str, Json]:
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments) if arguments.strip() else {}
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (UnicodeError, *DECODE_ERRORS) as error:
             raise UsageError(f"the arguments are not valid JSON ({error})", path="arguments") from error
     if arguments is None:
         return {}

@@ -12,8 +12,8 @@ __all__, __getattr__, __dir__ = attach(
     {
         "._machine": "IMPOSSIBLE Cell Machine",
         "._methods": "LISTS METHODS Method Sender is_known",
-        "._settings": "MIN_SECONDS Setting SettingsBase keywords refuse_unknown settings_of versions_setting"
-        " with_tuples",
+        "._settings": "MAX_ROUNDS MAX_VIOLATION_WARNINGS MIN_SECONDS Setting SettingsBase keywords refuse_unknown"
+        " settings_of versions_setting with_tuples",
         "._timers": "Timers",
         "._versions": "ASSUMED_VERSION REVISIONS VERSIONS Era Revision newest",
     },

@@ -2,8 +2,8 @@
 
 from jackstay.protocol._machine import IMPOSSIBLE, Cell, Machine
 from jackstay.protocol._methods import LISTS, METHODS, Method, Sender, is_known
-from jackstay.protocol._settings import MIN_SECONDS, Setting, SettingsBase, keywords, refuse_unknown, settings_of, versions_setting, with_tuples
+from jackstay.protocol._settings import MAX_ROUNDS, MAX_VIOLATION_WARNINGS, MIN_SECONDS, Setting, SettingsBase, keywords, refuse_unknown, settings_of, versions_setting, with_tuples
 from jackstay.protocol._timers import Timers
 from jackstay.protocol._versions import ASSUMED_VERSION, REVISIONS, VERSIONS, Era, Revision, newest
 
-__all__ = ["ASSUMED_VERSION", "Cell", "Era", "IMPOSSIBLE", "LISTS", "METHODS", "MIN_SECONDS", "Machine", "Method", "REVISIONS", "Revision", "Sender", "Setting", "SettingsBase", "Timers", "VERSIONS", "is_known", "keywords", "newest", "refuse_unknown", "settings_of", "versions_setting", "with_tuples"]
+__all__ = ["ASSUMED_VERSION", "Cell", "Era", "IMPOSSIBLE", "LISTS", "MAX_ROUNDS", "MAX_VIOLATION_WARNINGS", "METHODS", "MIN_SECONDS", "Machine", "Method", "REVISIONS", "Revision", "Sender", "Setting", "SettingsBase", "Timers", "VERSIONS", "is_known", "keywords", "newest", "refuse_unknown", "settings_of", "versions_setting", "with_tuples"]

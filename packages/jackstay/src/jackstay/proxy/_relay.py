@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from jackstay.errors import BackpressureError, JsonRpcError, McpError, ProtocolError, TransportError
-from jackstay.protocol import LISTS
+from jackstay.protocol import LISTS, MAX_ROUNDS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.proxy._bodies import for_handshake, for_stateless, next_round_params, parse_input_required, split_round
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 # Handles a request: the server, the client, the request, and the member of its params.
 LocalHandler: TypeAlias = Callable[[Upstream, Driver, e.Serve, Any], Coroutine[Any, Any, bytes]]
-
-# How many `input_required` results a call may have. The same limit as in `jackstay.client`.
-MAX_ROUNDS = 8
 
 _ROOTS_CHANGED = "notifications/roots/list_changed"
 _PROGRESS = "notifications/progress"

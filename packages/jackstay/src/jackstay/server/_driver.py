@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 import msgspec
 
 from jackstay.errors import FrameTooLargeError, Json, JsonRpcError, MachineError, McpError, RequestId
-from jackstay.protocol import LISTS
+from jackstay.protocol import LISTS, MAX_VIOLATION_WARNINGS
 from jackstay.protocol.server import ServerConfig, ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ABSENT
@@ -31,9 +31,6 @@ logger = logging.getLogger("jackstay.server")
 
 # An encoded result, or a coroutine that returns it, or None if `finish()` is called later.
 Outcome: TypeAlias = "bytes | Coroutine[Any, Any, bytes] | None"
-
-# Protocol violations of a client that are all logged as warnings. Further ones are logged only at powers of two.
-MAX_VIOLATION_WARNINGS = 8
 
 # Options of tasks that run handlers: their first step runs at once, where Python supports that.
 _TASK_OPTIONS: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}

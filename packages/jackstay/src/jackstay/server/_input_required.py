@@ -15,6 +15,7 @@ from typing import Final, NoReturn, TypeVar
 import msgspec
 
 from jackstay.errors import Json, JsonRpcError, ProtocolError
+from jackstay.protocol import MAX_ROUNDS
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._pages import decode_base64url, encode_base64url
 from jackstay.types import DECODE_ERRORS, Body, CreateMessageResult, ElicitResult, ListRootsResult, decode, encode_json
@@ -22,7 +23,6 @@ from jackstay.types import DECODE_ERRORS, Body, CreateMessageResult, ElicitResul
 B = TypeVar("B", bound=Body)
 
 MAX_STATE_BYTES = 65_536
-MAX_ROUNDS = 8
 
 # The result type of each request. An invalid response is ignored, and the request is sent again.
 RESPONSE_TYPES: Mapping[str, type[Body]] = {

@@ -27,7 +27,7 @@ from jackstay.protocol.wire import (
     encode_notification,
 )
 from jackstay.testing._recording import Entry
-from jackstay.types import META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID, encode_json
+from jackstay.types import DECODE_ERRORS, META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID, encode_json
 
 # Sent at any time: notifications do not belong to these requests.
 UNRELATED: Final = frozenset({"ping", "subscriptions/listen"})
@@ -142,7 +142,7 @@ def read_params(raw: msgspec.Raw | bytes | None) -> Json:
     """Return params as plain JSON; None if there are none, or they cannot be decoded."""
     try:
         params: Json = None if raw is None else _decode(raw)
-    except (msgspec.DecodeError, RecursionError):  # for example a number that is too large
+    except DECODE_ERRORS:  # for example a number that is too large
         return None
     return params
 
