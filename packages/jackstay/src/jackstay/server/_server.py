@@ -705,7 +705,7 @@ class Server:
         connection.join(self._subscriber_index)
 
     def _remove_connection(self, connection: Driver) -> None:
-        """Undo `add_connection()`."""
+        """Undo `_add_connection()`."""
         with self._lock:
             self._connections.pop(connection.number, None)
         index, connection.subscriber_index = connection.subscriber_index, None

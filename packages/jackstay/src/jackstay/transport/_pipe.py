@@ -226,8 +226,8 @@ class FrameReader(msgspec.Struct, eq=False):
     The frames of one read are cut at once; the rest stays as bytes. If the handler stops pulling and enough is
     buffered, reading stops.
 
-    `on_frames` is called when there is something to pull and there was nothing before. `on_drained` is called when a
-    reader that was full has been emptied. `on_lost` is called once, if the stream can no longer be cut into frames.
+    `_on_frames` is called when there is something to pull and there was nothing before. `_on_drained` is called when a
+    reader that was full has been emptied. `_on_lost` is called once, if the stream can no longer be cut into frames.
     """
 
     framer: "LineFramer | ContentLengthFramer"
@@ -261,7 +261,7 @@ class FrameReader(msgspec.Struct, eq=False):
         self.is_lost = True
 
     def is_full(self) -> bool:
-        """Whether to stop reading, until `on_drained` is called."""
+        """Whether to stop reading, until `_on_drained` is called."""
         if self.is_notified and self.framer.buffered > FULL_BYTES:
             self._was_full = True
         return self._was_full

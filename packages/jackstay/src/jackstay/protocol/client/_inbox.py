@@ -37,11 +37,11 @@ _read_uri = msgspec.json.Decoder(_Uri).decode
 class Inbox:
     """A queue that keeps only the newest of a kind where that is enough. `dropped` counts dropped notifications."""
 
-    __slots__ = ("_bytes", "_capacity", "_logs", "_most_bytes", "_notices", "_order", "dropped")
+    __slots__ = ("_bytes", "_capacity", "_logs", "_max_bytes", "_notices", "_order", "dropped")
 
     def __init__(self, capacity: int = CAPACITY, max_bytes: int = MAX_BYTES) -> None:
         self._capacity = capacity
-        self._most_bytes = max_bytes
+        self._max_bytes = max_bytes
         self._bytes = 0
         # By key, in order of arrival. The key is the kind for notifications that are kept once, else a number.
         self._notices: dict[Hashable, QueuedNotification] = {}
@@ -65,7 +65,7 @@ class Inbox:
         key = self._key(notice)
         self._forget(key)
         size = len(notice.params)
-        while self._notices and (len(self) >= self._capacity or self._bytes + size > self._most_bytes):
+        while self._notices and (len(self) >= self._capacity or self._bytes + size > self._max_bytes):
             self._drop()
         self._notices[key] = notice
         self._bytes += size
