@@ -29,21 +29,34 @@ import msgspec
 from jackstay.errors import ProtocolError, UsageError
 from jackstay.types._json import DECODE_ERRORS, ExtraMembers, encode_json
 
+__all__ = ["Json", "OnWire"]  # imported for type checkers, and re-exported
+
 T = TypeVar("T")
 Str = TypeVar("Str", bound=str)
 
 if TYPE_CHECKING:
-    # Other modules import it from here, together with the run-time definition below.
-    from jackstay.errors import Json as Json  # noqa: PLC0414 (an explicit re-export)
+    # Other modules import these from here, together with the run-time definitions below.
+    from typing import Annotated as OnWire
+
+    from jackstay.errors import Json
 
     # An optional member: None if it is absent.
     Maybe: TypeAlias = T | None
-    # An optional member that is any JSON.
-    MaybeJson: TypeAlias = Json
 else:
-    # msgspec reads annotations at run time and has no recursive types: JSON is `Any`.
+    # msgspec has no recursive types: JSON is `Any`.
     Json = Any
-    MaybeJson = bool | int | float | str | list | dict
+
+    class OnWire:
+        """`OnWire[A, B, choose]` is `A` for type checkers, and `B` for msgspec, which reads annotations at run time.
+
+        With `choose` it is an open union, but not a tagged union of msgspec, in which an unknown or missing tag would
+        fail the whole message. If an object does not fit `B`, `_decode` calls `choose`. For objects that fit `B`,
+        `choose` must return it.
+        """
+
+        def __class_getitem__(cls, item):
+            _, default, *choose = item
+            return Annotated[default, *choose] if choose else default
 
     class Maybe:
         """For msgspec, `Maybe[str]` is `str`: on the wire it is a string or absent, never null. See `_decode`."""
@@ -51,6 +64,9 @@ else:
         def __class_getitem__(cls, item):
             return item
 
+
+# An optional member that is any JSON.
+MaybeJson: TypeAlias = OnWire[Json, bool | int | float | str | list | dict]
 
 # JSON-RPC ids and progress tokens.
 RequestId: TypeAlias = int | str
@@ -145,16 +161,6 @@ def with_members(body: B, members: Mapping[str, Json]) -> B:
 
 # Chooses a class for a decoded object; None: no class fits.
 Choose: TypeAlias = Callable[[dict[str, Json]], type[Body] | None]
-
-
-def one_of(choose: Choose, default: type[Body]) -> object:
-    """Return the run-time annotation of an open union.
-
-    It is not a msgspec tagged union, in which an unknown or missing tag would fail the whole message. msgspec sees
-    only the class `default`; if that does not fit, `_decode` calls `choose`. For objects that fit `default`, `choose`
-    must return it.
-    """
-    return Annotated[default, choose]
 
 
 def choose_by(member: str, table: Mapping[Json, type[Body]], otherwise: type[Body] | None) -> Choose:

@@ -7,11 +7,11 @@ unknown field becomes `UnknownSchema`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from jackstay.types._body import Body, Json, Maybe, MaybeJson, Number, constant, one_of
+from jackstay.types._body import Body, Json, Maybe, MaybeJson, Number, OnWire, constant
 from jackstay.types._messages import NotificationParams, Result, TaskAugmentedRequestParams
 
 
@@ -164,10 +164,7 @@ def choose_schema(members: dict[str, Json]) -> type[Body]:
             return UnknownSchema
 
 
-if TYPE_CHECKING:
-    FormField: TypeAlias = PrimitiveSchemaDefinition
-else:
-    FormField = one_of(choose_schema, StringSchema)
+FormField: TypeAlias = OnWire[PrimitiveSchemaDefinition, StringSchema, choose_schema]
 
 
 class RequestedSchema(Body, frozen=True):
