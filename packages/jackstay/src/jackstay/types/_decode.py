@@ -59,16 +59,11 @@ def decode(cls: type[B], data: bytes | msgspec.Raw) -> B:
     try:
         read = _STRICT[cls]
     except KeyError:
-        read = _prepare(cls)
+        read = _STRICT[cls] = strict_reader(cls)
     try:
         return read(data)  # type: ignore[return-value]  # the table maps each class to its own reader
     except DECODE_ERRORS:
         return from_json(cls, parse_members(cls, data))
-
-
-def strict_reader(cls: type[B]) -> Callable[[bytes | msgspec.Raw], B]:
-    """Return the fast path of `decode()`. It raises one of `DECODE_ERRORS` where the slow path may succeed."""
-    return _STRICT.get(cls) or _prepare(cls)  # type: ignore[return-value]  # as above
 
 
 def from_json(cls: type[B], value: Json) -> B:
@@ -77,9 +72,7 @@ def from_json(cls: type[B], value: Json) -> B:
     Raises:
         ProtocolError: as `decode`.
     """
-    if not isinstance(value, dict):
-        raise _mismatch(("an object",), _kind(value), None)
-    return _convert_body(cls)(value, None)  # type: ignore[return-value]  # an instance of `cls`
+    return _expected(cls).convert(value, None)  # type: ignore[return-value]  # an instance of `cls`
 
 
 def parse_members(cls: type[Body], data: bytes | msgspec.Raw) -> Json:
@@ -104,15 +97,14 @@ def parse_members(cls: type[Body], data: bytes | msgspec.Raw) -> Json:
 # --- the fast path ----------------------------------------------------------------------------------------------------
 
 
-def _prepare(cls: type[Body]) -> Strict:
+def strict_reader(cls: type[Body]) -> Strict:
+    """Return the fast path of `decode()`. It raises one of `DECODE_ERRORS` where the slow path may succeed."""
     if "choose" in vars(cls):
-        _STRICT[cls] = _reject_always
-    else:
-        strict: Strict = msgspec.json.Decoder(cls).decode
-        for constant in _constants(cls, set()):
-            strict = _with_constant(strict, constant)
-        _STRICT[cls] = strict
-    return _STRICT[cls]
+        return _reject_always
+    strict: Strict = msgspec.json.Decoder(cls).decode
+    for constant in _constants(cls, set()):
+        strict = _with_constant(strict, constant)
+    return strict
 
 
 def _reject_always(data: bytes | msgspec.Raw) -> Body:  # noqa: ARG001  # the signature of Strict
