@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, g
 import msgspec
 
 from jackstay.errors import ProtocolError, UsageError
-from jackstay.types._json import DECODE_ERRORS, ExtraMembers, encode_json
+from jackstay.types._json import DECODE_ERRORS, EXTRA, ExtraMembers, encode_json
 
 __all__ = ["Json", "OnWire"]  # imported for type checkers, and re-exported
 
@@ -82,10 +82,6 @@ Number: TypeAlias = int | float
 JsonObject: TypeAlias = Mapping[str, Json]
 
 
-# The wire name of `extra` for msgspec. It is never written; a peer's member of this name is preserved like any other.
-_EXTRA = "*"
-
-
 class Body(
     msgspec.Struct,
     frozen=True,
@@ -98,7 +94,7 @@ class Body(
     """The params or the result of a message, or an object inside one."""
 
     # Never decoded from the wire: msgspec cannot create `ExtraMembers`, and `_decode` skips the field.
-    extra: Maybe[ExtraMembers] = msgspec.field(default=None, name=_EXTRA)
+    extra: Maybe[ExtraMembers] = msgspec.field(default=None, name=EXTRA)
 
     @property
     def raw(self) -> dict[str, Json]:
@@ -154,7 +150,7 @@ def with_members(body: B, members: Mapping[str, Json]) -> B:
         UsageError: a member has a field and is not null; set the field instead.
     """
     for name, value in members.items():
-        if value is not None and name != _EXTRA and name in body.__struct_encode_fields__:
+        if value is not None and name != EXTRA and name in body.__struct_encode_fields__:
             raise UsageError(f"{type(body).__name__} has a field for the member {name!r}; set the field", path=name)
     return msgspec.structs.replace(body, extra=ExtraMembers({**body.unknown, **members}))
 
