@@ -55,7 +55,7 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def described_text(self) -> str:
         """The text with a description of each image, for models that receive only text."""
-        return "\n".join(part if isinstance(part, str) else _described(part, "image") for part in self.parts)
+        return "\n".join(part if isinstance(part, str) else _described(part) for part in self.parts)
 
     @property
     def parts(self) -> list[str | ImageContent]:
@@ -175,10 +175,10 @@ def _with_error_prefix(outcome: Outcome, text: str) -> str:
 def _part(block: ContentBlock) -> str | ImageContent:
     if isinstance(block, TextContent):
         return block.text
-    if isinstance(block, ImageContent):
-        return block if block.mime_type in _IMAGE_TYPES else _described(block, "image")
-    if isinstance(block, AudioContent):
-        return _described(block, "audio")
+    if isinstance(block, ImageContent) and block.mime_type in _IMAGE_TYPES:
+        return block
+    if isinstance(block, ImageContent | AudioContent):
+        return _described(block)
     if isinstance(block, ResourceLink):
         return f"[resource {block.name}: {block.uri}]"
     if isinstance(block, EmbeddedResource):
@@ -190,8 +190,8 @@ def _part(block: ContentBlock) -> str | ImageContent:
     return f"[content of type {block.type!r}, not shown]"
 
 
-def _described(block: ImageContent | AudioContent, kind: str) -> str:
-    return f"[{kind}, {block.mime_type}, {_size(block.data)} bytes, not shown]"
+def _described(block: ImageContent | AudioContent) -> str:
+    return f"[{block.type}, {block.mime_type}, {_size(block.data)} bytes, not shown]"
 
 
 def _size(base64: str) -> int:
