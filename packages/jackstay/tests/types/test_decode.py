@@ -94,8 +94,10 @@ def objects_for(usual: type[Body], choose: Choose) -> st.SearchStrategy:
     """Objects of every class of a union."""
     families = {
         "TextContent": [
-            *jackstay.types._content.CONTENT_BLOCKS.values(),
-            *jackstay.types._content.SAMPLING_BLOCKS.values(),
+            cls
+            for union in (jackstay.types.ContentBlock, jackstay.types.SamplingMessageContentBlock)
+            for cls in get_args(union)
+            if cls is not UnknownContent
         ],
         "TextResourceContents": [jackstay.types.ResourceContents, *below(jackstay.types.ResourceContents)],
         "PromptReference": [jackstay.types.PromptReference, jackstay.types.ResourceTemplateReference],

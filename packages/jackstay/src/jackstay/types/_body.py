@@ -21,8 +21,9 @@ A body has a field for each member that some revision defines. Python names are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import repeat
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -159,12 +160,21 @@ def with_members(body: B, members: Mapping[str, Json]) -> B:
 Choose: TypeAlias = Callable[[dict[str, Json]], type[Body] | None]
 
 
-def choose_by(member: str, table: Mapping[Json, type[Body]], otherwise: type[Body] | None) -> Choose:
-    """Return a function that chooses a class from `table` by a member."""
+def choose_by(member: str, union: object, otherwise: type[Body] | None = None) -> Choose:
+    """Return a function that chooses the class of a union whose constant for `member` an object has."""
+
+    @cache  # on first use, because it evaluates the annotations of all classes
+    def classes() -> dict[str, type[Body]]:
+        return {
+            get_args(field.type)[0]: cls
+            for cls in get_args(union)
+            for field in msgspec.structs.fields(cls)
+            if field.name == member and get_origin(field.type) is Literal
+        }
 
     def choose(members: dict[str, Json]) -> type[Body] | None:
         value = members.get(member)
-        return table.get(value, otherwise) if isinstance(value, str) else otherwise
+        return classes().get(value, otherwise) if isinstance(value, str) else otherwise
 
     return choose
 

@@ -102,15 +102,7 @@ class UnknownContent(Body, frozen=True):
 # Content of tool results and prompts.
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
 
-CONTENT_BLOCKS: dict[Json, type[Body]] = {
-    "text": TextContent,
-    "image": ImageContent,
-    "audio": AudioContent,
-    "resource_link": ResourceLink,
-    "resource": EmbeddedResource,
-}
-
-Block: TypeAlias = OnWire[ContentBlock, TextContent, choose_by("type", CONTENT_BLOCKS, UnknownContent)]
+Block: TypeAlias = OnWire[ContentBlock, TextContent, choose_by("type", ContentBlock, UnknownContent)]
 
 
 class ToolUseContent(BodyWithMeta, frozen=True):
@@ -138,16 +130,8 @@ SamplingMessageContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent | UnknownContent
 )
 
-SAMPLING_BLOCKS: dict[Json, type[Body]] = {
-    "text": TextContent,
-    "image": ImageContent,
-    "audio": AudioContent,
-    "tool_use": ToolUseContent,
-    "tool_result": ToolResultContent,
-}
-
 SamplingBlock: TypeAlias = OnWire[
-    SamplingMessageContentBlock, TextContent, choose_by("type", SAMPLING_BLOCKS, UnknownContent)
+    SamplingMessageContentBlock, TextContent, choose_by("type", SamplingMessageContentBlock, UnknownContent)
 ]
 
 

@@ -22,16 +22,21 @@ class FormFieldSchema(Body, frozen=True, kw_only=True):
     description: Maybe[str] = None
 
 
-class StringSchema(FormFieldSchema, frozen=True, kw_only=True):
-    """A text field."""
+class StringFieldSchema(FormFieldSchema, frozen=True, kw_only=True):
+    """The members of every field whose value is a string."""
 
     type: Literal["string"] = constant("string")
+    # Since 2025-11-25, as on every field but the boolean one.
+    default: Maybe[str] = None
+
+
+class StringSchema(StringFieldSchema, frozen=True, kw_only=True):
+    """A text field."""
+
     min_length: Maybe[int] = None
     max_length: Maybe[int] = None
     # "email", "uri", "date" or "date-time"; open.
     format: Maybe[str] = None
-    # Since 2025-11-25, as on every field but the boolean one.
-    default: Maybe[str] = None
 
 
 class NumberSchema(FormFieldSchema, frozen=True, kw_only=True):
@@ -57,29 +62,23 @@ class EnumOption(Body, frozen=True):
     title: str
 
 
-class UntitledSingleSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class UntitledSingleSelectEnumSchema(StringFieldSchema, frozen=True, kw_only=True):
     """One of several values without titles."""
 
     enum: Sequence[str]
-    type: Literal["string"] = constant("string")
-    default: Maybe[str] = None
 
 
-class TitledSingleSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class TitledSingleSelectEnumSchema(StringFieldSchema, frozen=True, kw_only=True):
     """One of several values with titles (2025-11-25)."""
 
     one_of: Sequence[EnumOption]
-    type: Literal["string"] = constant("string")
-    default: Maybe[str] = None
 
 
-class LegacyTitledEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class LegacyTitledEnumSchema(StringFieldSchema, frozen=True, kw_only=True):
     """One of several values with titles in `enum_names`. In 2025-06-18: EnumSchema."""
 
     enum: Sequence[str]
     enum_names: Maybe[Sequence[str]] = None
-    type: Literal["string"] = constant("string")
-    default: Maybe[str] = None
 
 
 class UntitledItems(Body, frozen=True, kw_only=True):
@@ -102,24 +101,25 @@ def choose_items(members: dict[str, Json]) -> type[Body] | None:
     return UntitledItems if "enum" in members and members.get("type") == "string" else None
 
 
-class UntitledMultiSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class ArrayFieldSchema(FormFieldSchema, frozen=True, kw_only=True):
+    """The members of every field whose value is an array (2025-11-25)."""
+
+    type: Literal["array"] = constant("array")
+    min_items: Maybe[int] = None
+    max_items: Maybe[int] = None
+    default: Maybe[Sequence[str]] = None
+
+
+class UntitledMultiSelectEnumSchema(ArrayFieldSchema, frozen=True, kw_only=True):
     """Any of several values without titles (2025-11-25)."""
 
     items: UntitledItems
-    type: Literal["array"] = constant("array")
-    min_items: Maybe[int] = None
-    max_items: Maybe[int] = None
-    default: Maybe[Sequence[str]] = None
 
 
-class TitledMultiSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class TitledMultiSelectEnumSchema(ArrayFieldSchema, frozen=True, kw_only=True):
     """Any of several values with titles (2025-11-25)."""
 
     items: TitledItems
-    type: Literal["array"] = constant("array")
-    min_items: Maybe[int] = None
-    max_items: Maybe[int] = None
-    default: Maybe[Sequence[str]] = None
 
 
 class UnknownSchema(Body, frozen=True):

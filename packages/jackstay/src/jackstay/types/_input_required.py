@@ -63,12 +63,6 @@ InputResponse: TypeAlias = CreateMessageResult | ListRootsResult | ElicitResult 
 # By the server's keys.
 InputResponses: TypeAlias = Mapping[str, InputResponse]
 
-REQUESTS: dict[Json, type[Body]] = {
-    "sampling/createMessage": CreateMessageRequest,
-    "roots/list": ListRootsRequest,
-    "elicitation/create": ElicitRequest,
-}
-
 # A required member that only this result has.
 RESPONSES: dict[str, type[Body]] = {"action": ElicitResult, "roots": ListRootsResult, "model": CreateMessageResult}
 
@@ -78,7 +72,7 @@ def choose_response(members: dict[str, Json]) -> type[Body]:
     return next((cls for name, cls in RESPONSES.items() if name in members), Result)
 
 
-InputRequestField: TypeAlias = OnWire[InputRequest, ElicitRequest, choose_by("method", REQUESTS, UnknownRequest)]
+InputRequestField: TypeAlias = OnWire[InputRequest, ElicitRequest, choose_by("method", InputRequest, UnknownRequest)]
 InputResponseField: TypeAlias = OnWire[InputResponse, ElicitResult, choose_response]
 
 
