@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "https://example.org/mcp note://today",
         "--config mcp.json git",
         "--json note://today -- ./server.py",
-        more="With URIs, subscribe to these resources.",
+        more="\nWith URIs, subscribe to these resources.",
     )
 
 

@@ -39,9 +39,7 @@ function @function@_servers
     end
     string join -- \n $names
 end
-"""
 
-_DASHES = r"""
 # What follows -- is the command of a server.
 function @function@_after_dashes
     contains -- -- (commandline -opc)
@@ -64,7 +62,6 @@ def fish(program: Program) -> str:
         [
             _AT if program.commands else "",
             _SERVERS if program.names else "",
-            _DASHES if program.has_servers else "",
             "\ncomplete -c @name@ -f\n",
             "\n".join(_lines(program)),
             "\n",

@@ -70,11 +70,9 @@ _OTHER = "'*: :->other'"
 
 def zsh(program: Program) -> str:
     """Return the script."""
+    body = f"    _arguments \\\n@options@\n        {_OTHER}\n"
     if program.commands:
-        body = _DASHES if program.has_servers else ""
-        body += _COMMANDS
-    else:
-        body = f"    _arguments \\\n@options@\n        {_OTHER}\n"
+        body = (_DASHES if program.names else "") + _COMMANDS
     # Named like the file: zsh loads it as the function of that name.
     function = f"_{program.name}"
     commands = (quote(f"{command.name}:{command.summary}") for command in program.commands)
