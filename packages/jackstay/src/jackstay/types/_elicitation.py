@@ -94,13 +94,6 @@ class TitledItems(Body, frozen=True, kw_only=True):
     any_of: Sequence[EnumOption]
 
 
-def choose_items(members: dict[str, Json]) -> type[Body] | None:
-    """Return the class by the list that is present."""
-    if "anyOf" in members:
-        return TitledItems
-    return UntitledItems if "enum" in members and members.get("type") == "string" else None
-
-
 class ArrayFieldSchema(FormFieldSchema, frozen=True, kw_only=True):
     """The members of every field whose value is an array (2025-11-25)."""
 
@@ -143,23 +136,23 @@ PrimitiveSchemaDefinition: TypeAlias = StringSchema | NumberSchema | BooleanSche
 
 def choose_schema(members: dict[str, Json]) -> type[Body]:
     """Return the class by `type` and by the list of values that is present."""
-    match members.get("type"):
-        case "string" if "oneOf" in members:
+    match members:
+        case {"type": "string", "oneOf": _}:
             return TitledSingleSelectEnumSchema
-        case "string" if "enumNames" in members:
+        case {"type": "string", "enumNames": _}:
             return LegacyTitledEnumSchema
-        case "string":
-            return UntitledSingleSelectEnumSchema if "enum" in members else StringSchema
-        case "number" | "integer":
+        case {"type": "string", "enum": _}:
+            return UntitledSingleSelectEnumSchema
+        case {"type": "string"}:
+            return StringSchema
+        case {"type": "number" | "integer"}:
             return NumberSchema
-        case "boolean":
+        case {"type": "boolean"}:
             return BooleanSchema
-        case "array":
-            items = members.get("items")
-            kind = choose_items(items) if isinstance(items, dict) else None
-            if kind is None:
-                return UnknownSchema
-            return TitledMultiSelectEnumSchema if kind is TitledItems else UntitledMultiSelectEnumSchema
+        case {"type": "array", "items": {"anyOf": _}}:
+            return TitledMultiSelectEnumSchema
+        case {"type": "array", "items": {"type": "string", "enum": _}}:
+            return UntitledMultiSelectEnumSchema
         case _:
             return UnknownSchema
 
