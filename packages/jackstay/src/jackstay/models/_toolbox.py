@@ -183,12 +183,8 @@ class Toolbox:
     def _define(self, name: str, tool: Tool) -> Definition:
         parameters = object_schema(tool.input_schema)
         if self.strict:
-            parameters = strict_schema(
-                parameters,
-                lambda: logger.warning(
-                    "strict mode removes additional properties from an object of tool %r", tool.name
-                ),
-            )
+            message = "strict mode removes additional properties from an object of tool %r"
+            parameters = strict_schema(parameters, lambda: logger.warning(message, tool.name))
         description = tool.description or tool.title or ""
         return definition(self.shape, name, description, parameters, strict=self.strict)
 

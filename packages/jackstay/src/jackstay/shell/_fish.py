@@ -58,15 +58,9 @@ complete -c @name@ -n @function@_after_dashes -a '(@function@_command)'
 
 def fish(program: Program) -> str:
     """Return the script."""
-    text = "".join(
-        [
-            _AT if program.commands else "",
-            _SERVERS if program.names else "",
-            "\ncomplete -c @name@ -f\n",
-            "\n".join(_lines(program)),
-            "\n",
-        ]
-    )
+    text = _AT if program.commands else ""
+    text += _SERVERS if program.names else ""
+    text += "".join(f"{line}\n" for line in ("\ncomplete -c @name@ -f", *_lines(program)))
     function = "__" + program.name.replace("-", "_")
     return fill(text, function=function, names=program.names, name=program.name).lstrip("\n")
 
