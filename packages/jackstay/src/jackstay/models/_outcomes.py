@@ -60,13 +60,12 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def parts(self) -> list[str | ImageContent]:
         """The content for the model: non-empty texts and images, at least one; other content is described."""
-        if self.error is not None:
-            return [failure_text(self.error)]
-        result = self.result
-        parts = [] if result is None else [part for part in map(_part, result.content) if part != ""]
-        if not parts and result is not None and result.structured_content is not None:
+        if self.result is None:
+            return [_NOTHING if self.error is None else failure_text(self.error)]
+        parts = [part for part in map(_part, self.result.content) if part != ""]
+        if not parts and self.result.structured_content is not None:
             # Servers should also return it as text (2025-06-18 server/tools, "Structured Content"); not all do.
-            parts = [msgspec.json.encode(result.structured_content).decode()]
+            parts = [msgspec.json.encode(self.result.structured_content).decode()]
         return parts or [_NOTHING]
 
 

@@ -75,19 +75,17 @@ def from_json(cls: type[B], value: Json) -> B:
     return _expected(cls).convert(value, None)  # type: ignore[return-value]  # an instance of `cls`
 
 
-def parse_members(cls: type[Body], data: bytes | msgspec.Raw) -> Json:
+def parse_members(cls: type[Body], data: bytes | msgspec.Raw) -> Any:
     """Decode to plain JSON, except for the objects that `cls` leaves undecoded."""
     try:
         unparsed = _plan(cls).unparsed
         if not unparsed:
-            value: Json = _parse(data)
-            return value
+            return _parse(data)
         # Anything else than an object is decoded, and rejected later by its type.
-        members: dict[str, Any] = {
+        return {
             key: part if key in unparsed and is_object(part) else _parse(part)
             for key, part in _parse_members(data).items()
         }
-        return members
     except DECODE_ERRORS as error:
         code = INVALID_PARAMS if isinstance(error, msgspec.ValidationError) else PARSE_ERROR
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
