@@ -183,8 +183,11 @@ class Toolbox:
     def _define(self, name: str, tool: Tool) -> Definition:
         parameters = object_schema(tool.input_schema)
         if self.strict:
-            message = "strict mode removes additional properties from an object of tool %r"
-            parameters = strict_schema(parameters, lambda: logger.warning(message, tool.name))
+
+            def warn() -> None:
+                logger.warning("strict mode removes additional properties from an object of tool %r", tool.name)
+
+            parameters = strict_schema(parameters, warn)
         description = tool.description or tool.title or ""
         return definition(self.shape, name, description, parameters, strict=self.strict)
 
