@@ -70,11 +70,9 @@ _OTHER = "'*: :->other'"
 
 def zsh(program: Program) -> str:
     """Return the script."""
+    body = f"    _arguments \\\n@options@\n        {_OTHER}\n"
     if program.commands:
-        body = _DASHES if program.has_servers else ""
-        body += _COMMANDS
-    else:
-        body = f"    _arguments \\\n@options@\n        {_OTHER}\n"
+        body = (_DASHES if program.names else "") + _COMMANDS
     # Named like the file: zsh loads it as the function of that name.
     function = f"_{program.name}"
     commands = (quote(f"{command.name}:{command.summary}") for command in program.commands)
@@ -84,24 +82,22 @@ def zsh(program: Program) -> str:
         body=body,
         options="\n".join(f"        {line} \\" for line in _options(program.options)),
         commands="\n".join(f"                {command}" for command in commands),
-        cases="\n".join(line for command in program.commands for line in _case(command, function)),
+        cases="\n".join(_case(command, function) for command in program.commands),
         function=function,
         names=program.names,
         name=program.name,
     )
 
 
-def _case(command: Command, function: str) -> Iterator[str]:
+def _case(command: Command, function: str) -> str:
     arguments = [*_options(command.options)]
     for number, value in enumerate(command.positionals, 1):
         place = "*" if value.is_repeatable else number
         arguments.append(quote(f"{place}: :{_action(value, function, '->other')}"))
     if not any(value.is_repeatable for value in command.positionals):
         arguments.append(_OTHER)
-    yield f"                {command.name})"
-    yield "                    _arguments \\"
-    yield " \\\n".join(f"                        {argument}" for argument in arguments)
-    yield "                    ;;"
+    lines = " \\\n".join(f"                        {argument}" for argument in arguments)
+    return f"                {command.name})\n                    _arguments \\\n{lines}\n                    ;;"
 
 
 def _options(options: tuple[Option, ...]) -> Iterator[str]:
