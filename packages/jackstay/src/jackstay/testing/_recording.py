@@ -82,9 +82,8 @@ class Entry(msgspec.Struct, frozen=True):
 
     number: int
     line: Line
-    # The decoded message, or the bytes of a frame that is not a message.
-    message: Message | None = None
-    garbage: bytes | None = None
+    # The decoded message, or the bytes of a frame that is not a message; None for another event.
+    content: Message | bytes | None = None
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -227,23 +226,23 @@ def _entry(number: int, data: bytes) -> Entry:
         raise _InvalidLineError(what)
     if line.sender != _SENDERS.get(kinds[0], line.sender):
         raise _InvalidLineError(f"has {kinds[0]} from the {line.sender}")
-    return Entry(number, line, *_content(line))
+    return Entry(number, line, _content(line))
 
 
-def _content(line: Line) -> tuple[Message | None, bytes | None]:
+def _content(line: Line) -> Message | bytes | None:
     if line.message is not UNSET:
         message = decode(bytes(line.message))
         if isinstance(message, Malformed):
             raise _InvalidLineError(f"has an invalid message: {message.message} at {message.path or '$'}")
-        return message, None
+        return message
     if line.text is not UNSET:
-        return None, line.text.encode()
+        return line.text.encode()
     if line.base64 is not UNSET:
         try:
-            return None, base64.b64decode(line.base64, validate=True)
+            return base64.b64decode(line.base64, validate=True)
         except binascii.Error as error:
             raise _InvalidLineError(f"has invalid base64: {error}", "record again, or delete the line") from error
-    return None, None
+    return None
 
 
 def _quote(line: bytes) -> str:

@@ -243,23 +243,23 @@ class Replayer:
         match step:
             case Send(frame=frame):
                 self._send(frame)
-            case SendProgress(method=method, params=params):
+            case SendProgress(params=params):
                 if playback.token is not None:  # otherwise progress was not requested this time
                     body = encode_json({**params, "progressToken": playback.token})
-                    self._send(encode_notification(method, body))
+                    self._send(encode_notification("notifications/progress", body))
             case SendToSubscription():
                 self._notify_subscription(step)
-            case SendRequest(id=recorded, method=method, params=params):
-                id = playback.request_ids[recorded] = next(self._ids)
+            case SendRequest(request=request):
+                id = playback.request_ids[request.id] = next(self._ids)
                 self._requests[id] = playback
-                self._send(encode_request(id, method, params))
+                self._send(encode_request(id, request.method, request.params))
             case CancelRequest(id=recorded, params=params):
                 current = playback.request_ids.get(recorded)
                 if current is not None and self._requests.pop(current, None) is not None:
                     body = encode_json({**params, "requestId": current})
                     self._send(encode_notification("notifications/cancelled", body))
-            case Respond():
-                self._answer(playback, step)
+            case Respond(response=response):
+                self._answer(playback, response)
             case Disconnect():
                 error = TransportError(f"{step.why} (replayed)", exit_code=step.exit_code)
                 self._ending = asyncio.ensure_future(self._disconnect(error))
@@ -273,13 +273,13 @@ class Replayer:
         for playback in sorted(candidates, key=lambda each: each.interaction is not step.subscription)[:1]:
             self._send(encode_notification(step.method, with_subscription(step.params, playback.id)))
 
-    def _answer(self, playback: Playback, step: Respond) -> None:
+    def _answer(self, playback: Playback, response: Result | Error) -> None:
         assert playback.id is not None  # only requests have a response
         self._playbacks.pop(playback.id, None)
-        if step.result is None:
-            self._send(encode_error(playback.id, step.code, step.message, step.data))
+        if isinstance(response, Error):
+            self._send(encode_error(playback.id, response.code, response.message, response.data))
             return
-        result = step.result
+        result = bytes(response.result)
         if _SUBSCRIPTION in result:
             body = read_members(result)
             if META_SUBSCRIPTION_ID in meta_of(body):
