@@ -82,7 +82,7 @@ class ClientRequestRouter:
         if isinstance(owner, InFlightCall):
             if connection is None and owner.is_stateless:
                 return await self._request_in_result(owner, method, params)
-            connection, about = owner.connection, owner.id if owner.is_awaited else None
+            connection, about = owner.connection, owner.awaited_id
         elif connection is None:
             connection = self._find_only_client(upstream, owner, method)
         return await self._request(connection, method, params, about)
@@ -152,8 +152,7 @@ class ClientRequestRouter:
         """
         responses: Members = {}
         for key, request in (required.input_requests or {}).items():
-            about = call.id if call.is_awaited else None
-            response = await self._request(call.connection, request.method, bytes(request.params), about)
+            response = await self._request(call.connection, request.method, bytes(request.params), call.awaited_id)
             responses[key] = msgspec.Raw(response)
         return responses
 

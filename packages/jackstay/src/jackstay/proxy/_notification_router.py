@@ -76,7 +76,7 @@ class NotificationRouter:
         """Forward a log message or an unknown notification."""
         owner = call or _owner(upstream, method)
         if isinstance(owner, InFlightCall):
-            about = owner.id if owner.is_awaited else None
+            about = owner.awaited_id
             can_receive = about is not None or not owner.is_stateless
             level = owner.level if owner.is_stateless else owner.connection.store.get("level", "")
             if can_receive and (method != _MESSAGE or _is_wanted(level, params)):

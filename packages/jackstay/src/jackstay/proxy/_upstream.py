@@ -279,21 +279,20 @@ class Upstream:
         subscribers = self._subscriptions.setdefault(uri, set())
         subscribers.add(key)
         try:
-            while not await self._subscribe(uri):
-                pass
+            await self._subscribe(uri)
         except BaseException:
             self._remove_subscriber(uri, key)
             raise
 
-    async def _subscribe(self, uri: str) -> bool:
-        """Subscribe at the server. False: another subscriber cancelled it meanwhile; try again. Raises: McpError."""
-        try:
-            await self.client.resources.subscribe(uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0))
-        except StateError as error:
-            if error.state != "unsubscribed":
-                raise
-            return False
-        return True
+    async def _subscribe(self, uri: str) -> None:
+        """Subscribe at the server, again if another subscriber cancelled it meanwhile. Raises: McpError."""
+        while uri in self._subscriptions:
+            try:
+                await self.client.resources.subscribe(uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0))
+                return
+            except StateError as error:
+                if error.state != "unsubscribed":
+                    raise
 
     async def _resubscribe(self) -> None:
         """Restore all subscriptions. The client does not repeat those that it still has."""
