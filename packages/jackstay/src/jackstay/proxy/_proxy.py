@@ -21,13 +21,12 @@ from jackstay.protocol import Era
 from jackstay.protocol.client import ServerFacts
 from jackstay.protocol.server import ServerConfig, ServerOptions
 from jackstay.proxy._bodies import downstream_capabilities
-from jackstay.proxy._client_requests import ClientRequestRouter
 from jackstay.proxy._downstream import DownstreamConnection
 from jackstay.proxy._eras import Eras
-from jackstay.proxy._notification_router import NotificationRouter
 from jackstay.proxy._options import KEEPALIVE, ProxyOptions
 from jackstay.proxy._relay import Relay
 from jackstay.proxy._report import Report, ServerStatus, Snapshot, metrics_text, status_page
+from jackstay.proxy._router import Router
 from jackstay.proxy._upstream import Upstream
 from jackstay.server import CAPABILITIES, CHANGES, Connection, Driver, Kind, Server, clients_of
 from jackstay.transport import StdioTarget, Target, kill_children
@@ -99,8 +98,7 @@ class Proxy(Server):
         # What the server declares in each era, and what the proxy declares for it.
         self._facts: tuple[ServerFacts, ServerFacts] | None = None
         self._config: tuple[ServerConfig, frozenset[str]]
-        self._client_requests = ClientRequestRouter()
-        self._router = NotificationRouter(self)
+        self._router = Router(self)
         self._relay = Relay(self)
         self.on_startup(self._open)
 
@@ -138,7 +136,7 @@ class Proxy(Server):
 
     async def _end_serving(self) -> None:
         """Stop all upstream servers."""
-        self._client_requests.stop()
+        self._router.stop()
         if self._mirror is not None:
             self._mirror.stop()
         await asyncio.gather(
@@ -215,7 +213,7 @@ class Proxy(Server):
             sessions=sessions,
             children=len(dedicated),
             children_down=sum(not upstream.is_ready() for upstream in dedicated),
-            unattributed=self._client_requests.refused + self._router.dropped,
+            unattributed=self._router.unattributed.total(),
         )
 
     async def _check_health(self) -> tuple[str, Mapping[str, Json]]:
@@ -278,7 +276,7 @@ class Proxy(Server):
     def _remove_connection(self, connection: Driver) -> None:
         """Remove a closed connection, with its subscriptions and its dedicated server."""
         super()._remove_connection(connection)
-        self._client_requests.forget(connection)
+        self._router.forget(connection)
         upstream = self._dedicated.pop(connection.number, None)
         if upstream is not None:
             upstream.owner = None

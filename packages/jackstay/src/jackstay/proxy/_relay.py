@@ -117,16 +117,16 @@ class Relay:
         if call.is_stateless and not upstream.is_stateless:
             call.body, state, responses = split_round(call.body)
             if state is not None:
-                suspended = self._proxy._client_requests.resume(state, call, responses)
+                suspended = self._proxy._router.resume(state, call, responses)
                 upstream, call, sent = suspended.upstream, suspended.call, suspended.sent
         for _ in range(MAX_ROUNDS + 1):
             sent, result = await self._once(upstream, call, sent)
             if result is None:
-                return self._proxy._client_requests.suspend(upstream, call, sent)
+                return self._proxy._router.suspend(upstream, call, sent)
             required = parse_input_required(result) if sent.is_stateless and not call.is_stateless else None
             if required is None:
                 return _finalize(upstream, call, sent, result)
-            responses = await self._proxy._client_requests.request_inputs(call, required)
+            responses = await self._proxy._router.request_inputs(call, required)
             call.body, sent = next_round_params(call.body, required, responses), None
         raise ProtocolError(f"the server returned input_required more than {MAX_ROUNDS} times", sent=True)
 

@@ -359,13 +359,13 @@ class Upstream:
     # --- events of the client -----------------------------------------------------------------------------------------
 
     def _attach(self) -> None:
-        wire, router, client_requests = self.client.wire, self._handler._router, self._handler._client_requests
+        wire, router = self.client.wire, self._handler._router
         wire.on_state = self._on_state_change
         wire.on_message = lambda method, params, source: router.handle_notification(
             self, method, params, self._by_id.get(source)
         )
         wire.handle_requests(
-            lambda method, params: client_requests.handle_request(self, method, params, self._by_id.get(wire.source()))
+            lambda method, params: router.handle_request(self, method, params, self._by_id.get(wire.source()))
         )
 
     def _on_state_change(self, state: str) -> None:
