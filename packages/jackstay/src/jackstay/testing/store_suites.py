@@ -6,7 +6,7 @@ requirement, and every wait has a time limit.
 
 import asyncio
 import threading
-from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from jackstay.oauth import TokenStore
@@ -189,15 +189,12 @@ class ChangeBusSuite:
         received: list[tuple[str, str, str]] = []
         has_received = threading.Condition()
 
-        def listener_of(name: str) -> Callable[[str, str], None]:
-            def listener(method: str, uri: str) -> None:
-                with has_received:
-                    received.append((name, method, uri))
-                    has_received.notify_all()
+        def listen(name: str, method: str, uri: str) -> None:
+            with has_received:
+                received.append((name, method, uri))
+                has_received.notify_all()
 
-            return listener
-
-        unsubscribes = [first.listen(listener_of("first")), second.listen(listener_of("second"))]
+        unsubscribes = [first.listen(partial(listen, "first")), second.listen(partial(listen, "second"))]
         thread = threading.Thread(target=first.publish, args=("notifications/resources/updated", "memo://1"))
         thread.start()
         thread.join(GUARD_SECONDS)
