@@ -115,23 +115,23 @@ def header_line(target: str, now: datetime, redaction: Redaction = NO_REDACTION)
 
 def frame_line(sender: Side, at: float, connection: int, frame: bytes, redaction: Redaction = NO_REDACTION) -> bytes:
     """Return the line for a frame: with `message` if it is one, otherwise with `text` or `base64`."""
-    head = _head(sender, at, connection)
     if isinstance(decode(frame), Malformed):
-        return b"%b%b}\n" % (head, _garbage(frame, redaction))
+        return event_line(sender, at, connection, *_garbage(frame, redaction))
     redacted = redaction.of_frame(frame)
     if redacted is None:
-        return b'%b"note":"omitted a message that cannot be parsed for redaction"}\n' % head
-    return b'%b"message":%b}\n' % (head, redacted.translate(_BREAKS_TO_SPACES))
+        return event_line(sender, at, connection, "note", "omitted a message that cannot be parsed for redaction")
+    return b'%b"message":%b}\n' % (_head(sender, at, connection), redacted.translate(_BREAKS_TO_SPACES))
 
 
-def _garbage(frame: bytes, redaction: Redaction) -> bytes:
+def _garbage(frame: bytes, redaction: Redaction) -> tuple[str, str]:
+    """Return the member for a frame that is not a message, and its value."""
     if redaction.names:
         # It has no members, so the values to redact cannot be found.
-        return b'"note":"omitted a frame that is not a message and cannot be redacted"'
+        return "note", "omitted a frame that is not a message and cannot be redacted"
     try:
-        return b'"text":%b' % _encode(frame.decode())
+        return "text", frame.decode()
     except UnicodeDecodeError:
-        return b'"base64":"%b"' % base64.b64encode(frame)
+        return "base64", base64.b64encode(frame).decode()
 
 
 def event_line(sender: Side, at: float, connection: int, what: str, value: RequestId, **more: str | int) -> bytes:
