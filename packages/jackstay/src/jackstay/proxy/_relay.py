@@ -7,7 +7,7 @@ that subscribe to one resource are one subscription at the server, and the serve
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -201,18 +201,13 @@ class Relay:
         key = (connection.number, request.serial)
         accepted: list[str] = []
 
-        def unsubscribe() -> None:
-            for uri in accepted:
-                upstream.unsubscribe(uri, key)
-
-        try:
+        with ExitStack() as stack:  # a cancellation removes the subscriptions
             for uri in dict.fromkeys(wanted.resource_subscriptions or ()):
                 with suppress(McpError):
                     await upstream.subscribe(uri, key)
+                    stack.callback(upstream.unsubscribe, uri, key)
                     accepted.append(uri)
-        except asyncio.CancelledError:
-            unsubscribe()
-            raise
+            unsubscribe = stack.pop_all().close
         if wanted.resource_subscriptions is not None:
             wanted = msgspec.structs.replace(wanted, resource_subscriptions=accepted)
         connection.subscriptions.listen(request, wanted, on_close=unsubscribe)

@@ -388,7 +388,6 @@ class Upstream:
                 self.run_in_background(self._replace(delay))
 
     def _on_ready(self) -> None:
-        was_ready = self._server_facts is not None
         self._server_facts = self.client.wire.facts
         self._failures = 0
         self._reported = ""
@@ -399,7 +398,7 @@ class Upstream:
         self.in_flight.reset()
         self._restore()
         self._handler.state_changed(self)
-        if was_ready:
+        if self.starts > 1:
             logger.warning("the upstream server %s is ready again", self.target.name)
             self._handler.reconnected(self)
 
