@@ -49,8 +49,6 @@ CLOSE_STEP: Final = 0.4
 # The first id that is given to a request: beyond the ids that clients use, and exact as a double.
 FIRST: Final = 1 << 48
 
-_SUBSCRIPTION: Final = META_SUBSCRIPTION_ID.encode()
-
 
 class RelayResult(msgspec.Struct, frozen=True):
     """How it ended: `error` is that of the server's side, or None if the client disconnected."""
@@ -115,7 +113,7 @@ class IdMap:
 
     def _renamed(self, raw: msgspec.Raw | None) -> bytes | None:
         """Return the body with the client's id of its subscription, or None if that is not mapped."""
-        if not self._own or raw is None or _SUBSCRIPTION not in bytes(raw):
+        if not self._own or raw is None:
             return None
         members = read_members(raw)
         id = meta_of(members).get(META_SUBSCRIPTION_ID)

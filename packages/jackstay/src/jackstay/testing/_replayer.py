@@ -62,8 +62,6 @@ FLUSH_SECONDS: Final = 0.25
 # Enough for every recorded frame, even with a longer id.
 MAX_FRAME: Final = 2 * MAX_LINE
 
-_SUBSCRIPTION = META_SUBSCRIPTION_ID.encode()
-
 
 class Playback(msgspec.Struct, eq=False):
     """An interaction that is played for a request or a notification: the next steps, and the recorded time so far."""
@@ -279,11 +277,10 @@ class Replayer:
         if isinstance(response, Error):
             self._send(encode_error(playback.id, response.code, response.message, response.data))
             return
-        result = bytes(response.result)
-        if _SUBSCRIPTION in result:
-            body = read_members(result)
-            if META_SUBSCRIPTION_ID in meta_of(body):
-                result = with_subscription(body, playback.id)
+        result: bytes = response.result
+        body = read_members(result)
+        if META_SUBSCRIPTION_ID in meta_of(body):
+            result = with_subscription(body, playback.id)
         self._send(encode_result(playback.id, result))
 
     def _abandon(self, playback: Playback) -> None:
