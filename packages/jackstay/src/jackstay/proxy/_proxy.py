@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
@@ -95,9 +95,7 @@ class Proxy(Server):
         self._stopping: set[asyncio.Task[None]] = set()
         # Connection number -> shared server. It does not change while the client is connected.
         self._shared: dict[int, Upstream] = {}
-        # What the server declares in each era, and what the proxy declares for it.
-        self._facts: tuple[ServerFacts, ServerFacts] | None = None
-        self._config: tuple[ServerConfig, frozenset[str]]
+        self._config_for = lru_cache(maxsize=1)(self._make_config)
         self._router = Router(self)
         self._relay = Relay(self)
         self.on_startup(self._open)
@@ -242,10 +240,7 @@ class Proxy(Server):
         first = self._eras.first
         if self._mirror is not None and (first is None or not first.starts):
             return super()._current_config()  # a mounted server that could not be started yet
-        facts = self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS)
-        if facts != self._facts:
-            self._facts, self._config = facts, self._make_config(*facts)
-        return self._config
+        return self._config_for(self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS))
 
     def _param_headers(self, tool: str) -> "Sequence[ParamHeader]":
         """Return the arguments of this tool that HTTP clients also send as headers, by the forwarded tool list."""
@@ -253,6 +248,7 @@ class Proxy(Server):
         return () if first is None else first.lists.param_headers.get(tool, ())
 
     def _make_config(self, handshake: ServerFacts, facts: ServerFacts) -> tuple[ServerConfig, frozenset[str]]:
+        """Return what the proxy declares for what the server declares in each era."""
         is_dedicated = self.proxy_options.per_client
         capabilities, names = downstream_capabilities(handshake.capabilities, is_dedicated=is_dedicated)
         stateless, stateless_names = downstream_capabilities(facts.capabilities, is_dedicated=is_dedicated)
