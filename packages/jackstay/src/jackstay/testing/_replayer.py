@@ -9,7 +9,7 @@ import logging
 import math
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
@@ -113,12 +113,12 @@ class Replayer:
 
     async def settle(self) -> None:
         """Wait until everything is sent, except for steps that wait for a response of the client."""
-        while self._timed or self._unsent:
-            await self._changed()
+        await self._until(lambda: not self._timed and not self._unsent)
 
-    async def _changed(self) -> None:
-        self._settled.clear()
-        await self._settled.wait()
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._settled.clear()
+            await self._settled.wait()
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -261,8 +261,6 @@ class Replayer:
             case Disconnect():
                 error = TransportError(f"{step.why} (replayed)", exit_code=step.exit_code)
                 self._ending = asyncio.ensure_future(self._disconnect(error))
-            case Expect():
-                pass  # the response is already here
 
     def _notify_subscription(self, step: SendToSubscription) -> None:
         """Send the notification to the same subscription, or to one of the same method, if one is open."""
@@ -294,8 +292,7 @@ class Replayer:
 
     async def _disconnect(self, error: TransportError) -> None:
         """End the connection when everything is sent."""
-        while self._unsent:
-            await self._changed()
+        await self._until(lambda: not self._unsent)
         if self._transport is not None:
             await self._transport.flush()
         self._end(error)
