@@ -145,7 +145,7 @@ def test_a_list_method(edit: Callable[[str, str, str], Path]) -> None:
 from jackstay.client._lists import ENTRIES, INVALIDATES
 from jackstay.client._subscriptions import _LIST_FLAGS
 from jackstay.proxy._lists import Lists
-from jackstay.proxy._notification_router import _LIST_CHANGES
+from jackstay.proxy._router import _LIST_CHANGES
 assert INVALIDATES["notifications/things/list_changed"] == ("things/list",)
 assert ENTRIES["things/list"] == "all_things"
 assert _LIST_FLAGS["things.listChanged"] == "thingsListChanged"

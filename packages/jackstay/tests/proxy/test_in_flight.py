@@ -195,11 +195,11 @@ def test_a_call_has_the_capabilities_and_info_of_its_client() -> None:
 def test_a_call_is_awaited_until_it_has_ended() -> None:
     connection = Connection(4)
     call = make_call(connection, 7)
-    assert not call.is_awaited
+    assert call.awaited_id is None
     connection.core.in_flight[7] = 7
-    assert call.is_awaited
+    assert call.awaited_id == 7
     call.has_ended = True
-    assert not call.is_awaited
+    assert call.awaited_id is None
     other = make_call(Connection(5), 8)
     call.rebind(other)
     assert (call.connection, call.id, call.serial) == (other.connection, 8, 8)

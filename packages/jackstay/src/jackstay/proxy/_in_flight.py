@@ -42,11 +42,6 @@ class InFlightCall:
     are its params without `_meta`, and the members of that.
     """
 
-    __slots__ = (
-        *("body", "capabilities", "connection", "has_ended", "id", "info", "input_requested", "input_requests"),
-        *("is_stateless", "level", "meta", "method", "serial", "token"),
-    )
-
     def __init__(self, connection: Driver, request: e.Serve) -> None:
         self.connection = connection
         self.id: RequestId = request.id
@@ -73,9 +68,10 @@ class InFlightCall:
         self.input_requested: asyncio.Future[None] | None = None
 
     @property
-    def is_awaited(self) -> bool:
-        """True while the client waits for the response, so that related messages can be sent."""
-        return not self.has_ended and self.connection.core.in_flight.get(self.id) == self.serial
+    def awaited_id(self) -> RequestId | None:
+        """The id while the client waits for the response, so that related messages can be sent; then None."""
+        is_awaited = not self.has_ended and self.connection.core.in_flight.get(self.id) == self.serial
+        return self.id if is_awaited else None
 
     @property
     def party(self) -> int | str:
@@ -105,9 +101,10 @@ class InFlightCall:
 
     def forward_progress(self, progress: ProgressNotificationParams) -> None:
         """Forward progress with the progress token of the client; all other members are unchanged."""
-        if self.is_awaited and self.token is not None:
+        about = self.awaited_id
+        if about is not None and self.token is not None:
             params = encode_json({**progress.raw, "progressToken": self.token})
-            self.connection.notify("notifications/progress", params, self.id)
+            self.connection.notify("notifications/progress", params, about)
 
     def rebind(self, other: "InFlightCall") -> None:
         """Continue for the next round of the client, which is the request of `other`."""

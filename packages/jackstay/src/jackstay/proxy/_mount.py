@@ -54,7 +54,7 @@ class ProxyMount(Mount):
             upstream.unsubscribe(uri, key)
 
     def forget(self, connection: Driver) -> None:
-        self.child._client_requests.forget(connection)
+        self.child._router.forget(connection)
         for upstream in self.child._eras.all:
             upstream.forget(connection.number)
 

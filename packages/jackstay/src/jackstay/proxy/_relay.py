@@ -7,7 +7,7 @@ that subscribe to one resource are one subscription at the server, and the serve
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -114,16 +114,16 @@ class Relay:
         if call.is_stateless and not upstream.is_stateless:
             call.body, state, responses = split_round(call.body)
             if state is not None:
-                suspended = self._proxy._client_requests.resume(state, call, responses)
+                suspended = self._proxy._router.resume(state, call, responses)
                 upstream, call, sent = suspended.upstream, suspended.call, suspended.sent
         for _ in range(MAX_ROUNDS + 1):
             sent, result = await self._once(upstream, call, sent)
             if result is None:
-                return self._proxy._client_requests.suspend(upstream, call, sent)
+                return self._proxy._router.suspend(upstream, call, sent)
             required = parse_input_required(result) if sent.is_stateless and not call.is_stateless else None
             if required is None:
                 return _finalize(upstream, call, sent, result)
-            responses = await self._proxy._client_requests.request_inputs(call, required)
+            responses = await self._proxy._router.request_inputs(call, required)
             call.body, sent = next_round_params(call.body, required, responses), None
         raise ProtocolError(f"the server returned input_required more than {MAX_ROUNDS} times", sent=True)
 
@@ -198,18 +198,13 @@ class Relay:
         key = (connection.number, request.serial)
         accepted: list[str] = []
 
-        def unsubscribe() -> None:
-            for uri in accepted:
-                upstream.unsubscribe(uri, key)
-
-        try:
+        with ExitStack() as stack:  # a cancellation removes the subscriptions
             for uri in dict.fromkeys(wanted.resource_subscriptions or ()):
                 with suppress(McpError):
                     await upstream.subscribe(uri, key)
+                    stack.callback(upstream.unsubscribe, uri, key)
                     accepted.append(uri)
-        except asyncio.CancelledError:
-            unsubscribe()
-            raise
+            unsubscribe = stack.pop_all().close
         if wanted.resource_subscriptions is not None:
             wanted = msgspec.structs.replace(wanted, resource_subscriptions=accepted)
         connection.subscriptions.listen(request, wanted, on_close=unsubscribe)

@@ -279,21 +279,20 @@ class Upstream:
         subscribers = self._subscriptions.setdefault(uri, set())
         subscribers.add(key)
         try:
-            while not await self._subscribe(uri):
-                pass
+            await self._subscribe(uri)
         except BaseException:
             self._remove_subscriber(uri, key)
             raise
 
-    async def _subscribe(self, uri: str) -> bool:
-        """Subscribe at the server. False: another subscriber cancelled it meanwhile; try again. Raises: McpError."""
-        try:
-            await self.client.resources.subscribe(uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0))
-        except StateError as error:
-            if error.state != "unsubscribed":
-                raise
-            return False
-        return True
+    async def _subscribe(self, uri: str) -> None:
+        """Subscribe at the server, again if another subscriber cancelled it meanwhile. Raises: McpError."""
+        while uri in self._subscriptions:
+            try:
+                await self.client.resources.subscribe(uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0))
+                return
+            except StateError as error:
+                if error.state != "unsubscribed":
+                    raise
 
     async def _resubscribe(self) -> None:
         """Restore all subscriptions. The client does not repeat those that it still has."""
@@ -360,13 +359,13 @@ class Upstream:
     # --- events of the client -----------------------------------------------------------------------------------------
 
     def _attach(self) -> None:
-        wire, router, client_requests = self.client.wire, self._handler._router, self._handler._client_requests
+        wire, router = self.client.wire, self._handler._router
         wire.on_state = self._on_state_change
         wire.on_message = lambda method, params, source: router.handle_notification(
             self, method, params, self._by_id.get(source)
         )
         wire.handle_requests(
-            lambda method, params: client_requests.handle_request(self, method, params, self._by_id.get(wire.source()))
+            lambda method, params: router.handle_request(self, method, params, self._by_id.get(wire.source()))
         )
 
     def _on_state_change(self, state: str) -> None:
@@ -389,7 +388,6 @@ class Upstream:
                 self.run_in_background(self._replace(delay))
 
     def _on_ready(self) -> None:
-        was_ready = self._server_facts is not None
         self._server_facts = self.client.wire.facts
         self._failures = 0
         self._reported = ""
@@ -400,7 +398,7 @@ class Upstream:
         self.in_flight.reset()
         self._restore()
         self._handler.state_changed(self)
-        if was_ready:
+        if self.starts > 1:
             logger.warning("the upstream server %s is ready again", self.target.name)
             self._handler.reconnected(self)
 

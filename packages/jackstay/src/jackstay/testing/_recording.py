@@ -82,9 +82,8 @@ class Entry(msgspec.Struct, frozen=True):
 
     number: int
     line: Line
-    # The decoded message, or the bytes of a frame that is not a message.
-    message: Message | None = None
-    garbage: bytes | None = None
+    # The decoded message, or the bytes of a frame that is not a message; None for another event.
+    content: Message | bytes | None = None
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -116,23 +115,23 @@ def header_line(target: str, now: datetime, redaction: Redaction = NO_REDACTION)
 
 def frame_line(sender: Side, at: float, connection: int, frame: bytes, redaction: Redaction = NO_REDACTION) -> bytes:
     """Return the line for a frame: with `message` if it is one, otherwise with `text` or `base64`."""
-    head = _head(sender, at, connection)
     if isinstance(decode(frame), Malformed):
-        return b"%b%b}\n" % (head, _garbage(frame, redaction))
+        return event_line(sender, at, connection, *_garbage(frame, redaction))
     redacted = redaction.of_frame(frame)
     if redacted is None:
-        return b'%b"note":"omitted a message that cannot be parsed for redaction"}\n' % head
-    return b'%b"message":%b}\n' % (head, redacted.translate(_BREAKS_TO_SPACES))
+        return event_line(sender, at, connection, "note", "omitted a message that cannot be parsed for redaction")
+    return b'%b"message":%b}\n' % (_head(sender, at, connection), redacted.translate(_BREAKS_TO_SPACES))
 
 
-def _garbage(frame: bytes, redaction: Redaction) -> bytes:
+def _garbage(frame: bytes, redaction: Redaction) -> tuple[str, str]:
+    """Return the member for a frame that is not a message, and its value."""
     if redaction.names:
         # It has no members, so the values to redact cannot be found.
-        return b'"note":"omitted a frame that is not a message and cannot be redacted"'
+        return "note", "omitted a frame that is not a message and cannot be redacted"
     try:
-        return b'"text":%b' % _encode(frame.decode())
+        return "text", frame.decode()
     except UnicodeDecodeError:
-        return b'"base64":"%b"' % base64.b64encode(frame)
+        return "base64", base64.b64encode(frame).decode()
 
 
 def event_line(sender: Side, at: float, connection: int, what: str, value: RequestId, **more: str | int) -> bytes:
@@ -227,23 +226,23 @@ def _entry(number: int, data: bytes) -> Entry:
         raise _InvalidLineError(what)
     if line.sender != _SENDERS.get(kinds[0], line.sender):
         raise _InvalidLineError(f"has {kinds[0]} from the {line.sender}")
-    return Entry(number, line, *_content(line))
+    return Entry(number, line, _content(line))
 
 
-def _content(line: Line) -> tuple[Message | None, bytes | None]:
+def _content(line: Line) -> Message | bytes | None:
     if line.message is not UNSET:
         message = decode(bytes(line.message))
         if isinstance(message, Malformed):
             raise _InvalidLineError(f"has an invalid message: {message.message} at {message.path or '$'}")
-        return message, None
+        return message
     if line.text is not UNSET:
-        return None, line.text.encode()
+        return line.text.encode()
     if line.base64 is not UNSET:
         try:
-            return None, base64.b64decode(line.base64, validate=True)
+            return base64.b64decode(line.base64, validate=True)
         except binascii.Error as error:
             raise _InvalidLineError(f"has invalid base64: {error}", "record again, or delete the line") from error
-    return None, None
+    return None
 
 
 def _quote(line: bytes) -> str:
