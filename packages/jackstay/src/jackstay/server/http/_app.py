@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from jackstay.errors import TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import (
     ACCEPTED,
@@ -57,7 +56,7 @@ from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._post import JSON_LINES, DisconnectPoller, Post
 from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN
 from jackstay.server.http._session import Session
-from jackstay.server.http._sessions import Sessions, log_store_failure
+from jackstay.server.http._sessions import Sessions
 
 if TYPE_CHECKING:
     from jackstay.server._changes import BusLink
@@ -286,10 +285,7 @@ class App:
                 await self._open_session(request, caller, route, message, frame)
             else:
                 assert session is not None  # the routing table has this action for open sessions only
-                try:
-                    channel = await self._sessions.receive(session, message, frame, route.accepts, caller)
-                except TransportError as error:
-                    raise log_store_failure(error) from error
+                channel = await self._sessions.receive(session, message, frame, route.accepts, caller)
                 await session.respond(channel, request, ())
         except RequestRefused as refused:
             if isinstance(message, Request):
@@ -301,12 +297,7 @@ class App:
         header = session_header(self._endpoint, caller.headers)
         if isinstance(header, SessionState):
             return header, None
-        try:
-            session = await self._sessions.find(header, caller.principal)
-        except RequestRefused:
-            raise
-        except Exception as error:  # a user's store may raise anything
-            raise log_store_failure(error) from error
+        session = await self._sessions.find(header, caller.principal)
         return (SessionState.UNKNOWN if session is None else SessionState.OPEN), session
 
     async def _open_session(
@@ -318,10 +309,7 @@ class App:
         channel = session.receive(message, frame, route.accepts, caller)
         more: HeaderLines = ()
         if session.core.client is not None:
-            try:
-                await self._sessions.register(session)
-            except Exception as error:  # a user's store may raise anything
-                raise log_store_failure(error) from error
+            await self._sessions.register(session)
             more = [(_SESSION_NAME, session.id.encode())]
         await session.respond(channel, request, more)
 
@@ -357,10 +345,7 @@ class App:
         if action is Action.LISTEN:
             await session.serve_get(caller.headers.get(LAST_EVENT_HEADER.lower()), request)
             return
-        try:
-            await self._sessions.end(session)
-        except TransportError as error:
-            raise log_store_failure(error) from error
+        await self._sessions.end(session)
         await request.respond(204, ())
 
     # --- refusals and draining ----------------------------------------------------------------------------------------
