@@ -148,7 +148,8 @@ def run_http(
             endpoint_options["auth"] = read_auth(endpoint.auth)
             endpoint_options["auth"].set_default_resource(url)
         app = server.asgi(**endpoint_options)
-        context = ServeContext(server, options, app, app if wrap_app is None else wrap_app(app), url, sockets, worker)
+        served = _behind_proxies(app if wrap_app is None else wrap_app(app), options.trusted_proxies)
+        context = ServeContext(server, options, app, served, url, sockets, worker)
         if worker is None and options.workers > 1:
             return _supervise(context, exit_process)
         return _serve(context, loop_factory, exit_process)
@@ -165,7 +166,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
 
 
 class ServeContext(NamedTuple):
-    """What one process serves: the app as `app`, and with the wrapper of `wrap_app` as `served`."""
+    """What one process serves: the app as `app`, and as `served` with its wrappers."""
 
     server: "Server"
     options: RunOptions
@@ -332,11 +333,10 @@ def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain
         if context.app.is_draining:  # `server.drain()` was called, perhaps from another thread
             drain()
 
-    served = _behind_proxies(context.served, options.trusted_proxies)
     return Http1Server(
-        served,
+        context.served,
         # Only if nothing wraps the app, and it is not a subclass with its own routes: they are written for ASGI.
-        handle=context.app.serve if served is context.app and type(served) is App else None,
+        handle=context.app.serve if context.served is context.app and type(context.app) is App else None,
         keepalive_timeout=options.keepalive_timeout,
         header_timeout=options.header_timeout,
         max_header_bytes=options.max_header_bytes,
