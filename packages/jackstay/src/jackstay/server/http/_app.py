@@ -8,8 +8,8 @@ app needs no lifespan events, works when mounted below a path, and can be used f
 import asyncio
 import logging
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -76,13 +76,6 @@ _SESSION_NAME = SESSION_HEADER.lower().encode()
 _SERVE, _NO_SESSIONS = Action.SERVE, SessionState.OFF
 
 
-class _LegacyRoute(NamedTuple):
-    """What a path of HTTP+SSE serves."""
-
-    method: str
-    serve: Callable[[HttpRequest, Caller], Awaitable[None]]
-
-
 class App:
     """An ASGI 3 application. Make it with `server.asgi()`; `await drain()` before its process ends."""
 
@@ -110,12 +103,10 @@ class App:
         self._legacy_endpoint = msgspec.structs.replace(self._endpoint, has_sessions=True)
         self._legacy: dict[str, LegacyConnection] = {}
         self._path = options.path.rstrip("/") or "/"
-        self._legacy_routes: dict[str, _LegacyRoute] = {}
+        # The method that each path of HTTP+SSE allows.
+        self._legacy_methods: dict[str, str] = {}
         if options.sse_path is not None:
-            self._legacy_routes = {
-                options.sse_path: _LegacyRoute("GET", self._open_legacy),
-                options.messages_path: _LegacyRoute("POST", self._post_legacy),
-            }
+            self._legacy_methods = {options.sse_path: "GET", options.messages_path: "POST"}
         # The POSTs in progress: the poller of the loop that was used last, and the pollers of all loops.
         self._poller: DisconnectPoller | None = None
         self._pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, DisconnectPoller] = (
@@ -182,7 +173,7 @@ class App:
         try:
             method, legacy = request.method, None
             if method != "POST" or request.path != self._path:  # few requests
-                legacy = self._find_legacy_route(request)
+                legacy = self._find_legacy_method(request)
             headers = fold_headers(request.lines)
             check_request(self._endpoint if legacy is None else self._legacy_endpoint, method, headers)
             if self._is_draining:
@@ -199,15 +190,12 @@ class App:
                 principal = authenticated
             http = (method, request.path, request.peer)
             caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
-            if legacy is not None:
-                if method != legacy.method:
-                    message = f"only {legacy.method} is allowed here"
-                    raise RequestRefused(error_response(405, message, (("allow", legacy.method),)))
-                await legacy.serve(request, caller)
-            elif method == "POST":
-                await self._post(request, caller)
+            if legacy is not None and method != legacy:
+                raise RequestRefused(error_response(405, f"only {legacy} is allowed here", (("allow", legacy),)))
+            if method == "POST":
+                await (self._post if legacy is None else self._post_legacy)(request, caller)
             else:
-                await self._verb(request, caller)
+                await (self._verb if legacy is None else self._open_legacy)(request, caller)
         except RequestRefused as refused:
             await self._refuse(request, refused, headers)
         except ClientDisconnected:
@@ -217,8 +205,8 @@ class App:
             if self._idle is not None and not self._requests:
                 self._idle.set()
 
-    def _find_legacy_route(self, request: HttpRequest) -> _LegacyRoute | None:
-        """Return the route of HTTP+SSE at this path, without the path of the mount and a trailing slash.
+    def _find_legacy_method(self, request: HttpRequest) -> str | None:
+        """Return the method that HTTP+SSE allows at this path, without the path of the mount and a trailing slash.
 
         Returns None for the path of MCP. Raises: RequestRefused for any other path.
         """
@@ -226,11 +214,9 @@ class App:
         if root and (path == root or path.startswith(root + "/")):
             path = path[len(root) :]
         path = path.rstrip("/") or "/"
-        found = self._legacy_routes.get(path)
-        if found is None and path != self._path:
-            message = f"not found; MCP is served at {root}{self.options.path}"
-            raise RequestRefused(error_response(404, message))
-        return found
+        if path != self._path and path not in self._legacy_methods:
+            raise RequestRefused(error_response(404, f"not found; MCP is served at {root}{self.options.path}"))
+        return self._legacy_methods.get(path)
 
     # --- HTTP+SSE (2024-11-05) ----------------------------------------------------------------------------------------
 
