@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+import msgspec
+
 from jackstay.errors import UsageError
 from jackstay.oauth._authorizer import TokenAuthorizer
 from jackstay.oauth._browser import SIGN_IN_SECONDS, Redirect, free_port, is_free, open_browser, sign_in_with_browser
@@ -68,7 +70,8 @@ class OAuth(TokenAuthorizer):
                 error="login_required",
                 issuer=access.issuer,
             )
-        registered, redirect_uri = await self._registered(client, access, scopes)
+        registered = await self._registered(client, access, scopes)
+        redirect_uri = registered.redirect_uri
         client_auth = self._client_auth(registered, access)
         thumbprint = "" if client_auth.proofs is None else client_auth.proofs.thumbprint(client_auth.dpop_key)
         sign_in = begin(access, registered.client_id, redirect_uri, scopes, self.identity, thumbprint=thumbprint)
@@ -93,23 +96,20 @@ class OAuth(TokenAuthorizer):
             raise
         return read_tokens(response, client_auth, access.resource, scopes, self._clock())
 
-    async def _registered(
-        self, client: HttpClient, access: Access, scopes: tuple[str, ...]
-    ) -> tuple[RegisteredClient, str]:
-        """Return the client at this issuer and its redirect URI; registers the client if necessary."""
+    async def _registered(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> RegisteredClient:
+        """Return the client at this issuer with the redirect URI to use; registers the client if necessary."""
         configured = configured_client(self.identity, access)
         if configured is not None:
             if configured.client_id == self.identity.client_id:
                 self._bind(access)
-            return configured, self._redirect_uri or _usable_uri(None)
+            return msgspec.structs.replace(configured, redirect_uri=self._redirect_uri or _usable_uri(None))
         stored = await stored_client(self.store, access.issuer, self._clock())
         redirect_uri = self._redirect_uri or _usable_uri(stored)
         if stored is not None and covers_sign_in(stored, redirect_uri, scopes):
-            return stored, redirect_uri
-        registered = await register(
+            return stored
+        return await register(
             client, access, identity=self.identity, store=self.store, redirect_uri=redirect_uri, scopes=scopes
         )
-        return registered, redirect_uri
 
     async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
         configured = await super()._client_for(tokens, access)
