@@ -253,7 +253,7 @@ def _peek(message: Message) -> _Params:
     except msgspec.DecodeError as error:
         if memoryview(message.params)[0] == ord("["):
             return _NO_PARAMS  # the method refuses an array
-        # A number out of range or a lone surrogate. The revision is not known, so the request is not routed.
+        # A number out of range. The revision is not known, so the request is not routed.
         raise RequestRefused(_invalid_params(f"invalid params: {error}")) from error
 
 
