@@ -23,10 +23,11 @@ def methods(contract: type) -> dict[str, list[str]]:
 def test_every_transport_has_the_methods_of_the_contract() -> None:
     # Some are attributes: methods of the queue and of the reader.
     forwarded = methods(WriteQueue) | methods(FrameReader)
+    forwarded["stop_writing"] = forwarded["close"]
     for implementation, contract, attributes in [
-        (ChildTransport, Transport, ["send", "withdraw", "next_frame"]),
+        (ChildTransport, Transport, ["send", "withdraw", "next_frame", "flush", "stop_writing"]),
         (MemoryTransport, Transport, ["withdraw"]),
-        (OwnStdioTransport, Transport, ["send", "withdraw", "next_frame"]),
+        (OwnStdioTransport, Transport, ["send", "withdraw", "next_frame", "flush", "stop_writing"]),
         (StdioTarget, Target, []),
         (MemoryTarget, Target, []),
         (OwnStdioTarget, Target, []),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
+from jackstay.errors import McpError, TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS, LineFramer
 from jackstay.transport._contract import TransportHandler
 from jackstay.transport._pipe import PipeTransport, ReadingThread, ReadPipe
@@ -337,18 +337,15 @@ class OwnStdioTransport(PipeTransport):
     def _stdin_ended(self) -> None:
         if not self._is_closed:
             self._frames.end()
-            self._go_down(TransportError("the client closed stdin"))
+            self._lost(TransportError("the client closed stdin"))
 
     def _write_failed(self, error: OSError) -> None:
         self._queue.close()
         if not self._streams.is_input_shared:
             self._input.drain()  # deliver what the client had sent; if stdin has ended, that is reported instead
-        self._go_down(TransportError(f"the client closed stdout ({error.strerror})"))
+        self._lost(TransportError(f"the client closed stdout ({error.strerror})"))
 
-    def _lost(self, error: ProtocolError) -> None:
-        self._go_down(error)
-
-    def _go_down(self, error: McpError) -> None:
+    def _lost(self, error: McpError) -> None:
         if not self._is_down and not self._is_closed:
             self._is_down = True
             self._handler.went_down(error, None, self._frames.was_silent)

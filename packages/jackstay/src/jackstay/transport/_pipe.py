@@ -324,18 +324,12 @@ class PipeTransport(ABC):
         )
         self._output = WritePipe(self._loop, output, must_not_wait)
         self._queue = WriteQueue(self._loop, self._output, handler, join, self._write_failed, limit=limit)
-        # See `Transport`. These run for every frame, so there is no method around them.
+        # See `Transport`. Most of these run for every frame, so there is no method around them.
         self.next_frame = self._frames.next_frame
         self.send = self._queue.send
         self.withdraw = self._queue.withdraw
-
-    async def flush(self) -> bool:
-        """See `Transport.flush`."""
-        return await self._queue.flush()
-
-    def stop_writing(self) -> None:
-        """See `Transport.stop_writing`."""
-        self._queue.close()
+        self.flush = self._queue.flush
+        self.stop_writing = self._queue.close
 
     @abstractmethod
     def _lost(self, error: ProtocolError) -> None:

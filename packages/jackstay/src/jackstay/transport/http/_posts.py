@@ -89,12 +89,12 @@ class Session(msgspec.Struct):
 class Post:
     """One frame, and its request in flight. Cancelling `task` closes its response.
 
-    `id` is 0 if it is not a request; `version` is the revision in its `_meta`. `handler`, `session` and `kind` are set
-    by `start()`.
+    `id` is 0 if it is not a request; `version` is the revision in its `_meta`. `start()` sets `task`, `handler`,
+    `session` and `kind`.
     """
 
-    task: asyncio.Task[None] | None = None
     was_answered = False
+    task: asyncio.Task[None]
     handler: ExchangeHandler
     session: Session
     kind: Sent

@@ -132,7 +132,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         """See `ExchangeTransport.abort`."""
         if not self._drop(id):
             post = self._by_id.get(id)
-            if post is not None and post.task is not None:
+            if post is not None:
                 post.task.cancel()
 
     def renew(self, handler: ExchangeHandler) -> None:
@@ -155,8 +155,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
             self._queue.clear()
             self._settled.set()
             for post in self._open:
-                if post.task is not None:
-                    post.task.cancel()
+                post.task.cancel()
 
     async def close(self) -> None:
         """See `Transport.close`. Ends the session, if there is one, and closes every connection."""
@@ -200,14 +199,13 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         elif post.cancels is not None:
             # The server was notified; the rest of that response is not needed.
             cancelled = self._by_id.get(post.cancels)
-            if cancelled is not None and cancelled.task is not None and self._legacy is None:
+            if cancelled is not None and self._legacy is None:
                 cancelled.task.cancel()
 
-    def _release(self, post: Post) -> None:
-        """Stop counting this POST: it was answered or it ended."""
-        if post.id and self._by_id.get(post.id) is post:
-            del self._by_id[post.id]
-            self._running -= not post.is_long_lived
+    def _release(self, request: Post | GetStream) -> None:
+        """Stop counting this request: it was answered or it ended."""
+        if self._by_id.get(request.id) is request:
+            self._running -= not self._by_id.pop(request.id).is_long_lived
 
     def _pump(self) -> None:
         if self._is_ended:
@@ -216,8 +214,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
             _, post = self._queue.pop()
             self._handler.started(post.id)
             self._start(post)
-        if self._queue.was_refused:
-            self._queue.notify_room()
+        self._queue.notify_room()
 
     def _drop(self, id: int) -> bool:
         """Remove a request from the queue. False: it is not queued."""
@@ -239,7 +236,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         """A frame arrived on a stream. It may answer another request, whose own stream is closed then."""
         for id in answered_ids(frame, self.session.revision):
             other = self._by_id.get(id) if isinstance(id, int) else None
-            if other is not None and other.task is not None and self._legacy is None:
+            if other is not None and self._legacy is None:
                 other.was_answered = True
                 other.task.cancel()
         self.deliver(frame, source)
@@ -262,12 +259,12 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
             if post.kind is Sent.PROBE:
                 self._is_paused = False
 
-    def session_expired(self, post: Post) -> None:
-        """The server dropped the session of this POST."""
-        self._release(post)
-        if post.session is self.session:
+    def session_expired(self, request: Post | GetStream) -> None:
+        """The server dropped the session of this request."""
+        self._release(request)
+        if request.session is self.session:
             self._is_paused = self._is_lost = True
-        post.handler.session_lost(post.id)
+        request.handler.session_lost(request.id)
 
     def lost(self, post: Post, error: McpError, *, was_declined: bool = False, could_connect: bool = True) -> None:
         """The POST ends without an answer."""
@@ -343,12 +340,6 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         self._tasks.add(task)
         task.add_done_callback(self._forget_task)
 
-    def lose_session(self, session: Session, handler: ExchangeHandler) -> None:
-        """The server dropped this session, which was opened with this handler."""
-        if session is self.session:
-            self._is_paused = self._is_lost = True
-            handler.session_lost(0)
-
     def _close_get_stream(self) -> None:
         self._get_stream = None
         for task in self._tasks:
@@ -405,7 +396,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         self._inbox.clear()
         for task in self._tasks:
             task.cancel()
-        tasks = {post.task for post in self._open if post.task is not None} | self._tasks
+        tasks = {post.task for post in self._open} | self._tasks
         if tasks:
             await asyncio.wait(tasks, timeout=_GUARD)
         if self._legacy is not None:
