@@ -19,7 +19,7 @@ from typing import Final
 from jackstay.errors import McpError, TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS, LineFramer
 from jackstay.transport._contract import TransportHandler
-from jackstay.transport._pipe import PipeTransport, ReadingThread, ReadPipe
+from jackstay.transport._pipe import PipeTransport, ReadPipe, piped
 
 # Printed to stderr if stdin is a terminal.
 INTERACTIVE_HINT: Final = (
@@ -291,8 +291,8 @@ class OwnStdioTransport(PipeTransport):
         self._is_down = False
         self._is_closed = False
         self.send_all = self._queue.send_all
-        reader = ReadPipe if streams.is_input_watchable else ReadingThread
-        self._input = reader(self._loop, streams.input, self._received, self._stdin_ended)
+        fd = streams.input if streams.is_input_watchable else piped(streams.input)
+        self._input = ReadPipe(self._loop, fd, self._received, self._stdin_ended)
         self._input.resume()
 
     def __repr__(self) -> str:
@@ -307,6 +307,8 @@ class OwnStdioTransport(PipeTransport):
         self._queue.close()
         self._frames.close()
         self._input.stop()
+        if self._input.fd != self._streams.input:
+            os.close(self._input.fd)
         if self._release is not None:
             self._release()
 
