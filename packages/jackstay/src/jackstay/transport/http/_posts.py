@@ -280,21 +280,18 @@ class Post:
     async def _read(self, response: HttpResponse, reader: EventReader) -> McpError | None:
         """Read to the answer or the end. Returns the error if the connection was lost."""
         try:
-            async with aclosing(read_events(response, reader)) as events:
+            async with aclosing(read_events(response, reader)) as events, asyncio.timeout(None) as lingering:
                 async for event in events:
                     if isinstance(event, FrameTooLargeError):
-                        raise FrameTooLargeError(event.size, event.limit, sent=True)
-                    if event.event != "message":
+                        if not self.was_answered:
+                            raise FrameTooLargeError(event.size, event.limit, sent=True)
+                    elif event.event != "message":
                         continue
-                    if self.id in answered_ids(event.data, self.session.revision):
+                    elif self.was_answered or self.id not in answered_ids(event.data, self.session.revision):
+                        self._transport.receive(event.data, self.id)
+                    else:
                         self._answer(event.data)
-                        break
-                    self._transport.receive(event.data, self.id)
-                if self.was_answered:
-                    async with asyncio.timeout(LINGER):
-                        async for event in events:
-                            if not isinstance(event, FrameTooLargeError) and event.event == "message":
-                                self._transport.receive(event.data, self.id)
+                        lingering.reschedule(asyncio.get_running_loop().time() + LINGER)
         except TimeoutError:
             pass  # the answer is here; only the connection is closed
         except OutcomeUnknownError as error:
