@@ -23,11 +23,10 @@ def methods(contract: type) -> dict[str, list[str]]:
 def test_every_transport_has_the_methods_of_the_contract() -> None:
     # Some are attributes: methods of the queue and of the reader.
     forwarded = methods(WriteQueue) | methods(FrameReader)
-    forwarded["stop_writing"] = forwarded["close"]
     for implementation, contract, attributes in [
-        (ChildTransport, Transport, ["send", "withdraw", "next_frame", "flush", "stop_writing"]),
+        (ChildTransport, Transport, ["send", "withdraw", "next_frame", "flush"]),
         (MemoryTransport, Transport, ["withdraw"]),
-        (OwnStdioTransport, Transport, ["send", "withdraw", "next_frame", "flush", "stop_writing"]),
+        (OwnStdioTransport, Transport, ["send", "withdraw", "next_frame", "flush"]),
         (StdioTarget, Target, []),
         (MemoryTarget, Target, []),
         (OwnStdioTarget, Target, []),

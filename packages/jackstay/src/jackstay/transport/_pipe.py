@@ -286,7 +286,10 @@ class PipeTransport(ABC):
         self.send = self._queue.send
         self.withdraw = self._queue.withdraw
         self.flush = self._queue.flush
-        self.stop_writing = self._queue.close
+
+    def stop_writing(self) -> None:
+        """See `Transport.stop_writing`."""
+        self._queue.close()
 
     @abstractmethod
     def _lost(self, error: ProtocolError) -> None:
