@@ -151,15 +151,12 @@ class Connection:
         if self._is_stepping:  # called by a listener: the frames of the current step go first
             self._pending_events.append(event)
             return
-        effects = self.core.step(event, self._loop.time())
-        for effect in effects:
-            if isinstance(effect, e.Send):
-                self._send(effect)
-        if self._pending_events:
-            self._process_pending()
-        for effect in effects:
+        for effect in self.core.step(event, self._loop.time()):
             if isinstance(effect, e.Fail):
                 raise effect.error
+            self._perform((effect,))
+        if self._pending_events:
+            self._process_pending()
 
     def source(self) -> int:
         """Return the id of the call whose HTTP response carried the frame that was pulled last, or 0."""

@@ -244,11 +244,8 @@ class Requests:
         """
         connection = self._connection or self.connection
         capability = METHODS[method].capability
-        if capability:
-            # In the common case the answer for this server is cached.
-            is_known = connection.core.server is self._known and self._capability_cache.get(capability)
-            if not is_known and not self.has_capability(capability):
-                raise CapabilityError(capability).about(method, None)
+        if capability and not self.has_capability(capability):
+            raise CapabilityError(capability).about(method, None)
         has_fields = options or self.progress_handlers or self.default_replay == "safe"
         fields = self._call_fields(method, options, is_safe) if has_fields else {}
         read = read or _reader(result)

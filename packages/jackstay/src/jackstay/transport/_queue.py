@@ -82,9 +82,9 @@ class FrameQueue(Generic[Frame]):
         del self._numbers[index]
         self.size -= len(self.frames.pop(index))
         if self.was_refused:
-            self._loop.call_soon(self.notify_room)  # which resolves flushes after it
+            self._loop.call_soon(self.notify_room)
         else:
-            self.resolve_flush()
+            self.notify_room()
 
     def renew(self, handler: "TransportHandler") -> None:
         """Notify this handler from now on. Its numbers begin again: what is queued can no longer be withdrawn."""
@@ -98,7 +98,9 @@ class FrameQueue(Generic[Frame]):
         return self._numbers.pop(0), frame
 
     def notify_room(self) -> None:
-        """Notify the handler once after a rejection, when half of the queue is free, and resolve pending flushes.
+        """Notify the handler once after a rejection, when half of the queue is free. Resolve flushes of an empty queue.
+
+        Called after every write, when the handler may have sent more.
 
         With less than half, the handler would be notified once per frame. If a frame needs more than half and is
         rejected again, the handler is notified again after the next write, at the latest when the queue is empty.
@@ -106,7 +108,8 @@ class FrameQueue(Generic[Frame]):
         if self.was_refused and len(self) <= MAX_QUEUED_FRAMES // 2 and self.size <= MAX_QUEUED_BYTES // 2:
             self.was_refused = False
             self._handler.room_made()
-        self.resolve_flush()
+        if not len(self) and not self.was_refused:
+            self._end_flush(True)
 
     async def flush(self) -> bool:
         """Wait until the queue is empty and any due `room_made` was called; False: it was cleared."""
@@ -115,14 +118,6 @@ class FrameQueue(Generic[Frame]):
         if self._flushed is None:
             self._flushed = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._flushed)  # shared by all callers
-
-    def resolve_flush(self) -> None:
-        """Resolve pending flushes if the queue is empty.
-
-        Called after every write, when the handler may have sent more.
-        """
-        if not len(self) and not self.was_refused:
-            self._end_flush(True)
 
     def clear(self) -> None:
         """Forget everything; nothing of it will be written."""
@@ -308,10 +303,8 @@ class WriteQueue(FrameQueue[bytes]):
         self._change(outcome)
         if through is not None:
             self._handler.wrote(through)
-        if self.was_refused:
+        if self.was_refused or self._flushed is not None:
             self.notify_room()
-        elif self._flushed is not None:
-            self.resolve_flush()
         if error is not None:
             self._failed(error)
 
