@@ -25,6 +25,8 @@ class McpError(Exception):
     type: str = "protocol"
     advice: str = ""
     is_transient: bool = False
+    server_error: Json = None
+    request_id: RequestId | None = None
 
     def __init__(
         self,
@@ -32,9 +34,7 @@ class McpError(Exception):
         *,
         details: dict[str, Json] | None = None,
         code: int | None = None,
-        server_error: Json = None,
         method: str | None = None,
-        request_id: RequestId | None = None,
         may_have_run: bool | None = False,
         retry_in: float | None = None,
     ) -> None:
@@ -42,9 +42,7 @@ class McpError(Exception):
         self.message = message
         self.details: dict[str, Json] = {} if details is None else details
         self.code = code
-        self.server_error = server_error
         self.method = method
-        self.request_id = request_id
         self.may_have_run = may_have_run
         self.retry_in = retry_in
 
@@ -279,12 +277,8 @@ class JsonRpcError(McpError):
             error["data"] = data
         claims = data if isinstance(data, dict) else {}
         may_have_run = claims.get("mayHaveRun")
-        super().__init__(
-            message,
-            code=code,
-            server_error=error,
-            may_have_run=may_have_run if isinstance(may_have_run, bool) else None,
-        )
+        super().__init__(message, code=code, may_have_run=may_have_run if isinstance(may_have_run, bool) else None)
+        self.server_error = error
         self.is_transient = claims.get("retryable") is True
         self.data = data
 

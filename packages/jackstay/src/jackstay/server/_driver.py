@@ -125,16 +125,15 @@ class SubscriberIndex:
                         del self._by_topic[topic]
 
     def find(self, topic: str) -> "list[Driver]":
-        """Return the connections whose clients are notified of this topic."""
-        with self._lock:
-            return list(self._by_topic.get(topic, ()))
+        """Return the connections whose clients are notified of this topic, which has changed.
 
-    def find_for_list(self, method: str) -> "list[Driver]":
-        """As `find()`, for a list that has changed. `changes_since()` returns it from now on."""
+        If it is a list, `changes_since()` returns it from now on.
+        """
         with self._lock:
-            self.number += 1
-            self._changes[method] = self.number
-            return list(self._by_topic.get(method, ()))
+            if topic in LIST_CHANGES:
+                self.number += 1
+                self._changes[topic] = self.number
+            return list(self._by_topic.get(topic, ()))
 
     def changes_since(self, number: int) -> list[str]:
         """Return the methods of the lists that have changed after the change of this number."""

@@ -537,17 +537,13 @@ class Server:
 
         `params`, if there are any, are sent unchanged. Thread-safe.
         """
-        index = self._subscriber_index
-        if index is None:  # there was no connection yet
-            connections = []
-        elif uri:  # there may be thousands of connections, of which few have subscribed
-            connections = index.find(uri)
-        elif method in CHANGES.values():
-            connections = index.find_for_list(method)
-        else:  # of anything, see `GAP`
+        index, is_list = self._subscriber_index, method in CHANGES.values()
+        if index is not None and (uri or is_list):  # of thousands of connections, few may have subscribed
+            connections = index.find(uri or method)
+        else:  # of anything, see `GAP`; or there was no connection yet
             with self._lock:
                 connections = list(self._connections.values())
-        if self._views is not None and self._bus is None and method in CHANGES.values():
+        if self._views is not None and self._bus is None and is_list:
             is_concerned = self._views.concerned(method)
             connections = [connection for connection in connections if is_concerned(connection.caller)]
         for connection in connections:
