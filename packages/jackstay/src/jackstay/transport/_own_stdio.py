@@ -14,12 +14,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS, LineFramer
-from jackstay.transport._contract import TransportHandler
 from jackstay.transport._pipe import PipeTransport, ReadingThread, ReadPipe
+
+if TYPE_CHECKING:
+    from jackstay.transport._contract import TransportHandler
 
 # Printed to stderr if stdin is a terminal.
 INTERACTIVE_HINT: Final = (
@@ -221,7 +223,7 @@ class OwnStdioTarget:
 
     async def open(
         self,
-        handler: TransportHandler,
+        handler: "TransportHandler",
         max_frame_bytes: int,
         close_step: float,  # noqa: ARG002  # part of the contract
     ) -> "OwnStdioTransport":
@@ -281,7 +283,12 @@ class OwnStdioTransport(PipeTransport):
     """
 
     def __init__(
-        self, streams: Streams, handler: TransportHandler, framing: str, limit: int, release: Callable[[], None] | None
+        self,
+        streams: Streams,
+        handler: "TransportHandler",
+        framing: str,
+        limit: int,
+        release: Callable[[], None] | None,
     ) -> None:
         super().__init__(handler, streams.output, framing, limit, must_not_wait=streams.must_not_wait)
         if isinstance(self._framer, LineFramer):
