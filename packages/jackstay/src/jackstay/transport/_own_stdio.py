@@ -13,12 +13,14 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jackstay.errors import McpError, TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS, LineFramer
-from jackstay.transport._contract import TransportHandler
 from jackstay.transport._pipe import PipeTransport, ReadPipe, piped
+
+if TYPE_CHECKING:
+    from jackstay.transport._contract import TransportHandler
 
 # Printed to stderr if stdin is a terminal.
 INTERACTIVE_HINT: Final = (
@@ -231,7 +233,7 @@ class OwnStdioTarget:
 
     async def open(
         self,
-        handler: TransportHandler,
+        handler: "TransportHandler",
         max_frame_bytes: int,
         close_step: float,  # noqa: ARG002  # part of the contract
     ) -> "OwnStdioTransport":
@@ -274,7 +276,7 @@ class OwnStdioTransport(PipeTransport):
     """
 
     def __init__(
-        self, streams: Streams, handler: TransportHandler, framing: str, limit: int, release: Callable[[], None]
+        self, streams: Streams, handler: "TransportHandler", framing: str, limit: int, release: Callable[[], None]
     ) -> None:
         super().__init__(handler, streams.output, framing, limit, must_not_wait=streams.must_not_wait)
         if isinstance(self._framer, LineFramer):

@@ -17,11 +17,11 @@ import msgspec
 
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError
 from jackstay.protocol.wire import LineFramer, framing_of
-from jackstay.transport._contract import TransportHandler
 from jackstay.transport._queue import WriteQueue
 
 if TYPE_CHECKING:
     from jackstay.protocol.wire import ContentLengthFramer
+    from jackstay.transport._contract import TransportHandler
 
 # A Linux pipe holds 64 KiB: one read empties it.
 READ_BYTES: Final = 65_536
@@ -266,7 +266,7 @@ class PipeTransport(ABC):
     _input: ReadPipe
 
     def __init__(
-        self, handler: TransportHandler, output: int, framing: str, limit: int, *, must_not_wait: bool = False
+        self, handler: "TransportHandler", output: int, framing: str, limit: int, *, must_not_wait: bool = False
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._handler = handler

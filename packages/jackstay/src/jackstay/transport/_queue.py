@@ -6,7 +6,6 @@ operating system has accepted no byte stays here and can be withdrawn, so "not s
 """
 
 import asyncio
-from bisect import bisect_left
 from collections.abc import Callable, Sequence, Sized
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -71,6 +70,8 @@ class FrameQueue(Generic[Frame]):
 
     def withdraw(self, number: int) -> bool:
         """See `Transport.withdraw`."""
+        from bisect import bisect_left  # noqa: PLC0415  # only for a call that is cancelled before it was written
+
         index = bisect_left(self._numbers, number)
         if index == len(self._numbers) or self._numbers[index] != number:
             return False
