@@ -2,8 +2,7 @@
 
 A request passes `check_request` before its body is read, then `route_post` with the decoded message, or `route_verb`.
 Both return the next step, or raise `RequestRefused` with the response. The message and not the endpoint chooses the
-era: a version in `_meta` makes it stateless. See 2026-07-28 basic/transports/streamable-http; 2025-11-25
-basic/transports; RFC 9110.
+era (2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/transports).
 """
 
 from typing import Any, Final
