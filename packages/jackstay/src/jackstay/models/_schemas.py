@@ -277,12 +277,11 @@ def without_nulls(schema: Schema, arguments: dict[str, Json]) -> dict[str, Json]
     numbers = count(1)  # of the alternatives
 
     def convert(node: Any, value: Any) -> Any:
-        if isinstance(value, list):
-            items = _branch(schema, node, value).get("items")
-            return [convert(items, part) for part in value]
-        if not isinstance(value, dict):
+        if not isinstance(value, list | dict):
             return value
         found = _branch(schema, node, value)
+        if isinstance(value, list):
+            return [convert(found.get("items"), part) for part in value]
         properties = found.get("properties") or {}
         required = found.get("required") or ()
         return {
