@@ -4,8 +4,6 @@ The first line is a header. Every other line is an event on one connection (docs
 frames that are not messages are kept as text. Errors name the line and what to do.
 """
 
-import base64
-import binascii
 import os
 from datetime import datetime
 from typing import Annotated, Final, Literal
@@ -59,7 +57,7 @@ class Line(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     message: Raw | UnsetType = UNSET
     # A frame that is not a JSON-RPC message.
     text: str | UnsetType = UNSET
-    base64: str | UnsetType = UNSET
+    base64: bytes | UnsetType = UNSET
     # This side ended the connection; `exit` is the exit code of a process.
     ended: str | UnsetType = UNSET
     exit: int | None = None
@@ -123,7 +121,7 @@ def frame_line(sender: Side, at: float, connection: int, frame: bytes, redaction
     return b'%b"message":%b}\n' % (_head(sender, at, connection), redacted.translate(_BREAKS_TO_SPACES))
 
 
-def _garbage(frame: bytes, redaction: Redaction) -> tuple[str, str]:
+def _garbage(frame: bytes, redaction: Redaction) -> tuple[str, str | bytes]:
     """Return the member for a frame that is not a message, and its value."""
     if redaction.names:
         # It has no members, so the values to redact cannot be found.
@@ -131,10 +129,12 @@ def _garbage(frame: bytes, redaction: Redaction) -> tuple[str, str]:
     try:
         return "text", frame.decode()
     except UnicodeDecodeError:
-        return "base64", base64.b64encode(frame).decode()
+        return "base64", frame
 
 
-def event_line(sender: Side, at: float, connection: int, what: str, value: RequestId, **more: str | int) -> bytes:
+def event_line(
+    sender: Side, at: float, connection: int, what: str, value: RequestId | bytes, **more: RequestId
+) -> bytes:
     """Return the line for another event, with the member `what`."""
     return _head(sender, at, connection) + _encode({what: value, **more})[1:] + b"\n"
 
@@ -238,10 +238,7 @@ def _content(line: Line) -> Message | bytes | None:
     if line.text is not UNSET:
         return line.text.encode()
     if line.base64 is not UNSET:
-        try:
-            return base64.b64decode(line.base64, validate=True)
-        except binascii.Error as error:
-            raise _InvalidLineError(f"has invalid base64: {error}", "record again, or delete the line") from error
+        return line.base64
     return None
 
 
