@@ -164,9 +164,8 @@ def parse_input_required(result: bytes) -> InputRequired | None:
     return found if found is not None and found.result_type == "input_required" else None
 
 
-def input_required_result(state: str, input_requests: dict[str, tuple[str, bytes]]) -> bytes:
-    """Encode an `input_required` result. `input_requests` maps a key to a method and its encoded params."""
-    requests = {key: {"method": method, "params": Raw(params)} for key, (method, params) in input_requests.items()}
+def input_required_result(state: str, requests: dict[str, InputRequest]) -> bytes:
+    """Encode an `input_required` result with these requests."""
     return encode({"resultType": "input_required", "inputRequests": requests, "requestState": state})
 
 

@@ -19,7 +19,7 @@ from jackstay.protocol import LISTS, METHODS
 from jackstay.protocol.server import check_capabilities
 from jackstay.protocol.wire import ErrorCode
 from jackstay.proxy._bodies import InputRequired, Members, decode_or, input_required_result, without_subscription
-from jackstay.proxy._in_flight import InFlightCall, Owner, PendingInputRequest
+from jackstay.proxy._in_flight import InFlightCall, Owner
 from jackstay.proxy._upstream import Sent, Upstream
 from jackstay.server import Driver
 from jackstay.types import LOGGING_LEVELS
@@ -243,10 +243,8 @@ class Router:
             message = f"too many suspended calls: {MAX_SUSPENDED} already wait for input from their clients"
             raise JsonRpcError(ErrorCode.INTERNAL_ERROR, message, {"retryable": True})
         key = f"input-{next(self._keys)}"
-        response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        call.add_input_request(key, PendingInputRequest(method, params, response))
         try:
-            return await response
+            return await call.add_input_request(key, method, params)
         finally:
             call.input_requests.pop(key, None)
 
@@ -257,8 +255,7 @@ class Router:
             ROUND_TIMEOUT, self._discard, state, f"the client did not return input within {ROUND_TIMEOUT:g} s"
         )
         self._suspended[state] = SuspendedCall(upstream, call, sent, call.connection.principal, expiry)
-        pending = {key: (request.method, request.params) for key, request in call.input_requests.items()}
-        return input_required_result(state, pending)
+        return input_required_result(state, {key: row.request for key, row in call.input_requests.items()})
 
     def resume(self, state: str, call: InFlightCall, responses: Members) -> SuspendedCall:
         """Pass the client's responses to the suspended call, and return that call.
