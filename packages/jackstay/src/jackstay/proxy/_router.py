@@ -117,7 +117,7 @@ class Router:
             return [upstream.owner], ""
         if owner is Owner.AMBIGUOUS:
             return [], owner.value
-        clients = upstream.session_clients()
+        clients = self._proxy.session_clients(upstream)
         candidates = [client for client in clients if upstream.in_flight.has_served_only(client.number)]
         is_unused = len(candidates) == len(clients)
         why = f"{len(clients)} clients are connected" if is_unused else "the server has served several clients"
@@ -203,7 +203,7 @@ class Router:
                 self._notify(owner.connection, method, params, about)
             return
         clients, reason = self._attribute(upstream, owner)
-        if not clients and (owner is Owner.AMBIGUOUS or upstream.session_clients()):
+        if not clients and (owner is Owner.AMBIGUOUS or self._proxy.session_clients(upstream)):
             self._count_unattributed("dropped", method, reason)
         for connection in clients:
             if method != _MESSAGE or _is_wanted(connection.store.get("level", ""), params):
