@@ -7,7 +7,7 @@ that the other era requires.
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -48,7 +48,7 @@ encode = msgspec.json.encode
 class InputRequired(msgspec.Struct, rename="camel"):
     """An `input_required` result (2026-07-28)."""
 
-    result_type: str = ""
+    result_type: Literal["input_required"]
     input_requests: dict[str, "InputRequest"] | None = None
     request_state: Raw | UnsetType = UNSET
 
@@ -160,8 +160,7 @@ def parse_input_required(result: bytes) -> InputRequired | None:
     """Return the `input_required` result that these bytes encode, or None for any other result."""
     if b'"input_required"' not in result:
         return None
-    found = decode_or(None, _read_input_required, result)
-    return found if found is not None and found.result_type == "input_required" else None
+    return decode_or(None, _read_input_required, result)
 
 
 def input_required_result(state: str, requests: dict[str, InputRequest]) -> bytes:

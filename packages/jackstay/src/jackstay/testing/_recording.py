@@ -16,8 +16,7 @@ from jackstay.protocol.wire import MAX_FRAME_BYTES, Malformed, Message, decode
 from jackstay.testing._redaction import Redaction
 from jackstay.types import DECODE_ERRORS
 
-# The kind in the header, and the newest version of the format.
-KIND: Final = "recording"
+# The newest version of the format.
 VERSION: Final = 1
 
 # Four times the usual limit, so that a large message does not fail because of the recorder.
@@ -41,7 +40,7 @@ _BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
 class Header(msgspec.Struct, frozen=True):
     """The first line. `target` is the server's name, without its command or URL."""
 
-    jackstay: str
+    jackstay: Literal["recording"]
     version: int
     recorded: str = ""
     target: str = "recording"
@@ -108,7 +107,7 @@ _encode = msgspec.json.Encoder().encode
 def header_line(target: str, now: datetime, redaction: Redaction = NO_REDACTION) -> bytes:
     """Return the first line of a file."""
     recorded = now.isoformat(timespec="seconds")
-    return _encode(Header(KIND, VERSION, recorded, target, sorted(redaction.names))) + b"\n"
+    return _encode(Header("recording", VERSION, recorded, target, sorted(redaction.names))) + b"\n"
 
 
 def frame_line(sender: Side, at: float, connection: int, frame: bytes, redaction: Redaction = NO_REDACTION) -> bytes:
@@ -194,11 +193,9 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
 def _header(line: bytes) -> Header:
     try:
         header = _read_header(line)
-    except DECODE_ERRORS:
-        header = None
-    if header is None or header.jackstay != KIND:
+    except DECODE_ERRORS as error:
         advice = "pass a file written by `jackstay record`"
-        raise _InvalidLineError(f"is not the header of a recording ({_quote(line)})", advice)
+        raise _InvalidLineError(f"is not the header of a recording ({_quote(line)})", advice) from error
     if header.version > VERSION:
         what = f"has version {header.version}, but this Jackstay reads versions up to {VERSION}"
         raise _InvalidLineError(what, "update Jackstay, or record again")
@@ -237,9 +234,7 @@ def _content(line: Line) -> Message | bytes | None:
         return message
     if line.text is not UNSET:
         return line.text.encode()
-    if line.base64 is not UNSET:
-        return line.base64
-    return None
+    return None if line.base64 is UNSET else line.base64
 
 
 def _quote(line: bytes) -> str:
