@@ -80,12 +80,10 @@ def split(params: Raw | bytes | None) -> tuple[bytes, Members]:
         return body, {}
     try:
         members = read_members(body)
-        meta = members.pop("_meta", None)
-        if meta is None:
-            return body, {}
+        meta = members.pop("_meta")
         return encode(members), read_members(meta)
-    except DECODE_ERRORS:
-        return body, {}  # forwarded as they are: the server reports what is wrong
+    except (*DECODE_ERRORS, KeyError):
+        return body, {}  # without `_meta`, or forwarded as they are: the server reports what is wrong
 
 
 def forwarded_meta(meta: Members, *, is_stateless: bool) -> bytes:

@@ -117,9 +117,7 @@ class IdMap:
             return None
         members = read_members(raw)
         id = meta_of(members).get(META_SUBSCRIPTION_ID)
-        if not isinstance(id, int) or id not in self._own:
-            return None
-        return with_subscription(members, self._own[id])
+        return with_subscription(members, self._own[id]) if isinstance(id, int) and id in self._own else None
 
 
 class _End:
