@@ -129,7 +129,12 @@ INVALID = [
     (GOOD + b'{"at":0,"from":"client"}\n', 2, "but has none", "fix the line"),
     (GOOD + b'{"at":0,"from":"client","text":"","note":""}\n', 2, "has text and note", "fix the line"),
     (GOOD + b'{"at":0,"from":"client","lost":1}\n', 2, "has lost from the client", "fix the line"),
-    (GOOD + b'{"at":0,"from":"server","base64":"?"}\n', 2, "has invalid base64", "delete the line"),
+    (
+        GOOD + b'{"at":0,"from":"server","base64":"?"}\n',
+        2,
+        "Invalid base64 encoded string - at `$.base64`",
+        "fix the line",
+    ),
 ]
 
 

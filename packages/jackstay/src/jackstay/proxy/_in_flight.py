@@ -14,7 +14,7 @@ from jackstay.errors import JsonRpcError, RequestId
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server import progress_token
 from jackstay.protocol.wire import ErrorCode
-from jackstay.proxy._bodies import client_meta, forwarded_meta, split
+from jackstay.proxy._bodies import InputRequest, client_meta, forwarded_meta, split
 from jackstay.server import Driver
 from jackstay.types import META_LOG_LEVEL, ProgressNotificationParams, encode_json
 
@@ -30,8 +30,7 @@ _SEVERAL = 2
 class PendingInputRequest(msgspec.Struct, eq=False):
     """A request from the server that the client receives in an `input_required` result."""
 
-    method: str
-    params: bytes
+    request: InputRequest
     response: "asyncio.Future[bytes]"
 
 
@@ -111,11 +110,13 @@ class InFlightCall:
         self.connection, self.id = other.connection, other.id
         self.serial, self.token = other.serial, other.token
 
-    def add_input_request(self, key: str, request: PendingInputRequest) -> None:
-        """Add a request for the client, and wake the task that forwards the call."""
-        self.input_requests[key] = request
+    def add_input_request(self, key: str, method: str, params: bytes) -> "asyncio.Future[bytes]":
+        """Add a request for the client, and wake the task that forwards the call. Returns the future response."""
+        response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.input_requests[key] = PendingInputRequest(InputRequest(method, msgspec.Raw(params)), response)
         if self.input_requested is not None and not self.input_requested.done():
             self.input_requested.set_result(None)
+        return response
 
     def fail_input_requests(self, reason: str) -> None:
         """Respond to all pending input requests with an error."""

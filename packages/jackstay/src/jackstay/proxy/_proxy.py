@@ -35,7 +35,6 @@ from jackstay.types import encode_json
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
     from jackstay.proxy._mirror import Mirror
-    from jackstay.proxy._pages import Page
     from jackstay.server import Handlers, Mount
     from jackstay.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
 
@@ -168,16 +167,11 @@ class Proxy(Server):
             kill_children()  # a second signal, or the shutdown timed out
             return exit_process(code)
 
-        def with_pages(app: "App") -> "Asgi":
-            from jackstay.proxy._pages import Pages  # noqa: PLC0415  # only over HTTP
-
-            return Pages(app, self._pages(app))
-
         return super().run(
             transport=transport,
             loop_factory=loop_factory,
             exit_process=kill_and_exit,
-            wrap_app=with_pages if wrap_app is None else wrap_app,
+            wrap_app=self._with_pages if wrap_app is None else wrap_app,
             **options,
         )
 
@@ -219,15 +213,16 @@ class Proxy(Server):
         servers = [replace(server, cause="".join(server.cause.splitlines()[:1])[:200]) for server in now.servers]
         return now.state, {"servers": msgspec.to_builtins(servers)}
 
-    def _pages(self, app: "App") -> "dict[str, Page]":
-        from jackstay.proxy._pages import METRICS_PATH, STATUS_PATH  # noqa: PLC0415  # only over HTTP
+    def _with_pages(self, app: "App") -> "Asgi":
+        """Return the app with the pages that are enabled."""
+        from jackstay.proxy._pages import METRICS_PATH, STATUS_PATH, Pages  # noqa: PLC0415  # only over HTTP
 
         async def page(render: Callable[[Report, Snapshot], str]) -> str:
             return render(self._report, await self.snapshot(app.sessions))
 
         options = self.proxy_options
         rows = {METRICS_PATH: (options.metrics, metrics_text), STATUS_PATH: (options.status, status_page)}
-        return {path: partial(page, render) for path, (is_served, render) in rows.items() if is_served}
+        return Pages(app, {path: partial(page, render) for path, (is_served, render) in rows.items() if is_served})
 
     def _keep_stderr(self, line: str) -> None:
         logging.getLogger(f"jackstay.server.{self._target.name}").info("%s", line)

@@ -132,7 +132,8 @@ class Relay:
 
         It is sent again only if it is known not to have run.
         """
-        deadline = upstream.deadline()
+        # Until when the call waits for a server that is down, over all attempts.
+        deadline = asyncio.get_running_loop().time() + self._proxy.proxy_options.wait
         has_listed = False
         while True:
             if sent is None:
@@ -212,15 +213,14 @@ class Relay:
 
     async def _set_level(self, upstream: Upstream, connection: Driver, _: e.Serve, level: str) -> bytes:
         connection.log_level = connection.store["level"] = level
-        await request_level(upstream, connection)
+        await self.request_level(upstream, connection)
         return b"{}"
 
-
-async def request_level(upstream: Upstream, connection: Driver) -> None:
-    """Request the most verbose log level that a client of the server has set. Raises: McpError."""
-    clients = [connection, *upstream.session_clients()]
-    levels = [client.store["level"] for client in clients if "level" in client.store]
-    await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
+    async def request_level(self, upstream: Upstream, connection: Driver) -> None:
+        """Request the most verbose log level that a client of the server has set. Raises: McpError."""
+        clients = [connection, *self._proxy.session_clients(upstream)]
+        levels = [client.store["level"] for client in clients if "level" in client.store]
+        await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
 
 
 def _finalize(upstream: Upstream, call: InFlightCall, sent: Sent, result: bytes) -> bytes:

@@ -19,7 +19,7 @@ from jackstay.protocol import LISTS, METHODS
 from jackstay.protocol.server import check_capabilities
 from jackstay.protocol.wire import ErrorCode
 from jackstay.proxy._bodies import InputRequired, Members, decode_or, input_required_result, without_subscription
-from jackstay.proxy._in_flight import InFlightCall, Owner, PendingInputRequest
+from jackstay.proxy._in_flight import InFlightCall, Owner
 from jackstay.proxy._upstream import Sent, Upstream
 from jackstay.server import Driver
 from jackstay.types import LOGGING_LEVELS
@@ -117,7 +117,7 @@ class Router:
             return [upstream.owner], ""
         if owner is Owner.AMBIGUOUS:
             return [], owner.value
-        clients = upstream.session_clients()
+        clients = self._proxy.session_clients(upstream)
         candidates = [client for client in clients if upstream.in_flight.has_served_only(client.number)]
         is_unused = len(candidates) == len(clients)
         why = f"{len(clients)} clients are connected" if is_unused else "the server has served several clients"
@@ -203,7 +203,7 @@ class Router:
                 self._notify(owner.connection, method, params, about)
             return
         clients, reason = self._attribute(upstream, owner)
-        if not clients and (owner is Owner.AMBIGUOUS or upstream.session_clients()):
+        if not clients and (owner is Owner.AMBIGUOUS or self._proxy.session_clients(upstream)):
             self._count_unattributed("dropped", method, reason)
         for connection in clients:
             if method != _MESSAGE or _is_wanted(connection.store.get("level", ""), params):
@@ -243,10 +243,8 @@ class Router:
             message = f"too many suspended calls: {MAX_SUSPENDED} already wait for input from their clients"
             raise JsonRpcError(ErrorCode.INTERNAL_ERROR, message, {"retryable": True})
         key = f"input-{next(self._keys)}"
-        response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        call.add_input_request(key, PendingInputRequest(method, params, response))
         try:
-            return await response
+            return await call.add_input_request(key, method, params)
         finally:
             call.input_requests.pop(key, None)
 
@@ -257,8 +255,7 @@ class Router:
             ROUND_TIMEOUT, self._discard, state, f"the client did not return input within {ROUND_TIMEOUT:g} s"
         )
         self._suspended[state] = SuspendedCall(upstream, call, sent, call.connection.principal, expiry)
-        pending = {key: (request.method, request.params) for key, request in call.input_requests.items()}
-        return input_required_result(state, pending)
+        return input_required_result(state, {key: row.request for key, row in call.input_requests.items()})
 
     def resume(self, state: str, call: InFlightCall, responses: Members) -> SuspendedCall:
         """Pass the client's responses to the suspended call, and return that call.

@@ -171,10 +171,6 @@ class Upstream:
         """True while calls can be sent."""
         return self._is_ready.is_set()
 
-    def session_clients(self) -> list[Driver]:
-        """Return the clients of this server, if it is shared, that can receive requests outside a call."""
-        return self._handler.session_clients(self)
-
     # --- health -------------------------------------------------------------------------------------------------------
 
     async def check(self) -> tuple[str, str]:
@@ -201,10 +197,6 @@ class Upstream:
         self._checked_until = asyncio.get_running_loop().time() + CHECK_MAX_AGE if _has_answered(check) else 0.0
 
     # --- calls --------------------------------------------------------------------------------------------------------
-
-    def deadline(self) -> float:
-        """Return until when a call that starts now waits for a server that is down, over all attempts."""
-        return asyncio.get_running_loop().time() + self._options.wait
 
     async def send(self, call: InFlightCall, deadline: float) -> Sent:
         """Send a call as soon as the server is ready. Await its future, or call `cancel()`.

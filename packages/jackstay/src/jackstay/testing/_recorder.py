@@ -220,8 +220,8 @@ class RecordedTransport:
         self._recording = recording
         self._queued: dict[int, bytes] = {}  # frames by their number, until they are sent
         self._number = 0
-        self._end: tuple[Side, str, dict[str, int]] = ("client", "closed", {})
-        self._is_over = False
+        # The event that `close()` records, once.
+        self._end: tuple[Side, str, dict[str, int]] | None = ("client", "closed", {})
 
     def begin(self, inner: Transport) -> None:
         """Begin to record this transport. Raises: TransportError, if it cannot be recorded."""
@@ -273,9 +273,9 @@ class RecordedTransport:
 
     async def close(self) -> None:
         """See `Transport.close`."""
-        if not self._is_over:
-            self._is_over = True
-            sender, why, more = self._end
+        end, self._end = self._end, None
+        if end is not None:
+            sender, why, more = end
             self._recording.event(sender, self._number, "ended", why, **more)
             self._recording.end()
         await self._inner.close()

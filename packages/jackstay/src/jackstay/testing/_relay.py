@@ -89,7 +89,7 @@ class IdMap:
                 return frame
             number = self._given[message.id] = next(self._numbers)
             self._own[number] = message.id
-            return encode_request(number, message.method, None if message.params is None else bytes(message.params))
+            return encode_request(number, message.method, message.params)
         if isinstance(message, Notification) and message.method == "notifications/cancelled" and self._given:
             params = read_params(message.params)
             id = cancelled_id(params)
@@ -104,7 +104,7 @@ class IdMap:
         if isinstance(message, Result):
             renamed = self._renamed(message.result)
             if renamed is not None or message.id in self._own:
-                return encode_result(self.own(message.id), renamed or bytes(message.result))
+                return encode_result(self.own(message.id), renamed or message.result)
         elif isinstance(message, Notification):
             renamed = self._renamed(message.params)
             if renamed is not None:
@@ -117,9 +117,7 @@ class IdMap:
             return None
         members = read_members(raw)
         id = meta_of(members).get(META_SUBSCRIPTION_ID)
-        if not isinstance(id, int) or id not in self._own:
-            return None
-        return with_subscription(members, self._own[id])
+        return with_subscription(members, self._own[id]) if isinstance(id, int) and id in self._own else None
 
 
 class _End:
