@@ -87,19 +87,8 @@ class Post(Driver):
     is_listening = False
 
     __slots__ = (
-        "_app",
-        "_channel",
-        "_is_busy",
-        "_is_gone",
-        "_is_stopped",
-        "_is_written",
-        "_poller",
-        "_request",
-        "_task",
-        "_timer",
-        "_watcher",
-        "_work",
-        "_writing",
+        *("_app", "_channel", "_is_busy", "_is_gone", "_is_stopped", "_is_written"),
+        *("_poller", "_request", "_task", "_timer", "_watcher", "_work", "_writing"),
     )
 
     def __init__(

@@ -61,26 +61,9 @@ class Session(Driver):
     """A session, one of `sessions`. `id` is empty until the handshake succeeded."""
 
     __slots__ = (
-        "_by_id",
-        "_by_name",
-        "_events",
-        "_open_responses",
-        "_options",
-        "_queued",
-        "_receiving",
-        "_saving",
-        "_seen_changes",
-        "_sessions",
-        "_standalone",
-        "_unsaved",
-        "_unsaved_bytes",
-        "caller_key",
-        "checked_at",
-        "id",
-        "is_used",
-        "last_used",
-        "revision",
-        "unsaved",
+        *("_by_id", "_by_name", "_events", "_open_responses", "_options", "_queued", "_receiving", "_saving"),
+        *("_seen_changes", "_sessions", "_standalone", "_unsaved", "_unsaved_bytes"),
+        *("caller_key", "checked_at", "id", "is_used", "last_used", "revision", "unsaved"),
     )
 
     def __init__(self, sessions: "Sessions", record: SessionRecord | None = None) -> None:
