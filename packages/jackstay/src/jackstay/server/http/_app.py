@@ -38,7 +38,6 @@ from jackstay.server._subscriptions import Quota
 from jackstay.server.http._asgi import (
     AsgiRequest,
     ClientDisconnected,
-    HeaderLines,
     HttpRequest,
     Receive,
     Scope,
@@ -293,11 +292,9 @@ class App:
         session = self._sessions.create()
         session.caller_key = caller_key(caller.principal, caller.address)
         channel = session.receive(message, frame, route.accepts, caller)
-        more: HeaderLines = ()
         if session.core.client is not None:
             await self._sessions.register(session)
-            more = [(_SESSION_NAME, session.id.encode())]
-        await session.respond(channel, request, more)
+        await session.respond(channel, request, ((_SESSION_NAME, session.id.encode()),) if session.id else ())
 
     async def _listen(self, post: Post, message: Message, frame: bytes) -> None:
         self.server._add_connection(post)  # so that it receives list changes

@@ -86,6 +86,9 @@ class Lifecycle:
 
     async def start_on_first_request(self) -> None:
         """Start before the first request. Raises: RequestRefused if a hook failed; the next request tries again."""
+        if self._app.server._lifetime.try_enter(self):
+            await self._on_started()
+            return
         try:
             # In a task of its own: other requests wait for it even if the client of this one disconnects.
             is_started = await asyncio.shield(self._start_once())

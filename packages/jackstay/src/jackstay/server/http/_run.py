@@ -14,6 +14,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 from jackstay.errors import UsageError
@@ -313,16 +314,8 @@ class HttpServer(Protocol):
 
 
 def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> HttpServer:
-    options, has_httptools = context.options, True
-    try:
-        import httptools  # noqa: F401, PLC0415  # an extra
-    except ImportError as missing:  # also if it is installed and cannot be loaded
-        has_httptools = False
-        if options.parser == "httptools":
-            raise UsageError(
-                f"parser='httptools' is not installed: {install_command('http')}", path="parser"
-            ) from missing
-    if options.parser == "h11" or not has_httptools:
+    options = context.options
+    if options.parser == "h11" or not _can_import("httptools", "parser", options.parser):
         from jackstay.server.http._uvicorn import make_uvicorn  # noqa: PLC0415  # an extra
 
         return make_uvicorn(context, on_ready, drain)
@@ -375,12 +368,19 @@ def load_certificate(options: RunOptions) -> ssl.SSLContext | None:
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    if name != "asyncio":
-        try:
-            import uvloop  # noqa: PLC0415  # an extra
-        except ImportError as missing:
-            if name == "uvloop":
-                raise UsageError(f"loop='uvloop' is not installed: {install_command('http')}", path="loop") from missing
-        else:
-            return uvloop.new_event_loop
-    return asyncio.new_event_loop
+    if name == "asyncio" or not _can_import("uvloop", "loop", name):
+        return asyncio.new_event_loop
+    import uvloop  # noqa: PLC0415  # an extra
+
+    return uvloop.new_event_loop
+
+
+def _can_import(module: str, option: str, value: str) -> bool:
+    """Return whether a module of the extra can be loaded. Raises: UsageError if not, although `value` requires it."""
+    try:
+        import_module(module)
+    except ImportError as error:  # also if it is installed and cannot be loaded
+        if value == module:
+            raise UsageError(f"{option}={module!r} is not installed: {install_command('http')}", path=option) from error
+        return False
+    return True

@@ -20,17 +20,7 @@ from jackstay.errors import TransportError
 from jackstay.protocol.http import Accepts, RequestRefused
 from jackstay.protocol.server import ServerState
 from jackstay.protocol.server import events as e
-from jackstay.protocol.wire import (
-    Batch,
-    Error,
-    Message,
-    Notification,
-    Request,
-    Result,
-    encode_error,
-    encode_notification,
-    encode_result,
-)
+from jackstay.protocol.wire import Batch, Error, Message, Notification, Request, encode_error
 from jackstay.server._changes import WORKER_METHOD
 from jackstay.server._driver import Caller
 from jackstay.server.http._channel import Channel
@@ -418,12 +408,9 @@ def _confirms(members: Iterable[Message]) -> bool:
 
 def _encode(message: Message) -> bytes:
     """Encode a response or a notification, which may be a member of a batch."""
-    if isinstance(message, Result):
-        return encode_result(message.id, message.result)
     if isinstance(message, Error):
         return encode_error(message.id, message.code, message.message, message.data)
-    assert isinstance(message, Notification)
-    return encode_notification(message.method, message.params)
+    return msgspec.json.encode({"jsonrpc": "2.0", **msgspec.structs.asdict(message)})
 
 
 def _eviction_order(sessions: Collection[Session], size: int) -> list[tuple[float, Session]]:
