@@ -16,7 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from jackstay.errors import McpError, TransportError, UsageError
-from jackstay.oauth._challenge import BearerChallenge, read_bearer_challenge, read_scopes
+from jackstay.oauth._challenge import BearerChallenge, Scopes, read_bearer_challenge, read_scopes
 from jackstay.oauth._discovery import Access, discover, find_authorization_server, find_resource
 from jackstay.oauth._dpop import ALGORITHM, NONCE_REQUIRED, Proofs
 from jackstay.oauth._errors import AuthorizationError
@@ -70,11 +70,7 @@ class TokenAuthorizer(ABC):
     renews_by_grant: ClassVar[bool] = False
 
     def __init__(
-        self,
-        identity: Identity | None,
-        store: TokenStore | None,
-        scopes: str | tuple[str, ...],
-        clock: Callable[[], float],
+        self, identity: Identity | None, store: TokenStore | None, scopes: str | Scopes, clock: Callable[[], float]
     ) -> None:
         self.identity = Identity() if identity is None else identity
         self.store: TokenStore = MemoryStore() if store is None else store
@@ -309,7 +305,7 @@ class TokenAuthorizer(ABC):
         return ClientAuth(registered, self.identity, access.server, self._proofs, key)
 
     @abstractmethod
-    async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
+    async def _grant(self, client: HttpClient, access: Access, scopes: Scopes) -> Tokens:
         """Obtain tokens by the grant of the subclass. Raises: McpError."""
 
     async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:

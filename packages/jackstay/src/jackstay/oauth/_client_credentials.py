@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from jackstay.errors import UsageError
 from jackstay.oauth._authorizer import TokenAuthorizer
-from jackstay.oauth._challenge import scope_form
+from jackstay.oauth._challenge import Scopes, scope_form
 from jackstay.oauth._discovery import CLIENT_CREDENTIALS, Access
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._identity import Identity
@@ -30,7 +30,7 @@ class ClientCredentials(TokenAuthorizer):
         identity: Identity,
         *,
         store: TokenStore | None = None,
-        scopes: str | tuple[str, ...] = (),
+        scopes: str | Scopes = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(identity, store, scopes, clock)
@@ -40,7 +40,7 @@ class ClientCredentials(TokenAuthorizer):
         """Without tokens and secrets."""
         return f"ClientCredentials({self.identity!r})"
 
-    async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
+    async def _grant(self, client: HttpClient, access: Access, scopes: Scopes) -> Tokens:
         registered = configured_client(self.identity, access)
         if registered is None:
             raise AuthorizationError(
@@ -58,7 +58,7 @@ class ClientCredentials(TokenAuthorizer):
         self,
         client: HttpClient,  # noqa: ARG002 - for subclasses
         access: Access,  # noqa: ARG002
-        scopes: tuple[str, ...],  # noqa: ARG002
+        scopes: Scopes,  # noqa: ARG002
     ) -> dict[str, str]:
         """Return the parameters of the token request that depend on the grant."""
         return {"grant_type": CLIENT_CREDENTIALS}

@@ -64,24 +64,6 @@ class RegistrationResponse(msgspec.Struct, frozen=True):
     scope: str | None = None
 
 
-class TokenResponse(msgspec.Struct, frozen=True):
-    """Response of a token endpoint (RFC 6749, 5.1; RFC 8693, 2.2.1). Some servers write `expires_in` as a string."""
-
-    access_token: str
-    token_type: str = "Bearer"  # noqa: S105 - the name of a type
-    expires_in: float | str | None = None
-    refresh_token: str | None = None
-    scope: str | None = None
-    issued_token_type: str | None = None
-
-
-class OAuthErrorResponse(msgspec.Struct, frozen=True):
-    """OAuth error response (RFC 6749, 5.2)."""
-
-    error: str
-    error_description: str | None = None
-
-
 class Access(msgspec.Struct, frozen=True):
     """The authorization server and the resource identifier of an MCP server, as the server publishes it."""
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from jackstay.errors import UsageError
-from jackstay.oauth._challenge import scope_form
+from jackstay.oauth._challenge import Scopes, scope_form
 from jackstay.oauth._client_credentials import ClientCredentials
 from jackstay.oauth._discovery import (
     JWT_BEARER,
@@ -68,7 +68,7 @@ class EnterpriseManaged(ClientCredentials):
         provider: IdentityProvider,
         *,
         store: TokenStore | None = None,
-        scopes: str | tuple[str, ...] = (),
+        scopes: str | Scopes = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(identity, store=store, scopes=scopes, clock=clock)
@@ -78,7 +78,7 @@ class EnterpriseManaged(ClientCredentials):
         """Without tokens and secrets."""
         return f"EnterpriseManaged({self.identity!r}, {self._provider!r})"
 
-    async def _grant_form(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> dict[str, str]:
+    async def _grant_form(self, client: HttpClient, access: Access, scopes: Scopes) -> dict[str, str]:
         """Request the assertion for this authorization server and resource from the identity provider."""
         provider = self._provider
         id_token = provider.id_token if isinstance(provider.id_token, str) else await provider.id_token()

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from jackstay.oauth._challenge import read_scopes, scope_form
+from jackstay.oauth._challenge import Scopes, read_scopes, scope_form
 from jackstay.oauth._discovery import AUTHORIZATION_CODE, Access
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity
@@ -37,13 +37,7 @@ class SignIn(msgspec.Struct, frozen=True):
 
 
 def begin(
-    access: Access,
-    client_id: str,
-    redirect_uri: str,
-    scopes: tuple[str, ...],
-    identity: Identity,
-    *,
-    thumbprint: str = "",
+    access: Access, client_id: str, redirect_uri: str, scopes: Scopes, identity: Identity, *, thumbprint: str = ""
 ) -> SignIn:
     """Start a sign-in: open its `url`, then pass the callback to `read_callback()`.
 
@@ -143,9 +137,7 @@ def read_callback(sign_in: SignIn, callback_url: str) -> str:
     return callback["code"]
 
 
-def choose_scopes(
-    access: Access, required: Iterable[str], earlier: Iterable[str], extra: Iterable[str]
-) -> tuple[str, ...]:
+def choose_scopes(access: Access, required: Iterable[str], earlier: Iterable[str], extra: Iterable[str]) -> Scopes:
     """Return the scopes to request: those that the server requires, else those it supports, plus `earlier` and `extra`.
 
     `offline_access` (for refresh tokens) is added if the authorization server lists it, and never requested otherwise

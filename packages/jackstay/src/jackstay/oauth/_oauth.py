@@ -9,6 +9,7 @@ import msgspec
 from jackstay.errors import UsageError
 from jackstay.oauth._authorizer import TokenAuthorizer
 from jackstay.oauth._browser import SIGN_IN_SECONDS, Redirect, free_port, is_free, open_browser, sign_in_with_browser
+from jackstay.oauth._challenge import Scopes
 from jackstay.oauth._discovery import Access
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._flow import begin, check_flow, read_callback
@@ -38,7 +39,7 @@ class OAuth(TokenAuthorizer):
         identity: Identity | None = None,
         *,
         store: TokenStore | None = None,
-        scopes: str | tuple[str, ...] = (),
+        scopes: str | Scopes = (),
         redirect: Redirect | None = None,
         redirect_uri: str = "",
         show: Callable[[str], None] | None = open_browser,
@@ -62,7 +63,7 @@ class OAuth(TokenAuthorizer):
         """Without tokens and secrets."""
         return f"OAuth({self.identity!r}, store={self.store!r})"
 
-    async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
+    async def _grant(self, client: HttpClient, access: Access, scopes: Scopes) -> Tokens:
         check_flow(access, self.identity)
         if self._redirect is None and self._show is None:
             raise AuthorizationError(
@@ -96,7 +97,7 @@ class OAuth(TokenAuthorizer):
             raise
         return read_tokens(response, client_auth, access.resource, scopes, self._clock())
 
-    async def _registered(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> RegisteredClient:
+    async def _registered(self, client: HttpClient, access: Access, scopes: Scopes) -> RegisteredClient:
         """Return the client at this issuer with the redirect URI to use; registers the client if necessary."""
         configured = configured_client(self.identity, access)
         if configured is not None:

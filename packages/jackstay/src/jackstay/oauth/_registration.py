@@ -7,7 +7,7 @@ issuer.
 import msgspec
 
 from jackstay.errors import Json
-from jackstay.oauth._challenge import read_scopes, scope_form
+from jackstay.oauth._challenge import Scopes, read_scopes, scope_form
 from jackstay.oauth._discovery import AUTHORIZATION_CODE, REFRESH_TOKEN, Access, RegistrationResponse, read_document
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._fetch import exchange
@@ -47,20 +47,14 @@ async def delete_client(store: TokenStore, issuer: str) -> None:
     await store.save(client_key(issuer), None)
 
 
-def covers_sign_in(found: RegisteredClient, redirect_uri: str, scopes: tuple[str, ...]) -> bool:
+def covers_sign_in(found: RegisteredClient, redirect_uri: str, scopes: Scopes) -> bool:
     """Return whether a registration covers this sign-in: the same redirect URI and all scopes."""
     has_scopes = found.scopes is None or set(scopes) <= set(found.scopes)
     return found.redirect_uri == redirect_uri and has_scopes
 
 
 async def register(
-    client: HttpClient,
-    access: Access,
-    *,
-    identity: Identity,
-    store: TokenStore,
-    redirect_uri: str,
-    scopes: tuple[str, ...],
+    client: HttpClient, access: Access, *, identity: Identity, store: TokenStore, redirect_uri: str, scopes: Scopes
 ) -> RegisteredClient:
     """Register dynamically (RFC 7591) and store the registration.
 
@@ -99,7 +93,7 @@ async def register(
     return registered
 
 
-def client_document(identity: Identity, access: Access, redirect_uri: str, scopes: tuple[str, ...]) -> dict[str, Json]:
+def client_document(identity: Identity, access: Access, redirect_uri: str, scopes: Scopes) -> dict[str, Json]:
     """Return the client metadata for dynamic registration (RFC 7591, section 2)."""
     server = access.server
     supported = server.token_endpoint_auth_methods_supported
