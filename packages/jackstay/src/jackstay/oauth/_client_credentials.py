@@ -7,7 +7,6 @@ from jackstay.errors import UsageError
 from jackstay.oauth._authorizer import TokenAuthorizer
 from jackstay.oauth._challenge import Scopes, scope_form
 from jackstay.oauth._discovery import CLIENT_CREDENTIALS, Access
-from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._identity import Identity
 from jackstay.oauth._registration import configured_client
 from jackstay.oauth._store import TokenStore
@@ -43,9 +42,8 @@ class ClientCredentials(TokenAuthorizer):
     async def _grant(self, client: HttpClient, access: Access, scopes: Scopes) -> Tokens:
         registered = configured_client(self.identity, access)
         if registered is None:
-            raise AuthorizationError(
-                f"the server requires a token of {access.issuer}, but the identity is for {self.identity.issuer}",
-                issuer=access.issuer,
+            raise access.server.error(
+                f"the server requires a token of {access.issuer}, but the identity is for {self.identity.issuer}"
             )
         self._bind(access)
         client_auth = self._client_auth(registered, access)

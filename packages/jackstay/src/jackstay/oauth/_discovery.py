@@ -53,6 +53,10 @@ class AuthorizationServer(msgspec.Struct, frozen=True):
     # RFC 9449, 5.1.
     dpop_signing_alg_values_supported: tuple[str, ...] | None = None
 
+    def error(self, message: str, *, error: str = "", permanent: bool = True) -> AuthorizationError:
+        """Return an error that names this server as the issuer."""
+        return AuthorizationError(message, error=error, issuer=self.issuer, permanent=permanent)
+
 
 class RegistrationResponse(msgspec.Struct, frozen=True):
     """Response of dynamic client registration (RFC 7591, 3.2.1)."""

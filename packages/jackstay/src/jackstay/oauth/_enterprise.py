@@ -95,9 +95,8 @@ class EnterpriseManaged(ClientCredentials):
         registered = RegisteredClient(server.issuer, provider.client_id, provider.client_secret)
         response = await request_token(client, ClientAuth(registered, Identity(), server), form, self._clock())
         if response.issued_token_type != ID_JAG:
-            raise AuthorizationError(
-                f"{server.issuer} issued a token of type {quoted(response.issued_token_type or '')}; expected {ID_JAG}",
-                issuer=server.issuer,
+            raise server.error(
+                f"{server.issuer} issued a token of type {quoted(response.issued_token_type or '')}; expected {ID_JAG}"
             )
         return {"grant_type": JWT_BEARER, "assertion": response.access_token}
 

@@ -66,10 +66,9 @@ class OAuth(TokenAuthorizer):
     async def _grant(self, client: HttpClient, access: Access, scopes: Scopes) -> Tokens:
         check_flow(access, self.identity)
         if self._redirect is None and self._show is None:
-            raise AuthorizationError(
+            raise access.server.error(
                 f"{access.resource} requires a sign-in at {access.issuer}, which is disabled here (show=None)",
                 error="login_required",
-                issuer=access.issuer,
             )
         registered = await self._registered(client, access, scopes)
         redirect_uri = registered.redirect_uri

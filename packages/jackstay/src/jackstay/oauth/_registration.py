@@ -62,7 +62,7 @@ async def register(
     """
     server = access.server
     if server.registration_endpoint is None:
-        raise AuthorizationError(_registration_hint(identity, access), issuer=server.issuer)
+        raise server.error(_registration_hint(identity, access))
     document = client_document(identity, access, redirect_uri, scopes)
     reply = await exchange(client, "POST", server.registration_endpoint, _JSON, msgspec.json.encode(document))
     if reply.status not in (200, 201):
@@ -76,9 +76,7 @@ async def register(
         # The response should contain it (RFC 7591, 3.2.1); otherwise the requested method was registered.
         method = str(document["token_endpoint_auth_method"]) if response.client_secret else "none"
     if method not in _PREFERRED or (method != "none" and not response.client_secret):
-        raise AuthorizationError(
-            f"{server.issuer} registered the unsupported client authentication {method[:40]!a}", issuer=server.issuer
-        )
+        raise server.error(f"{server.issuer} registered the unsupported client authentication {method[:40]!a}")
     registered = RegisteredClient(
         server.issuer,
         response.client_id,

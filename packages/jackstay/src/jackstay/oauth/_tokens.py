@@ -219,9 +219,8 @@ def choose_method(client_auth: ClientAuth) -> str:
     for method in ("client_secret_basic", "client_secret_post", "none"):
         if method in supported:
             return method
-    raise AuthorizationError(
-        f"{server.issuer} supports only the client authentication {', '.join(supported[:5])}, not a client_secret",
-        issuer=server.issuer,
+    raise server.error(
+        f"{server.issuer} supports only the client authentication {', '.join(supported[:5])}, not a client_secret"
     )
 
 
@@ -232,9 +231,8 @@ def authenticate(client_auth: ClientAuth, now: float) -> tuple[dict[str, str], H
     """
     client, identity, server = client_auth.client, client_auth.identity, client_auth.server
     if client.issuer != server.issuer:
-        raise AuthorizationError(
-            f"the client is registered at {client.issuer}; its credentials are not sent to {server.issuer}",
-            issuer=server.issuer,
+        raise server.error(
+            f"the client is registered at {client.issuer}; its credentials are not sent to {server.issuer}"
         )
     form = {"client_id": client.client_id}
     headers: Headers = ()
@@ -258,10 +256,9 @@ def authenticate(client_auth: ClientAuth, now: float) -> tuple[dict[str, str], H
         }
         supported = server.token_endpoint_auth_signing_alg_values_supported
         if supported is not None and identity.signing_algorithm not in supported:
-            raise AuthorizationError(
+            raise server.error(
                 f"{server.issuer} supports the signing algorithms {', '.join(supported[:8])}, "
-                f"not {identity.signing_algorithm}",
-                issuer=server.issuer,
+                f"not {identity.signing_algorithm}"
             )
         form["client_assertion_type"] = ASSERTION_TYPE
         form["client_assertion"] = sign(claims, identity.private_key, identity.signing_algorithm)
