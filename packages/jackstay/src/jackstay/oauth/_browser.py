@@ -166,8 +166,7 @@ def free_port() -> int:
     """Return a free port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return int(probe.getsockname()[1])
 
 
 def is_free(port: int) -> bool:

@@ -31,6 +31,7 @@ from jackstay.protocol.http import (
     route_post,
     route_verb,
     session_header,
+    too_large,
 )
 from jackstay.protocol.wire import ABSENT, Message, Request, decode, encode_error
 from jackstay.server._driver import Caller, ConnectionConfig
@@ -53,7 +54,7 @@ from jackstay.server.http._legacy import LegacyConnection
 from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._post import JSON_LINES, DisconnectPoller, Post
-from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN
+from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, unread
 from jackstay.server.http._session import Session
 from jackstay.server.http._sessions import Sessions
 
@@ -246,8 +247,10 @@ class App:
 
     async def _post(self, request: HttpRequest, caller: Caller) -> None:
         frame = request.take_body()
-        if frame is None or len(frame) > self._endpoint.max_body_bytes:
-            frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout, frame)
+        if frame is None:
+            frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout)
+        elif len(frame) > self._endpoint.max_body_bytes:
+            raise unread(too_large(self._endpoint.max_body_bytes))
         message = decode(frame)
         state, session, version = _NO_SESSIONS, None, None
         if self._endpoint.has_sessions:

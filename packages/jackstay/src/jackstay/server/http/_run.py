@@ -24,7 +24,7 @@ from jackstay.protocol.http import LOCAL_HOSTS
 from jackstay.server._backend import with_stores
 from jackstay.server._run import END_TIMEOUT, Shutdown, fill_standard_descriptors
 from jackstay.server.http._auth import read_auth
-from jackstay.server.http._options import HTTP_OPTIONS, HttpOptions, are_strings, make_http_options
+from jackstay.server.http._options import HTTP_OPTIONS, HttpOptions, are_strings, as_sequences, make_http_options
 from jackstay.server.http._sockets import bind_sockets, port_of, url_host
 from jackstay.server.http._workers import Supervisor, Worker, own_command
 
@@ -132,7 +132,8 @@ def run_http(
     _check_environment()
     fill_standard_descriptors()
     refuse_unknown(given, (*RUN_OPTIONS, *HTTP_OPTIONS), 'run(transport="http")')
-    options = _run_options({name: value for name, value in given.items() if name in RUN_OPTIONS})
+    run_options: dict[str, Any] = {name: value for name, value in given.items() if name in RUN_OPTIONS}
+    options = RunOptions(**as_sequences(run_options, "trusted_proxies"))
     endpoint_options: dict[str, Any] = {name: value for name, value in given.items() if name not in RUN_OPTIONS}
     endpoint_options = with_stores(server._backend, _with_host(options.host, endpoint_options))
     endpoint = make_http_options(**endpoint_options)  # invalid options are reported before the port is bound
@@ -157,13 +158,6 @@ def run_http(
     finally:
         for sock in (*sockets, *(() if worker is None else (worker.control,))):
             sock.close()
-
-
-def _run_options(given: dict[str, Any]) -> RunOptions:
-    proxies = given.get("trusted_proxies")
-    if isinstance(proxies, str):  # a single one
-        given = {**given, "trusted_proxies": (proxies,)}
-    return RunOptions(**given)
 
 
 class ServeContext(NamedTuple):
