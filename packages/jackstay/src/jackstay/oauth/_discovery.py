@@ -24,7 +24,6 @@ AUTHORIZATION_CODE = "authorization_code"
 REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant
 CLIENT_CREDENTIALS = "client_credentials"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
 
 
 class ProtectedResource(msgspec.Struct, frozen=True):
@@ -169,12 +168,7 @@ async def _discover_2025_03_26(client: HttpClient, url: str) -> Access:
     server = await find_authorization_server(client, root, url, f"{root}/")
     if server is not None:
         return Access(canonical(url), server)
-    defaults = AuthorizationServer(
-        issuer=root,
-        token_endpoint=f"{root}/token",
-        authorization_endpoint=f"{root}/authorize",
-        registration_endpoint=f"{root}/register",
-    )
+    defaults = AuthorizationServer(root, f"{root}/token", f"{root}/authorize", f"{root}/register")
     return Access(canonical(url), defaults, uses_default_endpoints=True)
 
 

@@ -12,20 +12,14 @@ import msgspec
 from jackstay.errors import UsageError
 from jackstay.oauth._challenge import Scopes, scope_form
 from jackstay.oauth._client_credentials import ClientCredentials
-from jackstay.oauth._discovery import (
-    JWT_BEARER,
-    TOKEN_EXCHANGE,
-    Access,
-    AuthorizationServer,
-    check_url,
-    find_authorization_server,
-)
+from jackstay.oauth._discovery import JWT_BEARER, Access, AuthorizationServer, check_url, find_authorization_server
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._store import TokenStore
 from jackstay.oauth._tokens import ClientAuth, request_token
 from jackstay.transport import HttpClient
 
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a type
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 

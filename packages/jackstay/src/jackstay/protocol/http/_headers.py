@@ -180,9 +180,9 @@ class ParamHeaders(msgspec.Struct, frozen=True):
 _ANNOTATION = "x-mcp-header"
 _TYPES = ("string", "integer", "boolean")
 
-# The keywords of JSON Schema (2020-12 and older drafts) that contain schemas, other than `properties`. The rest is
-# data: a `default` or an `enum` may contain the key without being an annotation.
-_SCHEMAS_BY_NAME = ("patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
+# The keywords of JSON Schema (2020-12 and older drafts) that contain schemas. The rest is data: a `default` or an
+# `enum` may contain the key without being an annotation.
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _SCHEMAS_IN_PLACE = (
     *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains", "contentSchema"),
     *("additionalProperties", "unevaluatedProperties", "propertyNames"),
@@ -239,13 +239,11 @@ def _annotations(schema: Json) -> Iterator[tuple[_Position, bool, Json, Json]]:
         if _ANNOTATION in here:
             yield position, is_reachable, here[_ANNOTATION], here.get("type")
         inner: list[tuple[_Position, bool, Json]] = []
-        properties = here.get("properties")
-        if isinstance(properties, dict):
-            inner += (((position, "properties", name), is_reachable, child) for name, child in properties.items())
         for keyword in _SCHEMAS_BY_NAME:
             children = here.get(keyword)
             if isinstance(children, dict):
-                inner += (((position, keyword, name), False, child) for name, child in children.items())
+                is_property = is_reachable and keyword == "properties"
+                inner += (((position, keyword, name), is_property, child) for name, child in children.items())
         for keyword in _SCHEMAS_IN_PLACE:
             child = here.get(keyword)
             if isinstance(child, list):

@@ -117,7 +117,8 @@ class App:
         self.lifespan = self.lifecycle.lifespan
         self._requests = 0
         self._idle: asyncio.Event | None = None
-        self._is_draining = False
+        # New requests are refused.
+        self.is_draining = False
 
     def __repr__(self) -> str:
         return f"<App of {self.server.name} at {self.options.path}, {self.connections} connections>"
@@ -125,11 +126,6 @@ class App:
     def check_health_with(self, check: "HealthCheck") -> None:
         """Make `/health` depend on `check`, which returns `ok` or another state, and members to add to the body."""
         self._auxiliary_routes.check = check
-
-    @property
-    def is_draining(self) -> bool:
-        """True once new requests are refused."""
-        return self._is_draining
 
     @property
     def connections(self) -> int:
@@ -176,7 +172,7 @@ class App:
                 legacy = self._find_legacy_method(request)
             headers = fold_headers(request.lines)
             check_request(self._endpoint if legacy is None else self._legacy_endpoint, method, headers)
-            if self._is_draining:
+            if self.is_draining:
                 raise RequestRefused(SHUTTING_DOWN)
             if self._requests > self.options.max_requests:
                 raise RequestRefused(OVERLOADED)
@@ -344,11 +340,11 @@ class App:
 
     def accept_new(self) -> None:
         """Accept new requests again, for example after a drain."""
-        self._is_draining = False
+        self.is_draining = False
 
     def refuse_new(self) -> None:
         """Refuse new requests with 503 from now on. Thread-safe."""
-        self._is_draining = True
+        self.is_draining = True
 
     async def drain(self) -> None:
         """Refuse new requests, wait for running handlers, and end streams and sessions.
