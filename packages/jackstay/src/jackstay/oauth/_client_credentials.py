@@ -52,12 +52,7 @@ class ClientCredentials(TokenAuthorizer):
         response = await request_token(client, client_auth, form, self._clock())
         return read_tokens(response, client_auth, access.resource, scopes, self._clock())
 
-    async def _grant_form(
-        self,
-        client: HttpClient,  # noqa: ARG002 - for subclasses
-        access: Access,  # noqa: ARG002
-        scopes: Scopes,  # noqa: ARG002
-    ) -> dict[str, str]:
+    async def _grant_form(self, client: HttpClient, access: Access, scopes: Scopes) -> dict[str, str]:  # noqa: ARG002
         """Return the parameters of the token request that depend on the grant."""
         return {"grant_type": CLIENT_CREDENTIALS}
 

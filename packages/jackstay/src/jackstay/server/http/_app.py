@@ -7,7 +7,6 @@ app needs no lifespan events, works when mounted below a path, and can be used f
 
 import asyncio
 import logging
-import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -107,11 +106,8 @@ class App:
         self._legacy_methods: dict[str, str] = {}
         if options.sse_path is not None:
             self._legacy_methods = {options.sse_path: "GET", options.messages_path: "POST"}
-        # The POSTs in progress: the poller of the loop that was used last, and the pollers of all loops.
-        self._poller: DisconnectPoller | None = None
-        self._pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, DisconnectPoller] = (
-            weakref.WeakKeyDictionary()
-        )
+        # The POSTs in progress, by loop.
+        self._pollers: dict[asyncio.AbstractEventLoop, DisconnectPoller] = {}
         self.lifecycle = Lifecycle(self)
         # For an application that mounts this one: `FastAPI(lifespan=app.lifespan)`.
         self.lifespan = self.lifecycle.lifespan
@@ -303,12 +299,9 @@ class App:
             self.server._remove_connection(post)
 
     def _poller_of(self, loop: asyncio.AbstractEventLoop) -> DisconnectPoller:
-        poller = self._poller
-        if poller is None or poller.loop is not loop:
-            poller = self._pollers.get(loop)
-            if poller is None:
-                poller = self._pollers[loop] = DisconnectPoller(loop)
-            self._poller = poller
+        poller = self._pollers.get(loop)
+        if poller is None:
+            poller = self._pollers[loop] = DisconnectPoller(loop)
         return poller
 
     @property

@@ -189,12 +189,7 @@ class BearerAuth:
 
     # --- the guard ----------------------------------------------------------------------------------------------------
 
-    async def authenticate(
-        self,
-        method: str,  # noqa: ARG002  # required by Guard
-        path: str,  # noqa: ARG002  # required by Guard
-        headers: Mapping[str, str],
-    ) -> Principal | ErrorResponse:
+    async def authenticate(self, method: str, path: str, headers: Mapping[str, str]) -> Principal | ErrorResponse:  # noqa: ARG002
         """Return the principal of the bearer token, or the challenge to send."""
         token = self._token(headers.get("authorization"))
         if isinstance(token, ErrorResponse):

@@ -5,6 +5,7 @@ sockets: with SO_REUSEPORT, connections in the backlog of a worker would be lost
 transfers the request state secrets and the readiness; its EOF reports the end of the other process.
 """
 
+import contextlib
 import logging
 import math
 import os
@@ -73,10 +74,8 @@ class Worker(NamedTuple):
 
     def notify_ready(self) -> None:
         """Notify the supervisor that this worker serves."""
-        try:
+        with contextlib.suppress(OSError):  # the supervisor has exited, which `parent_is_gone()` detects
             self.control.send(_READY)
-        except OSError:
-            pass  # the supervisor has exited, which `parent_is_gone()` detects
 
     def parent_is_gone(self) -> bool:
         """Return whether the supervisor has exited. Call it when `control` is readable."""
@@ -152,10 +151,8 @@ class WorkerSlot(msgspec.Struct, eq=False):
             process_group=0,
         )
         worker_control.close()
-        try:
+        with contextlib.suppress(OSError):  # the worker has exited already, which the control socket reports
             control.sendall(config)
-        except OSError:
-            pass  # the worker has exited already, which the control socket reports
         self.control = control
         self.is_ready = False
         self.started_at = time.monotonic()
