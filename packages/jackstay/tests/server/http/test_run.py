@@ -165,7 +165,7 @@ def test_a_missing_library_is_replaced_unless_it_was_requested(monkeypatch: pyte
 
     def make(**options: Any) -> Any:
         app = server.asgi()
-        context = _run.ServeContext(server, RunOptions(**options), app, app, "", [], None)
+        context = _run.ServeContext(RunOptions(**options), app, app, "", [], None)
         return _run._make_http_server(context, on_ready=lambda: None, drain=lambda: None)
 
     assert _run._loop_factory("auto") is asyncio.new_event_loop

@@ -151,7 +151,7 @@ def run_http(
             endpoint_options["auth"].set_default_resource(url)
         app = server.asgi(**endpoint_options)
         served = _behind_proxies(app if wrap_app is None else wrap_app(app), options.trusted_proxies)
-        context = ServeContext(server, options, app, served, url, sockets, worker)
+        context = ServeContext(options, app, served, url, sockets, worker)
         if worker is None and options.workers > 1:
             return _supervise(context, exit_process)
         return _serve(context, loop_factory, exit_process)
@@ -163,7 +163,6 @@ def run_http(
 class ServeContext(NamedTuple):
     """What one process serves: the app as `app`, and as `served` with its wrappers."""
 
-    server: "Server"
     options: RunOptions
     app: "App"
     served: "Asgi"
@@ -176,7 +175,7 @@ class ServeContext(NamedTuple):
         workers = f" ({self.options.workers} workers)" if self.options.workers > 1 else ""
         options = self.app.options
         sse = f" and {self.url.removesuffix(options.path)}{options.sse_path}" if options.sse_path is not None else ""
-        _announce(f"{self.server.name} serves {self.url}{sse}{workers}")
+        _announce(f"{self.app.server.name} serves {self.url}{sse}{workers}")
         if self.options.host in _EVERYWHERE and tuple(self.app.options.hosts) == LOCAL_HOSTS:
             logger.warning(
                 "listening on every address, but only requests to localhost are accepted; set `hosts` (--allow-host)"
@@ -240,13 +239,13 @@ def _check_environment() -> None:
 def _supervise(context: ServeContext, exit_process: Callable[[int], Any]) -> int:
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("run() with several workers must be called from the main thread", path="workers")
-    options = context.server.options
+    options = context.app.server.options
     supervisor = Supervisor(
         own_command(),
         context.sockets,
         context.options.workers,
         request_state_secrets=options.request_state_secrets or (os.urandom(32),),
-        end_timeout=_end_timeout(context.server),
+        end_timeout=_end_timeout(context.app.server),
         on_ready=context.announce,
         exit_process=exit_process,
     )
@@ -261,7 +260,7 @@ def _serve(
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
     exit_process: Callable[[int], Any],
 ) -> int:
-    server, worker = context.server, context.worker
+    server, worker = context.app.server, context.worker
     on_ready = context.announce if worker is None else worker.notify_ready
     http = _make_http_server(context, on_ready, lambda: shutdown.drain())
     loop = (loop_factory or _loop_factory(context.options.loop))()
@@ -331,7 +330,7 @@ def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain
         ssl_context=load_certificate(options),
         grace=DRAIN_GRACE,
         # Handlers have a limit of their own, and the watchdog limits the whole shutdown.
-        shutdown_timeout=context.server.options.drain_timeout + END_MARGIN,
+        shutdown_timeout=context.app.server.options.drain_timeout + END_MARGIN,
         on_ready=on_ready,
         on_tick=on_tick,
     )

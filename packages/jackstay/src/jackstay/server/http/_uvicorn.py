@@ -74,7 +74,7 @@ def make_uvicorn(context: "ServeContext", on_ready: Callable[[], None], drain: C
         backlog=BACKLOG,
         timeout_keep_alive=math.ceil(options.keepalive_timeout),
         # Handlers have a limit of their own, and the watchdog limits the whole shutdown.
-        timeout_graceful_shutdown=math.ceil(context.server.options.drain_timeout + END_MARGIN),
+        timeout_graceful_shutdown=math.ceil(context.app.server.options.drain_timeout + END_MARGIN),
         h11_max_incomplete_event_size=options.max_header_bytes,
     )
     config.load()
@@ -131,8 +131,7 @@ class Errors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = record.levelno if record.levelno >= logging.ERROR else logging.DEBUG
-        if logger.isEnabledFor(level):
-            logger.log(level, record.getMessage(), exc_info=record.exc_info)
+        logger.log(level, record.getMessage(), exc_info=record.exc_info)
 
 
 class Access(logging.Handler):
