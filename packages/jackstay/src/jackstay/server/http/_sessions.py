@@ -160,7 +160,10 @@ class Sessions:
                 session.call(session.stop)
             else:
                 self._make_room()
-            session = Session(self, record)
+            try:
+                session = Session(self, record)
+            except Exception as error:  # the record is of a worker with other revisions, or the store returned anything
+                raise log_store_failure(error) from error
             self._add(session, id)
         session.last_used = loop.time()
         session.is_used = True
