@@ -5,7 +5,8 @@ Nothing is connected before `open()`. Credentials are sent only over https or to
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from os import PathLike
 from typing import Final
 
@@ -42,8 +43,7 @@ class HttpTarget(msgspec.Struct, eq=False, kw_only=True):
     _headers: tuple[tuple[str, str], ...]
     _authorizer: Authorizer | None
     _client: HttpClient | None
-    _proxy: str | None
-    _connect_timeout: float | None
+    _make_client: Callable[[], HttpClient]  # without `_client`
     _max_connections: int
     _known: KnownServer = msgspec.field(default_factory=KnownServer)
 
@@ -97,9 +97,7 @@ class HttpTarget(msgspec.Struct, eq=False, kw_only=True):
                 f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
                 path="handler",
             )
-        client = self._client
-        if client is None:
-            client = default_http_client(verify=self.verify, proxy=self._proxy, connect_timeout=self._connect_timeout)
+        client = self._client or self._make_client()
         handshake_timeout = HANDSHAKE_RESPONSE_TIMEOUT if self._sign_in_timeout else None
         return HttpTransport(
             sender=Sender(client, self.url, self._headers, self._authorizer, handshake_timeout),
@@ -152,16 +150,16 @@ def http(
         )
     if not insecure:
         _check_secrecy(url, pairs, has_secrets=bool(auth))
+    trusted = trust(verify, ca)
     return HttpTarget(
         url=url,
         # Its host, and its port if the URL has one.
         name=name or url.partition("://")[2].partition("/")[0].partition("?")[0],
-        verify=trust(verify, ca),
+        verify=trusted,
         _headers=(*pairs, *(fixed or ())),
         _authorizer=auth if fixed is None and isinstance(auth, Authorizer) else None,
         _client=None if client is None else wrap(client),
-        _proxy=proxy,
-        _connect_timeout=connect_timeout,
+        _make_client=partial(default_http_client, verify=trusted, proxy=proxy, connect_timeout=connect_timeout),
         _max_connections=max_connections,
     )
 
