@@ -204,12 +204,7 @@ class Process:
 
     async def exits_within(self, seconds: float) -> bool:
         """Wait for the exit. Returns False if it takes longer than `seconds`."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._has_exited.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await is_set_within(self._has_exited, seconds)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child's process group."""
@@ -262,6 +257,16 @@ class Process:
             self.exit_code = code
             self._has_exited.set()
             self._exited()
+
+
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event. Returns False if it takes longer than `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def exit_code_of(child: Child) -> int | None:

@@ -354,13 +354,11 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     async def try_legacy(self, post: Post, reply: Reply) -> None:
         """This `initialize` was rejected: try HTTP+SSE of 2024-11-05. If that fails, too, report the original error."""
-        stream: LegacyStream | None = None
         try:
-            stream = await open_legacy(self.sender, self.limit)
+            await self._open_legacy()
         except (CannotConnect, McpError) as absent:
             logger.debug("the server does not offer HTTP+SSE: %s", absent)
-        if stream is not None:
-            self._use_legacy(stream)
+        else:
             await self._send_legacy(post)
             return
         frame = error_for_id(reply.error_body, post.id)
@@ -373,22 +371,21 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     async def _send_legacy(self, post: Post) -> None:
         """Send a POST over HTTP+SSE. The first one opens the stream, if the server used HTTP+SSE the last time."""
-        if self._legacy is None:
-            stream = await open_legacy(self.sender, self.limit)
-            if stream is None:
-                self._known.is_legacy = False
-                raise TransportError("the server no longer offers HTTP+SSE")
-            self._use_legacy(stream)
-        assert self._legacy is not None  # set before
-        frame = await self._legacy.post(post.frame, post.id)
+        legacy = self._legacy or await self._open_legacy()
+        frame = await legacy.post(post.frame, post.id)
         if frame is not None:
             post.was_answered = True
             self.deliver(frame)
 
-    def _use_legacy(self, stream: LegacyStream) -> None:
+    async def _open_legacy(self) -> LegacyStream:
+        stream = await open_legacy(self.sender, self.limit)
+        self._known.is_legacy = stream is not None
+        if stream is None:
+            raise TransportError("the server no longer offers HTTP+SSE")
         self._legacy = stream
-        self._known.is_legacy = self._known.was_reached = True
+        self._known.was_reached = True
         stream.start(self.deliver, self._go_down)
+        return stream
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
