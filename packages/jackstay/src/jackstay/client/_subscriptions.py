@@ -177,11 +177,8 @@ class Subscriptions:
         """Return the handlers for an update of a resource or of a sub-resource (2025-06-18 server/resources)."""
         key = self._requests.connection.subscription_key(dict(update.meta or {}).get(META_SUBSCRIPTION_ID))
         by_key = None if key is None else self._by_uri.get(key.removeprefix(_PREFIX))
-        subscription = self._by_uri.get(update.uri) or by_key
-        if subscription is not None:
-            found = [subscription]
-        else:
-            found = [parent for uri, parent in self._by_uri.items() if is_part_of(update.uri, uri)]
+        exact = self._by_uri.get(update.uri) or by_key
+        found = [exact] if exact else [parent for uri, parent in self._by_uri.items() if is_part_of(update.uri, uri)]
         return [match.handler for match in found if match.handler is not None]
 
 

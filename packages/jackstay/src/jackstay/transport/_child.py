@@ -76,7 +76,6 @@ class ChildTransport(PipeTransport):
         self._close_step = close_step
         self._state = _OPEN
         self._reason = ""  # how it began to end
-        self._error: ProtocolError | None = None  # what corrupted the frames
         self._report_timer: asyncio.TimerHandle | None = None
         self._have_pipes_ended = asyncio.Event()
         self._shutdown: asyncio.Task[None] | None = None
@@ -136,8 +135,7 @@ class ChildTransport(PipeTransport):
         self._settle()
 
     def _lost(self, error: ProtocolError) -> None:
-        self._error = error
-        self._go_down()
+        self._go_down(error)
 
     def _settle(self) -> None:
         if all(pipe.has_ended for pipe in self._pipes):
@@ -159,13 +157,13 @@ class ChildTransport(PipeTransport):
         if self._report_timer is not None:
             self._report_timer.cancel()
 
-    def _go_down(self) -> None:
-        """Report the end, unless that was done or `close()` was called."""
+    def _go_down(self, corruption: ProtocolError | None = None) -> None:
+        """Report the end, unless that was done or `close()` was called. `corruption`: what corrupted the frames."""
         if self._state not in (_OPEN, _ENDING):
             return
         self._stop(ChildState.DOWN)
         code = self._process.exit_code
-        error = self._error or TransportError(
+        error = corruption or TransportError(
             f"the server {self._name!r} {'exited' if self._process.has_exited else self._reason}",
             exit_code=code,
             stderr_tail=self._stderr_tail.tail(),

@@ -13,14 +13,13 @@ import subprocess
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeVarTuple, Unpack
+from typing import TypeAlias
 
 import msgspec
 
 from jackstay.errors import TransportError
 
 Child: TypeAlias = subprocess.Popen[bytes]
-Arguments = TypeVarTuple("Arguments")
 
 _log = logging.getLogger("jackstay.transport")
 
@@ -92,9 +91,7 @@ class _Start:
             call_on_loop(self._loop, self.undone.set_result, None)
 
 
-def call_on_loop(
-    loop: asyncio.AbstractEventLoop, function: Callable[[Unpack[Arguments]], object], *arguments: *Arguments
-) -> bool:
+def call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:
     """Call a function on the loop from another thread; return False if the loop is closed."""
     try:
         loop.call_soon_threadsafe(function, *arguments)

@@ -320,6 +320,6 @@ class Post:
         await reply.response.close()
         if reply.verdict.next in (Next.THROTTLED, Next.UNAVAILABLE):
             return None
-        rejected = OutcomeUnknownError(f"{_ENDED}, and the server rejected resuming it (HTTP {reply.verdict.status})")
-        rejected.details["status"] = reply.verdict.status
-        raise rejected
+        status = reply.verdict.status
+        message = f"{_ENDED}, and the server rejected resuming it (HTTP {status})"
+        raise OutcomeUnknownError(message, details={"status": status})

@@ -142,8 +142,9 @@ def http(
     _check_limits(max_connections, connect_timeout)
     if not isinstance(name, str):
         raise UsageError(f"name must be a str, not {type(name).__name__}", path="name")
-    if proxy:
-        _check_proxy(proxy)
+    if proxy and not (isinstance(proxy, str) and proxy.startswith(("http://", "https://"))):
+        # Without the URL, which may contain a password.
+        raise UsageError("proxy must be a URL that begins with http:// or https://, or '' for none", path="proxy")
     if client is not None and (proxy is not None or ca is not None or verify is not True):
         raise UsageError(
             "client cannot be combined with proxy, ca or verify; configure them on the client", path="client"
@@ -182,9 +183,3 @@ def _check_limits(max_connections: object, connect_timeout: object) -> None:
     if connect_timeout is not None and not (is_number and connect_timeout > 0):  # type: ignore[operator]
         message = f"connect_timeout must be a number above 0 or None, not {connect_timeout!r}"
         raise UsageError(message, path="connect_timeout")
-
-
-def _check_proxy(proxy: object) -> None:
-    """Raises: UsageError, without the URL, which may contain a password."""
-    if not isinstance(proxy, str) or not proxy.startswith(("http://", "https://")):
-        raise UsageError("proxy must be a URL that begins with http:// or https://, or '' for none", path="proxy")

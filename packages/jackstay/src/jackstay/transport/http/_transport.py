@@ -69,9 +69,9 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     _is_paused: bool = False
     # The server dropped the session: queued requests wait for the next one.
     _is_lost: bool = False
-    _get_stream: GetStream | None = None
     _legacy: LegacyStream | None = None
-    _tasks: set[asyncio.Task[None]] = set()
+    # Also those of former sessions, until they have ended.
+    _get_streams: dict[asyncio.Task[None], GetStream] = {}
     _settled: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     _is_down: bool = False
     _is_shut: bool = False
@@ -283,7 +283,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         else:
             logger.warning("the server did not receive %s: %s", post.method or "a response", error)
         is_last = not any(other.id for other in self._open)
-        has_stream = self._get_stream is not None and self._get_stream.is_open
+        has_stream = any(stream.is_open for stream in self._get_streams.values())
         if not could_connect and is_last and not has_stream and not self._is_ended:
             self._go_down(error)
 
@@ -334,19 +334,17 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         session = self.session
         if self._legacy is not None or session.revision is None or not session.revision.has_streamable_http:
             return
-        self._close_get_stream()
-        self._get_stream = GetStream(self, self._handler)
-        task = asyncio.get_running_loop().create_task(self._get_stream.run())
-        self._tasks.add(task)
+        stream = GetStream(self, self._handler)
+        task = asyncio.get_running_loop().create_task(stream.run())
+        self._get_streams[task] = stream
         task.add_done_callback(self._forget_task)
 
     def _close_get_stream(self) -> None:
-        self._get_stream = None
-        for task in self._tasks:
+        for task in self._get_streams:
             task.cancel()
 
     def _forget_task(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        del self._get_streams[task]
         if not task.cancelled() and task.exception() is not None:
             logger.error("the GET stream failed", exc_info=task.exception())
 
@@ -391,9 +389,8 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     async def _close(self) -> None:
         self._inbox.clear()
-        for task in self._tasks:
-            task.cancel()
-        tasks = {post.task for post in self._open} | self._tasks
+        self._close_get_stream()
+        tasks = {post.task for post in self._open} | self._get_streams.keys()
         if tasks:
             await asyncio.wait(tasks, timeout=_GUARD)
         if self._legacy is not None:
