@@ -61,7 +61,7 @@ class Connection:
         self.core = ClientConnection(settings, is_http=target.is_http)
         self.on_arrival: Callable[[str, msgspec.Raw | None, Call[Any] | None], bool] = lambda *_: False
         self.on_notice: Callable[[QueuedNotification], Awaitable[None]] | None = None
-        self.on_request: Callable[[str, msgspec.Raw | None], Awaitable[bytes]] = ClientRequestHandlers().handle
+        self.on_request: Callable[[str, bytes], Awaitable[bytes]] = ClientRequestHandlers().handle
         self.on_transition: Callable[[e.Transition], None] = lambda _: None
         self.on_subscription_end: Callable[[str, McpError | None], None] = lambda *_: None
         self._rng = rng or random.Random()  # noqa: S311  # jitter and correlation ids: not security
@@ -486,12 +486,11 @@ class Connection:
                 self._reported.clear()
 
     def _serve(self, effect: e.Serve) -> None:
-        # A copy: the frame is only valid now.
-        params = None if effect.params is None else msgspec.Raw(bytes(effect.params))
+        params = b"{}" if effect.params is None else bytes(effect.params)  # a copy: the frame is only valid now
         REQUEST_SOURCE.set(self.source())  # the task copies this context
         self._handlers[effect.id] = self._task(self._handle(effect.id, effect.method, params))
 
-    async def _handle(self, id: int | str, method: str, params: msgspec.Raw | None) -> None:
+    async def _handle(self, id: int | str, method: str, params: bytes) -> None:
         result, error = b"{}", b""
         try:
             result = await self.on_request(method, params)

@@ -88,7 +88,6 @@ class Fleet:
         self._listed: dict[str, list[Tool]] = {name: [] for name in targets}
         # By name in the fleet: the server and its tool.
         self._table: dict[str, tuple[str, Tool]] = {}
-        self._names: dict[tuple[str, str], str] = {}
         self._was_opened = False
 
     @classmethod
@@ -212,10 +211,10 @@ class Fleet:
 
     def name_of(self, server: str, tool: str) -> str:
         """Return the name of a server's tool in the fleet. Raises: UsageError if the tool is not listed."""
-        try:
-            return self._names[server, tool]
-        except KeyError:
-            raise UsageError(f"unknown tool {tool!r} of server {server!r}") from None
+        for name, (found, listed) in self._table.items():
+            if (found, listed.name) == (server, tool):
+                return name
+        raise UsageError(f"unknown tool {tool!r} of server {server!r}")
 
     @shows("jackstay.client:ToolOptions")
     async def call(
@@ -259,7 +258,6 @@ class Fleet:
         for name, error in collisions.items():
             logger.warning("%s: %s", name, error)
             self._errors[name] = error
-        self._names = {(server, tool.name): name for name, (server, tool) in self._table.items()}
 
     async def _list_tools_of(self, name: str, options: CallOptions, deadline: Deadline | None) -> None:
         client = self._clients[name]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from jackstay._signatures import shows
 from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
-from jackstay.client._requests import CallOptions, Requests
+from jackstay.client._requests import CallOptions, Requests, check_mapping
 from jackstay.client._tasks import TaskHandle, Tasks
 from jackstay.errors import (
     Json,
@@ -305,9 +305,7 @@ class Tools:
 def as_object(arguments: object) -> object:
     """Return a mapping as a dict, and a msgspec Struct or dataclass unchanged. Raises: UsageError for other types."""
     if isinstance(arguments, _NOT_MAPPINGS):
-        raise UsageError(
-            f"arguments must be a mapping such as {{'city': 'Rome'}}, not {type(arguments).__name__}", path="arguments"
-        )
+        check_mapping(arguments, "arguments")
     if arguments is None:
         return {}
     return dict(arguments) if isinstance(arguments, Mapping) else arguments

@@ -16,7 +16,7 @@ from jackstay.errors import ProtocolError, TransportError
 from jackstay.protocol import IMPOSSIBLE, Cell
 from jackstay.transport._contract import TransportHandler
 from jackstay.transport._pipe import PipeTransport, ReadPipe
-from jackstay.transport._process import Child, Process, close_pipes
+from jackstay.transport._process import Child, Process, close_pipes, is_set_within
 from jackstay.transport._stderr_tail import StderrTail
 
 # The longest time between the first event that ends a child and the call of `went_down` (docs/guarantees.md G1).
@@ -229,25 +229,18 @@ class ChildTransport(PipeTransport):
             self._process.discard()
             raise
         finally:
-            self._release()
+            for pipe in self._pipes:
+                pipe.stop()
+            close_pipes(self._child)
+            self._stderr_tail.close()
+            self._change(ChildEvent.RELEASED)
 
     async def _end_leftovers(self) -> None:
         """Let processes that the child left behind in its group, and that keep the pipes open, exit on SIGTERM."""
         if self._have_pipes_ended.is_set() or not self._process.has_exited:
             return
         self._process.signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(min(self._close_step, LEFTOVER_GRACE)):
-                await self._have_pipes_ended.wait()
-        except TimeoutError:
-            pass  # they are killed next
-
-    def _release(self) -> None:
-        for pipe in self._pipes:
-            pipe.stop()
-        close_pipes(self._child)
-        self._stderr_tail.close()
-        self._change(ChildEvent.RELEASED)
+        await is_set_within(self._have_pipes_ended, min(self._close_step, LEFTOVER_GRACE))  # they are killed next
 
 
 def _cells() -> dict[ChildEvent, dict[ChildState, Cell]]:

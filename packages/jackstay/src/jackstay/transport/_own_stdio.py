@@ -206,7 +206,7 @@ class OwnStdioTarget:
         return f"<{self.__class__.__name__} {self._framing}>"
 
     @contextlib.contextmanager
-    def acquired(self) -> Iterator[None]:
+    def acquired(self) -> Iterator[Streams]:
         """Acquire stdin and stdout now, and release them after the block instead of in `close()`.
 
         With this, user code that runs before and after the connection cannot print into the frames, either.
@@ -223,7 +223,7 @@ class OwnStdioTarget:
         # The end of a regular file is found by reading.
         self._end = end = EndOfInput(streams.input, self._input_ended) if streams.is_input_watchable else None
         try:
-            yield
+            yield streams
         finally:
             self._acquired = self._end = None
             if end is not None:
@@ -242,10 +242,7 @@ class OwnStdioTarget:
         Raises: TransportError, permanent: another server of this process uses them, or stdout is closed.
         """
         acquired = contextlib.ExitStack()
-        if self._acquired is None:
-            acquired.enter_context(self.acquired())
-        streams = self._acquired
-        assert streams is not None  # set by `acquired()`
+        streams = self._acquired or acquired.enter_context(self.acquired())
         if os.isatty(streams.input):
             # A user started it in a terminal, and would see nothing happen.
             with contextlib.suppress(OSError):

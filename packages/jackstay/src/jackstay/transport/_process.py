@@ -13,14 +13,13 @@ import subprocess
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeVarTuple, Unpack
+from typing import TypeAlias
 
 import msgspec
 
 from jackstay.errors import TransportError
 
 Child: TypeAlias = subprocess.Popen[bytes]
-Arguments = TypeVarTuple("Arguments")
 
 _log = logging.getLogger("jackstay.transport")
 
@@ -92,9 +91,7 @@ class _Start:
             call_on_loop(self._loop, self.undone.set_result, None)
 
 
-def call_on_loop(
-    loop: asyncio.AbstractEventLoop, function: Callable[[Unpack[Arguments]], object], *arguments: *Arguments
-) -> bool:
+def call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:
     """Call a function on the loop from another thread; return False if the loop is closed."""
     try:
         loop.call_soon_threadsafe(function, *arguments)
@@ -204,12 +201,7 @@ class Process:
 
     async def exits_within(self, seconds: float) -> bool:
         """Wait for the exit. Returns False if it takes longer than `seconds`."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._has_exited.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await is_set_within(self._has_exited, seconds)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child's process group."""
@@ -262,6 +254,16 @@ class Process:
             self.exit_code = code
             self._has_exited.set()
             self._exited()
+
+
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event. Returns False if it takes longer than `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def exit_code_of(child: Child) -> int | None:

@@ -82,10 +82,7 @@ class FrameQueue(Generic[Frame]):
         """Remove one of `frames`. `room_made` is called in the next iteration of the event loop."""
         del self._numbers[index]
         self.size -= len(self.frames.pop(index))
-        if self.was_refused:
-            self._loop.call_soon(self.notify_room)
-        else:
-            self.notify_room()
+        self._loop.call_soon(self.notify_room)
 
     def renew(self, handler: "TransportHandler") -> None:
         """Notify this handler from now on. Its numbers begin again: what is queued can no longer be withdrawn."""

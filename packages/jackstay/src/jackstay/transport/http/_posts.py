@@ -301,9 +301,8 @@ class Post:
     def _may_resume(self, reader: EventReader) -> bool:
         """Return whether the stream has event ids and the revision can resume (2025-11-25 "Resumability")."""
         revision = self.revision(self._transport.session.revision)
-        if self.kind is Sent.INITIALIZE:
-            return bool(reader.last_event_id)
-        return revision is not None and revision.has_resumable_streams and bool(reader.last_event_id)
+        has_revision = revision is not None and revision.has_resumable_streams
+        return bool(reader.last_event_id) and (has_revision or self.kind is Sent.INITIALIZE)
 
     async def _resume(self, reader: EventReader) -> HttpResponse | None:
         """Return the continued stream, or None to try again later. Raises: OutcomeUnknownError if it is rejected."""
@@ -321,6 +320,6 @@ class Post:
         await reply.response.close()
         if reply.verdict.next in (Next.THROTTLED, Next.UNAVAILABLE):
             return None
-        rejected = OutcomeUnknownError(f"{_ENDED}, and the server rejected resuming it (HTTP {reply.verdict.status})")
-        rejected.details["status"] = reply.verdict.status
-        raise rejected
+        status = reply.verdict.status
+        message = f"{_ENDED}, and the server rejected resuming it (HTTP {status})"
+        raise OutcomeUnknownError(message, details={"status": status})

@@ -69,9 +69,9 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     _is_paused: bool = False
     # The server dropped the session: queued requests wait for the next one.
     _is_lost: bool = False
-    _get_stream: GetStream | None = None
     _legacy: LegacyStream | None = None
-    _tasks: set[asyncio.Task[None]] = set()
+    # Also those of former sessions, until they have ended.
+    _get_streams: dict[asyncio.Task[None], GetStream] = {}
     _settled: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     _is_down: bool = False
     _is_shut: bool = False
@@ -283,7 +283,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         else:
             logger.warning("the server did not receive %s: %s", post.method or "a response", error)
         is_last = not any(other.id for other in self._open)
-        has_stream = self._get_stream is not None and self._get_stream.is_open
+        has_stream = any(stream.is_open for stream in self._get_streams.values())
         if not could_connect and is_last and not has_stream and not self._is_ended:
             self._go_down(error)
 
@@ -334,19 +334,17 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         session = self.session
         if self._legacy is not None or session.revision is None or not session.revision.has_streamable_http:
             return
-        self._close_get_stream()
-        self._get_stream = GetStream(self, self._handler)
-        task = asyncio.get_running_loop().create_task(self._get_stream.run())
-        self._tasks.add(task)
+        stream = GetStream(self, self._handler)
+        task = asyncio.get_running_loop().create_task(stream.run())
+        self._get_streams[task] = stream
         task.add_done_callback(self._forget_task)
 
     def _close_get_stream(self) -> None:
-        self._get_stream = None
-        for task in self._tasks:
+        for task in self._get_streams:
             task.cancel()
 
     def _forget_task(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        del self._get_streams[task]
         if not task.cancelled() and task.exception() is not None:
             logger.error("the GET stream failed", exc_info=task.exception())
 
@@ -354,13 +352,11 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     async def try_legacy(self, post: Post, reply: Reply) -> None:
         """This `initialize` was rejected: try HTTP+SSE of 2024-11-05. If that fails, too, report the original error."""
-        stream: LegacyStream | None = None
         try:
-            stream = await open_legacy(self.sender, self.limit)
+            await self._open_legacy()
         except (CannotConnect, McpError) as absent:
             logger.debug("the server does not offer HTTP+SSE: %s", absent)
-        if stream is not None:
-            self._use_legacy(stream)
+        else:
             await self._send_legacy(post)
             return
         frame = error_for_id(reply.error_body, post.id)
@@ -373,30 +369,28 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     async def _send_legacy(self, post: Post) -> None:
         """Send a POST over HTTP+SSE. The first one opens the stream, if the server used HTTP+SSE the last time."""
-        if self._legacy is None:
-            stream = await open_legacy(self.sender, self.limit)
-            if stream is None:
-                self._known.is_legacy = False
-                raise TransportError("the server no longer offers HTTP+SSE")
-            self._use_legacy(stream)
-        assert self._legacy is not None  # set before
-        frame = await self._legacy.post(post.frame, post.id)
+        legacy = self._legacy or await self._open_legacy()
+        frame = await legacy.post(post.frame, post.id)
         if frame is not None:
             post.was_answered = True
             self.deliver(frame)
 
-    def _use_legacy(self, stream: LegacyStream) -> None:
+    async def _open_legacy(self) -> LegacyStream:
+        stream = await open_legacy(self.sender, self.limit)
+        self._known.is_legacy = stream is not None
+        if stream is None:
+            raise TransportError("the server no longer offers HTTP+SSE")
         self._legacy = stream
-        self._known.is_legacy = self._known.was_reached = True
+        self._known.was_reached = True
         stream.start(self.deliver, self._go_down)
+        return stream
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     async def _close(self) -> None:
         self._inbox.clear()
-        for task in self._tasks:
-            task.cancel()
-        tasks = {post.task for post in self._open} | self._tasks
+        self._close_get_stream()
+        tasks = {post.task for post in self._open} | self._get_streams.keys()
         if tasks:
             await asyncio.wait(tasks, timeout=_GUARD)
         if self._legacy is not None:
