@@ -119,14 +119,11 @@ class InputRounds:
         self._unsolicited = dict(responses) if state is None else {}
         if state is not None:
             self._state = self._open(state, bound)
+        # The results of `ctx.once` by key, as JSON text.
+        self.once = self._state.once
         for row in self._state.requests:
             if row.response is None and row.key in responses:  # unknown keys are ignored
                 row.response = _read_response(row.method, responses[row.key])
-
-    @property
-    def once(self) -> dict[str, str]:
-        """The results of `ctx.once` by key, as JSON text."""
-        return self._state.once
 
     def is_ended_by(self, error: BaseException) -> bool:
         """Return whether this exception of the handler ends the round with an `input_required` result."""
