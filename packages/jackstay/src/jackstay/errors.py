@@ -150,9 +150,7 @@ class BackpressureError(McpError):
     def after(cls, attempts: int, request_id: int) -> Self:
         """The error for a transport that stayed busy for `attempts` attempts."""
         details: dict[str, Json] = {"attempts": attempts, "request_id": request_id}
-        error = cls(f"transport busy after {attempts} attempts", details=details)
-        error.request_id = request_id
-        return error
+        return cls(f"transport busy after {attempts} attempts", details=details).about(None, request_id)
 
 
 class _TransportEnded(McpError):

@@ -109,9 +109,6 @@ class Server:
         self._lifespan: Lifespan | None = None
         if lifespan is not None:
             self._add_lifespan(lifespan)
-        # Set by `run()`. Called from any thread when the stdio client has closed its end, with True while startup
-        # hooks still run.
-        self._on_stdio_ending: Callable[[bool], None] | None = None
         self._lock = threading.Lock()
         self._connections: dict[int, Driver] = {}
         # None: there was no connection yet.
@@ -620,6 +617,12 @@ class Server:
 
         Raises: TransportError, if stdio is in use or closed.
         """
+        return await self._serve_stdio(framing, lambda _: None)
+
+    async def _serve_stdio(self, framing: str, on_ending: Callable[[bool], object]) -> int:
+        """As `serve_stdio`. When the client has closed its end, call `on_ending` in any thread: with True while startup
+        hooks still run.
+        """
         from jackstay.transport import own_stdio  # noqa: PLC0415  # only needed for stdio
 
         target = own_stdio(framing)
@@ -629,8 +632,7 @@ class Server:
             is_starting = self._lifetime.is_starting
             if not is_starting:
                 ended_at.append(time.monotonic())
-            if self._on_stdio_ending is not None:
-                self._on_stdio_ending(is_starting)
+            on_ending(is_starting)
 
         target.on_end_of_input = on_end_of_input
         with target.acquired():  # what hooks print is no more for the client than what tools print
