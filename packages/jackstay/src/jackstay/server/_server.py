@@ -234,7 +234,6 @@ class Server:
         *,
         input_schema: Mapping[str, Json],
         handler: Callable[..., object],
-        output_schema: Mapping[str, Json] | None = None,
         validate: bool = True,
         replace: bool = False,
         **options: Unpack[AddedToolKeywords],
@@ -246,9 +245,7 @@ class Server:
 
         Raises: UsageError for an invalid schema, a duplicate name, or a missing extra.
         """
-        entry = self.tool_from_schema(
-            name, input_schema=input_schema, handler=handler, output_schema=output_schema, validate=validate, **options
-        )
+        entry = self.tool_from_schema(name, input_schema=input_schema, handler=handler, validate=validate, **options)
         self.catalogue.add_tools(entry, replace=replace)
 
     @shows("jackstay.server._tools:ToolOptions", without="structured")
@@ -258,7 +255,6 @@ class Server:
         *,
         input_schema: Mapping[str, Json],
         handler: Callable[..., object],
-        output_schema: Mapping[str, Json] | None = None,
         validate: bool = True,
         **options: Unpack[AddedToolKeywords],
     ) -> ToolEntry:
@@ -271,7 +267,7 @@ class Server:
         from jackstay.server._tools import ToolOptions, tool_from_schema  # noqa: PLC0415  # loaded on first use
 
         made = ToolOptions.from_keywords("add_tool()", {"name": name, **options})
-        return self._extend_for(tool_from_schema(handler, made, input_schema, output_schema, validate=validate))
+        return self._extend_for(tool_from_schema(handler, made, input_schema, validate=validate))
 
     @shows("jackstay.server._resources:ResourceOptions")
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:

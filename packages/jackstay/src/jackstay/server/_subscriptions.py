@@ -97,14 +97,11 @@ class Subscription(msgspec.Struct, frozen=True):
         return b'{"%b":%b}' % (META_SUBSCRIPTION_ID.encode(), encode_json(self.request.id))
 
 
-class _Flusher:
+class _Flusher(msgspec.Struct):
     """Notifies the clients of one loop of what has changed, `FLUSHED_PER_TURN` of them in each turn."""
 
-    __slots__ = ("_waiting", "loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._waiting: deque[Subscriptions] = deque()
+    loop: asyncio.AbstractEventLoop
+    _waiting: "deque[Subscriptions]" = msgspec.field(default_factory=deque)
 
     def add(self, subscriptions: "Subscriptions") -> None:
         """Flush these in one of the next turns."""

@@ -102,12 +102,7 @@ def tool_from_function(call: Callable[..., object], options: ToolOptions | None 
 
 
 def tool_from_schema(
-    call: Callable[..., object],
-    options: ToolOptions,
-    input_schema: Mapping[str, Json],
-    output_schema: Mapping[str, Json] | None = None,
-    *,
-    validate: bool = True,
+    call: Callable[..., object], options: ToolOptions, input_schema: Mapping[str, Json], *, validate: bool = True
 ) -> ToolEntry:
     """Create a tool with JSON Schemas. `call` gets the arguments as a dict, and the context as a second parameter.
 
@@ -123,8 +118,8 @@ def tool_from_schema(
     schema = check_schema(dict(input_schema), f"{name}(input_schema)")
     validator = compile_validator(schema, f"{name}(input_schema)") if validate else None
     output = Output(None, encode_content_result)
-    if output_schema is not None:
-        output = _read_output_schema(output_schema, name, validate=validate)
+    if options.output_schema is not None:
+        output = _read_output_schema(options.output_schema, name, validate=validate)
     return _make(handler, schema, output, handler.binder(validator), options)
 
 
