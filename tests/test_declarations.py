@@ -178,7 +178,7 @@ def test_the_keywords_are_the_settings() -> None:
         (HttpKeywords, set(settings_of(HttpOptions))),
         (RunHttpKeywords, set(settings_of(HttpOptions)) | set(settings_of(RunOptions))),
     ]
-    schema_tool = {"name", "structured", "output_schema"}  # parameters of `add_tool()`, or not for it
+    schema_tool = {"name", "structured"}  # a parameter of `add_tool()`, and an option that is not for it
     pairs += [
         (ToolKeywords, set(ToolOptions.__struct_fields__)),
         (AddedToolKeywords, set(ToolOptions.__struct_fields__) - schema_tool),

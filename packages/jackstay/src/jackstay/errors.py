@@ -4,6 +4,7 @@ The class states the cause; `may_have_run` is a field. This module imports no ot
 """
 
 import builtins
+import copyreg
 from collections.abc import Iterable
 from typing import Any, Self, TypeAlias
 
@@ -70,14 +71,7 @@ class McpError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # By default exceptions are unpickled by calling the class with `args`. These classes need keywords, so the
         # state is restored instead.
-        return _restore, (self.__class__, self.args, self.__dict__)
-
-
-def _restore(cls: builtins.type[McpError], args: tuple[object, ...], state: dict[str, object]) -> McpError:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+        return copyreg.__newobj__, (self.__class__,), {**self.__dict__, "args": self.args}
 
 
 class UsageError(McpError, ValueError):
@@ -150,9 +144,7 @@ class BackpressureError(McpError):
     def after(cls, attempts: int, request_id: int) -> Self:
         """The error for a transport that stayed busy for `attempts` attempts."""
         details: dict[str, Json] = {"attempts": attempts, "request_id": request_id}
-        error = cls(f"transport busy after {attempts} attempts", details=details)
-        error.request_id = request_id
-        return error
+        return cls(f"transport busy after {attempts} attempts", details=details).about(None, request_id)
 
 
 class _TransportEnded(McpError):

@@ -59,7 +59,6 @@ def test_run_serves_until_the_end_of_input_and_cleans_up(tmp_path: Path) -> None
     assert code == 0
     assert b"hello" in output
     assert [signal.getsignal(number) for number in SIGNALS] == handlers
-    assert server._on_stdio_ending is None
     assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 
 

@@ -385,10 +385,9 @@ class Catalogue:
     def _remove(self, keys: tuple[str, ...], *kinds: Kind) -> None:
         with self._lock:
             self._require_known(keys, f"entry in {kinds[0]}", *kinds)
-            found = {kind: [key for key in keys if key in self._lists[kind]] for kind in kinds}
-            removed = {kind: keys for kind, keys in found.items() if keys}
-            for kind, keys_of_kind in removed.items():
-                self._lists[kind].remove(keys_of_kind)
+            removed = {kind: found for kind in kinds if (found := [key for key in keys if key in self._lists[kind]])}
+            for kind, found in removed.items():
+                self._lists[kind].remove(found)
         self._notify_changed(removed)
 
     def _require_known(self, keys: tuple[str, ...], what: str, *kinds: Kind) -> None:

@@ -63,11 +63,10 @@ class RequestState(msgspec.Struct, array_like=True):
 _read_state = msgspec.json.Decoder(RequestState).decode
 
 
-class KeyRing:
+class KeyRing(msgspec.Struct):
     """The HMAC secrets of a server. The first one signs, all of them verify. Without any, a random one is created."""
 
-    def __init__(self, keys: tuple[bytes, ...] = ()) -> None:
-        self._keys = keys
+    _keys: tuple[bytes, ...] = ()
 
     def sign(self, data: bytes) -> str:
         """Return the data with a signature, as base64url."""

@@ -114,11 +114,9 @@ def make_options(**given: Any) -> Options:
         from jackstay.server.http._options import HTTP_OPTIONS  # noqa: PLC0415  # only for this hint
         from jackstay.server.http._run import RUN_OPTIONS  # noqa: PLC0415
 
-        if error.option in HTTP_OPTIONS:
-            hint = "it is an option of asgi() and of run(transport='http')"
-        elif error.option in RUN_OPTIONS:
-            hint = "it is an option of run(transport='http')"
-        else:
+        hints = dict.fromkeys(RUN_OPTIONS, "it is an option of run(transport='http')")
+        hints |= dict.fromkeys(HTTP_OPTIONS, "it is an option of asgi() and of run(transport='http')")
+        if error.option not in hints:
             raise
-        raise UnexpectedOptionError("Server()", error.option, known, hint=hint) from None
+        raise UnexpectedOptionError("Server()", error.option, known, hint=hints[error.option]) from None
     return Options(**with_tuples(given))

@@ -109,9 +109,6 @@ class Server:
         self._lifespan: Lifespan | None = None
         if lifespan is not None:
             self._add_lifespan(lifespan)
-        # Set by `run()`. Called from any thread when the stdio client has closed its end, with True while startup
-        # hooks still run.
-        self._on_stdio_ending: Callable[[bool], None] | None = None
         self._lock = threading.Lock()
         self._connections: dict[int, Driver] = {}
         # None: there was no connection yet.
@@ -237,7 +234,6 @@ class Server:
         *,
         input_schema: Mapping[str, Json],
         handler: Callable[..., object],
-        output_schema: Mapping[str, Json] | None = None,
         validate: bool = True,
         replace: bool = False,
         **options: Unpack[AddedToolKeywords],
@@ -249,9 +245,7 @@ class Server:
 
         Raises: UsageError for an invalid schema, a duplicate name, or a missing extra.
         """
-        entry = self.tool_from_schema(
-            name, input_schema=input_schema, handler=handler, output_schema=output_schema, validate=validate, **options
-        )
+        entry = self.tool_from_schema(name, input_schema=input_schema, handler=handler, validate=validate, **options)
         self.catalogue.add_tools(entry, replace=replace)
 
     @shows("jackstay.server._tools:ToolOptions", without="structured")
@@ -261,7 +255,6 @@ class Server:
         *,
         input_schema: Mapping[str, Json],
         handler: Callable[..., object],
-        output_schema: Mapping[str, Json] | None = None,
         validate: bool = True,
         **options: Unpack[AddedToolKeywords],
     ) -> ToolEntry:
@@ -274,7 +267,7 @@ class Server:
         from jackstay.server._tools import ToolOptions, tool_from_schema  # noqa: PLC0415  # loaded on first use
 
         made = ToolOptions.from_keywords("add_tool()", {"name": name, **options})
-        return self._extend_for(tool_from_schema(handler, made, input_schema, output_schema, validate=validate))
+        return self._extend_for(tool_from_schema(handler, made, input_schema, validate=validate))
 
     @shows("jackstay.server._resources:ResourceOptions")
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
@@ -620,6 +613,12 @@ class Server:
 
         Raises: TransportError, if stdio is in use or closed.
         """
+        return await self._serve_stdio(framing, lambda _: None)
+
+    async def _serve_stdio(self, framing: str, on_ending: Callable[[bool], object]) -> int:
+        """As `serve_stdio`. When the client has closed its end, call `on_ending` in any thread: with True while startup
+        hooks still run.
+        """
         from jackstay.transport import own_stdio  # noqa: PLC0415  # only needed for stdio
 
         target = own_stdio(framing)
@@ -629,8 +628,7 @@ class Server:
             is_starting = self._lifetime.is_starting
             if not is_starting:
                 ended_at.append(time.monotonic())
-            if self._on_stdio_ending is not None:
-                self._on_stdio_ending(is_starting)
+            on_ending(is_starting)
 
         target.on_end_of_input = on_end_of_input
         with target.acquired():  # what hooks print is no more for the client than what tools print

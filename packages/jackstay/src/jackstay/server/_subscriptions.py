@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -81,18 +81,15 @@ class Quota(msgspec.Struct):
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """An open `subscriptions/listen` request, and the part of its filter that was accepted."""
+    """An open `subscriptions/listen` request, and the part of its filter that was accepted.
+
+    `topics` are the accepted URIs, and the methods of the accepted notifications of changed lists.
+    """
 
     request: e.Serve
-    accepted: "SubscriptionFilter"
     uris: frozenset[str]
+    topics: frozenset[str]
     on_close: Callable[[], None] | None = None
-
-    @property
-    def topics(self) -> Iterator[str]:
-        """The accepted URIs, and the methods of the accepted notifications of changed lists."""
-        lists = (method for method, (_, member) in _flags().items() if getattr(self.accepted, member))
-        return chain(self.uris, lists)
 
     @property
     def meta(self) -> bytes:
@@ -100,14 +97,11 @@ class Subscription(msgspec.Struct, frozen=True):
         return b'{"%b":%b}' % (META_SUBSCRIPTION_ID.encode(), encode_json(self.request.id))
 
 
-class _Flusher:
+class _Flusher(msgspec.Struct):
     """Notifies the clients of one loop of what has changed, `FLUSHED_PER_TURN` of them in each turn."""
 
-    __slots__ = ("_waiting", "loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._waiting: deque[Subscriptions] = deque()
+    loop: asyncio.AbstractEventLoop
+    _waiting: "deque[Subscriptions]" = msgspec.field(default_factory=deque)
 
     def add(self, subscriptions: "Subscriptions") -> None:
         """Flush these in one of the next turns."""
@@ -230,8 +224,8 @@ class Subscriptions:
         `task_ids` are the accepted tasks; `on_close` is called when the subscription has ended.
         """
         capabilities = self._connection.capabilities
-        members = [member for capability, member in _flags().values() if capability in capabilities]
-        flags = {member: True for member in members if getattr(wanted, member)}
+        rows = ((method, member) for method, (needed, member) in _flags().items() if needed in capabilities)
+        lists = {method: member for method, member in rows if getattr(wanted, member)}
         uris: list[str] | None = None
         if wanted.resource_subscriptions is not None and "resources" in capabilities:
             uris = []
@@ -242,10 +236,11 @@ class Subscriptions:
                 if not self._reserve(_size(uri)):
                     break
                 uris.append(uri)
-        accepted = types.SubscriptionFilter(**flags, resource_subscriptions=uris, task_ids=task_ids)  # type: ignore[arg-type]  # all bool
+        flags: dict[str, Any] = dict.fromkeys(lists.values(), True)
+        accepted = types.SubscriptionFilter(**flags, resource_subscriptions=uris, task_ids=task_ids)
         # Without params: they are a view of the frame, which would be kept in memory with the subscription.
         bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
-        subscription = Subscription(bare, accepted, frozenset(uris or ()), on_close)
+        subscription = Subscription(bare, frozenset(uris or ()), frozenset([*lists, *(uris or ())]), on_close)
         self._open[request.serial] = subscription
         self._add_to_index(subscription.topics)
         params = b'{"notifications":%b,"_meta":%b}' % (encode_json(accepted), subscription.meta)
@@ -310,12 +305,12 @@ class Subscriptions:
         is_stateful = version is not None and REVISIONS[version].has_server_requests
         for method, uri, given in changed:
             is_update = method == _UPDATED
-            capability, member = ("", "") if is_update else _flags()[method]
             params = given or (b'{"uri":%b}' % encode_json(uri) if is_update else b"{}")
-            if is_stateful and (uri in self.uris if is_update else capability in self._connection.capabilities):
+            is_wanted = uri in self.uris if is_update else _flags()[method][0] in self._connection.capabilities
+            if is_stateful and is_wanted:
                 self._connection.notify(method, params)
             for subscription in list(self._open.values()):
-                if uri in subscription.uris if is_update else getattr(subscription.accepted, member):
+                if (uri if is_update else method) in subscription.topics:
                     self._connection.notify(method, _with_meta(params, subscription.meta), subscription.request.id)
 
 
