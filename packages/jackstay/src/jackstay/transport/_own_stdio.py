@@ -5,6 +5,7 @@ While it is open, descriptors 0 and 1 are moved away, where neither `print` nor 
 can be sent until `close()`, so that `server < requests > responses` works.
 """
 
+import _thread
 import contextlib
 import errno
 import os
@@ -160,10 +161,10 @@ class EndOfInput:
         self.has_ended = False
         self._ended = ended
         waking, self._wake = os.pipe()
-        self._thread = threading.Thread(
-            target=self._run, args=(os.dup(fd), waking), name="jackstay-stdin-end", daemon=True
-        )
-        self._thread.start()
+        self._is_running = threading.Lock()
+        self._is_running.acquire()
+        # `Thread.start()` would wait until the thread runs, and the first response with it.
+        _thread.start_new_thread(self._run, (os.dup(fd), waking))
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__}{' has ended' if self.has_ended else ''}>"
@@ -171,7 +172,7 @@ class EndOfInput:
     def stop(self) -> None:
         """Stop watching. Call it once."""
         os.close(self._wake)  # wakes the thread by a hangup of the other pipe that it polls
-        self._thread.join(_JOIN_SECONDS)
+        self._is_running.acquire(timeout=_JOIN_SECONDS)
 
     def _run(self, fd: int, waking: int) -> None:
         poll = select.poll()
@@ -185,6 +186,7 @@ class EndOfInput:
         finally:
             os.close(fd)
             os.close(waking)
+            self._is_running.release()
 
 
 class OwnStdioTarget:
