@@ -341,8 +341,8 @@ class Client:
         call = self._requests.connection.pop_reported_call(progress.progress_token)
         if call is None or not call.accepts_progress:
             return  # cancelled or failed while this notification waited in the inbox
-        if call.on_progress is not None:
-            await self._run_handler(call.on_progress, progress)
+        if (on_progress := call.options.get("on_progress")) is not None:
+            await self._run_handler(on_progress, progress)
         for handler in self._requests.progress_handlers:
             await self._run_handler(handler, progress)
 

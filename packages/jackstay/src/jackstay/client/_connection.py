@@ -27,7 +27,6 @@ from jackstay.errors import FrameTooLargeError, JsonRpcError, McpError, StateErr
 from jackstay.protocol.client import ClientConnection, Inbox, QueuedNotification, ServerFacts, Settings
 from jackstay.protocol.client import events as e
 from jackstay.transport import ExchangeTransport, Target, Transport
-from jackstay.types import ProgressNotificationParams
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
@@ -38,6 +37,8 @@ R = TypeVar("R")
 
 # While a request of the server is handled: the id of the call whose HTTP response carried it, or 0.
 REQUEST_SOURCE: ContextVar[int] = ContextVar("REQUEST_SOURCE", default=0)
+
+_CALLED_FIELDS = frozenset(e.Called.__struct_fields__)
 
 _OTHER_LOOP = "the client was opened on another event loop; create one client per event loop"
 
@@ -102,10 +103,11 @@ class Connection:
         method: str,
         params: bytes,
         read: Callable[[msgspec.Raw], R],
-        on_progress: Callable[[ProgressNotificationParams], object] | None = None,
-        **fields: Any,
+        **options: Any,
     ) -> Call[R]:
-        """Submit a request; `fields` are fields of `Called`. Await its future, or cancel it with `cancel_call()`.
+        """Submit a request. Await its future, or cancel it with `cancel_call()`.
+
+        `options` are kept in the call. Those that are fields of `Called` are for the core.
 
         Raises: UsageError on another event loop.
         """
@@ -114,8 +116,9 @@ class Connection:
         if get_ident() != self._thread or not loop.is_running():
             raise UsageError(_OTHER_LOOP)
         now = loop.time()
-        call: Call[R] = Call(asyncio.Future(loop=loop), method, read, now, on_progress)
-        if fields or self._is_stepping or self.telemetry.listeners:
+        call: Call[R] = Call(asyncio.Future(loop=loop), method, read, now, options)
+        if options or self._is_stepping or self.telemetry.listeners:
+            fields = {name: options[name] for name in options if name in _CALLED_FIELDS}
             self.step(e.Called(caller=call, method=method, params=params, **fields))
         elif (send := self.core.call(call, method, params, now)) is None:
             self.step(e.Called(caller=call, method=method, params=params))

@@ -55,9 +55,9 @@ class Wire:
         body = b"{}" if params is None else bytes(params)
         if call is None:
             self.on_message(method, body, self._requests.connection.source())
-        elif call.on_progress is not None:
+        elif (on_progress := call.options.get("on_progress")) is not None:
             try:
-                call.on_progress(decode(ProgressNotificationParams, body))
+                on_progress(decode(ProgressNotificationParams, body))
             except McpError as error:
                 logger.warning("invalid progress notification: %s", error)
         return True
@@ -97,7 +97,7 @@ class Wire:
             method,
             params,
             _copy_result,
-            on_progress,
+            on_progress=on_progress,
             wants_progress=on_progress is not None,
             wait_for_ready=False,
             meta=meta,
