@@ -179,14 +179,26 @@ def test_a_list_method(edit: Callable[[str, str, str], Path]) -> None:
 """
     source = edit("protocol/_methods.py", "        # Completion and logging.", row)
     code = """
+import asyncio
+from jackstay import Server, connect
 from jackstay.client._lists import ENTRIES, INVALIDATES
-from jackstay.client._subscriptions import _LIST_FLAGS
 from jackstay.proxy._lists import Lists
-from jackstay.proxy._router import _LIST_CHANGES
-assert INVALIDATES["notifications/things/list_changed"] == ("things/list",)
+CHANGED = "notifications/things/list_changed"
+assert INVALIDATES[CHANGED] == ("things/list",)
 assert ENTRIES["things/list"] == "all_things"
-assert _LIST_FLAGS["things.listChanged"] == "thingsListChanged"
-assert "things/list" in Lists()._seen and "notifications/things/list_changed" in _LIST_CHANGES
+assert "things/list" in Lists()._seen
+
+async def receive(version):
+    server, received = Server("x", capabilities=("things",)), asyncio.Event()
+    client = connect(server, versions=(version,))
+    client.on_notification(lambda notification: received.set() if notification.method == CHANGED else None)
+    async with client:
+        await client.ping()  # the server has received the request for list changes before
+        server._publish_change(CHANGED, "")
+        await asyncio.wait_for(received.wait(), 60)
+
+for version in ("2025-11-25", "2026-07-28"):
+    asyncio.run(receive(version))
 """
     run(source, code)
 

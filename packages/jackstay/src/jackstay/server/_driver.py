@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 import msgspec
 
 from jackstay.errors import FrameTooLargeError, Json, JsonRpcError, MachineError, McpError, RequestId
-from jackstay.protocol import LISTS, MAX_VIOLATION_WARNINGS
+from jackstay.protocol import LIST_CHANGES, MAX_VIOLATION_WARNINGS
 from jackstay.protocol.server import ServerConfig, ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ABSENT
@@ -85,10 +85,6 @@ _NO_CALLER = Caller()
 
 # Serves the requests of one method.
 Serve: TypeAlias = "Callable[[Driver, e.Serve, Caller], Outcome]"
-
-
-# The methods of the notifications that a list has changed.
-LIST_CHANGES = tuple(dict.fromkeys(row.changed_by for row in LISTS.values()))
 
 
 class SubscriberIndex:
