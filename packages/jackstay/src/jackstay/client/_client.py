@@ -21,6 +21,7 @@ from jackstay.client._call import Call
 from jackstay.client._connect import Connectable, as_target, prepare
 from jackstay.client._connection import Connection
 from jackstay.client._features import Completions, Elicitation, Logging, Prompts, Roots, Sampling
+from jackstay.client._forwarding import Forwarding
 from jackstay.client._request_handlers import ClientRequestHandlers, check_callable
 from jackstay.client._requests import CallOptions, ProgressHandler, Requests
 from jackstay.client._resources import Resources
@@ -29,7 +30,6 @@ from jackstay.client._subscriptions import Subscriptions
 from jackstay.client._tasks import Tasks
 from jackstay.client._telemetry import Listener, Telemetry, Trace
 from jackstay.client._tools import Tools
-from jackstay.client._wire import Wire
 from jackstay.errors import Json, McpError, ProtocolError, ShutdownError, StateError, TimeoutError, UsageError
 from jackstay.extensions import check_extensions
 from jackstay.protocol import Era
@@ -113,7 +113,7 @@ class Client:
         self.elicitation = Elicitation(self._requests)
         self.logging = Logging(self._requests)
         self.completion = Completions(self._requests)
-        self.wire = Wire(self._requests)
+        self.forwarding = Forwarding(self._requests)
 
     def __repr__(self) -> str:
         return f"<Client {self.settings.name} {self.state}>"
@@ -306,7 +306,7 @@ class Client:
     def _on_arrival(self, method: str, params: msgspec.Raw | None, call: Call[Any] | None) -> bool:
         """Process what must not wait behind a slow handler; return True if the notification is consumed.
 
-        These are list changes, acknowledged subscriptions, tasks, and everything if `client.wire` gets notifications.
+        These are list changes, acknowledged subscriptions, tasks, and everything if notifications are forwarded.
         """
         self.cache.invalidate(method)
         is_task = method == "notifications/tasks"
@@ -318,7 +318,7 @@ class Client:
                 logger.warning("%s: invalid %s: %s", self.settings.name, method, error)
             if not is_task:
                 return True
-        return self.wire.deliver(method, params, call)
+        return self.forwarding.deliver(method, params, call)
 
     async def _on_notice(self, notice: QueuedNotification) -> None:
         params = notice.params or b"{}"
@@ -357,11 +357,11 @@ class Client:
     def _on_transition(self, transition: e.Transition) -> None:
         if self._on_state is not None:
             self._on_state(transition.target)
-        if self.wire.on_state is not None:
-            self.wire.on_state(transition.target)
+        if self.forwarding.on_state is not None:
+            self.forwarding.on_state(transition.target)
         if transition.target == "ready":
             self._requests.negotiated()
-            if self._notification_handlers or self.wire.on_message is not None:
+            if self._notification_handlers or self.forwarding.on_message is not None:
                 self._subscriptions.subscribe_to_lists()
             return
         if transition.target in ("backoff", "closing", "closed"):

@@ -1,4 +1,4 @@
-"""`client.wire`: requests and notifications as encoded bytes, for proxies that forward messages unchanged.
+"""`client.forwarding`: requests and notifications as encoded bytes, for proxies that forward messages unchanged.
 
 Params and results are not decoded, so that nothing is lost. Ids, deadlines, recovery and outcomes are those of every
 other call.
@@ -25,7 +25,7 @@ MessageHandler: TypeAlias = Callable[[str, bytes, int], None]
 RequestHandler: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 
 
-class Wire:
+class Forwarding:
     """The connection of one client as bytes. `on_state(state)` is called for every change of `client.state`.
 
     `on_message(method, params, source)`, set before `open()`, is called for every notification in order of arrival, in
