@@ -19,7 +19,7 @@ from jackstay._signatures import shows
 from jackstay.client._apps import Apps
 from jackstay.client._call import Call
 from jackstay.client._connect import Connectable, as_target, prepare
-from jackstay.client._connection import Connection
+from jackstay.client._driver import Driver
 from jackstay.client._features import Completions, Elicitation, Logging, Prompts, Roots, Sampling
 from jackstay.client._forwarding import Forwarding
 from jackstay.client._request_handlers import ClientRequestHandlers, check_callable
@@ -96,7 +96,7 @@ class Client:
         self._requests = Requests(self._request_handlers)
         self.cache = self._requests.cache
         self._subscriptions = Subscriptions(self._requests)
-        self._connection: Connection | None = None
+        self._connection: Driver | None = None
         self._notification_handlers: list[NotificationHandler] = []
         self._extensions = check_extensions(settings.extensions)
         self._requests.completions = {
@@ -147,7 +147,7 @@ class Client:
             known = capabilities.get("extensions")
             capabilities = {**capabilities, "extensions": {**(known if isinstance(known, dict) else {}), **declared}}
         settings = msgspec.structs.replace(settings, capabilities=capabilities)
-        connection = Connection(self._target, settings, self._telemetry, self._rng)
+        connection = Driver(self._target, settings, self._telemetry, self._rng)
         if is_derived:  # otherwise the client declares exactly what it was given
             connection.core.calls.offered = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}}
         connection.on_arrival = self._on_arrival
@@ -201,7 +201,7 @@ class Client:
             await self._drain(connection, drain)
         await connection.stop()
 
-    async def _drain(self, connection: Connection, seconds: float) -> None:
+    async def _drain(self, connection: Driver, seconds: float) -> None:
         """Wait for pending calls and refuse new ones; accept them again if this wait is cancelled."""
         calls = connection.core.calls
         if calls.drain_at is None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from jackstay.client._call import Call
-from jackstay.client._connection import REQUEST_SOURCE
+from jackstay.client._driver import REQUEST_SOURCE
 from jackstay.client._requests import ProgressHandler, Requests
 from jackstay.errors import McpError, ProtocolError
 from jackstay.protocol.client import ServerFacts

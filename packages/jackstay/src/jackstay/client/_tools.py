@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jackstay._signatures import shows
-from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
+from jackstay.client._driver import Driver
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.client._tasks import TaskHandle, Tasks
 from jackstay.errors import (
@@ -312,13 +312,13 @@ def as_object(arguments: object) -> object:
     return dict(arguments) if isinstance(arguments, Mapping) else arguments
 
 
-def _has_headers(connection: Connection) -> bool:
+def _has_headers(connection: Driver) -> bool:
     """Return whether arguments may be sent as headers: over HTTP to a stateless server."""
     server = connection.core.server
     return connection.target.is_http and server is not None and server.era is Era.STATELESS
 
 
-def _usable(connection: Connection, tools: list[Tool]) -> list[Tool]:
+def _usable(connection: Driver, tools: list[Tool]) -> list[Tool]:
     """Return the tools that can be called, and store the header parameters of each.
 
     Over stateless HTTP, a tool with invalid header parameters must be dropped (2026-07-28

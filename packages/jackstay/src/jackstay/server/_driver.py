@@ -333,19 +333,25 @@ class Driver:
         elif self._wake is not None or self.core.wake_at is not None:
             self._arm()
 
+    def _perform(self, effects: e.Effects) -> None:
+        self._is_stepping = True
+        try:
+            perform = self.PERFORM
+            for effect in effects:
+                perform[type(effect)](self, effect)
+        finally:
+            self._is_stepping = False
+
     def _process_events(self) -> None:
         """Process queued events, then arm the timer. If one of them raises, the others are processed soon after."""
         try:
             while self._queued_events:
                 event = self._queued_events.pop(0)
-                self._is_stepping = True
                 try:
                     self._perform(self.core.step(event, self._loop.time()))
                 except McpError:
                     # Not expected: invalid and oversized notifications are rejected before.
                     logger.exception("connection %d: %s was rejected", self.number, type(event).__name__)
-                finally:
-                    self._is_stepping = False
         finally:
             self._arm()
             if self._queued_events:
@@ -456,11 +462,6 @@ class Driver:
             task.cancel(effect.reason or None)
 
     # --- other effects ------------------------------------------------------------------------------------------------
-
-    def _perform(self, effects: e.Effects) -> None:
-        perform = self.PERFORM
-        for effect in effects:
-            perform[type(effect)](self, effect)
 
     def _send(self, effect: e.Send) -> None:
         raise NotImplementedError

@@ -58,7 +58,7 @@ class Notified(Event, frozen=True, kw_only=True):
     params: bytes = b"{}"
 
 
-class Replied(Event, frozen=True):
+class Finished(Event, frozen=True):
     """a handler finished a request of the server; `error` is an encoded error object; if empty, `result` is sent"""
 
     id: int | str
@@ -457,7 +457,7 @@ class ReportProgress(Effect, frozen=True):
 
 
 class Serve(Effect, frozen=True):
-    """Run the handler for this request of the server; then step `Replied`."""
+    """Run the handler for this request of the server; then step `Finished`."""
 
     id: int | str
     method: str
