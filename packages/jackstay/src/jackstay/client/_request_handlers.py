@@ -44,7 +44,7 @@ class ClientRequestHandlers:
         self.sampling: SamplingHandler | None = None
         self.elicitation: ElicitationHandler | None = None
         self.roots: Sequence[Root] | None = None
-        # Handles every request as bytes, in place of the handlers above (`client.wire`).
+        # Handles every request as bytes, in place of the handlers above (`client.forwarding`).
         self.override: Callable[[str, bytes], Awaitable[bytes]] | None = None
 
     def capabilities(self) -> dict[str, Json]:

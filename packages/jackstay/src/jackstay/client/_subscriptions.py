@@ -14,7 +14,7 @@ import msgspec
 
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.errors import CapabilityError, McpError, OutcomeUnknownError, StateError, TimeoutError, TransportError
-from jackstay.protocol import LISTS, Era
+from jackstay.protocol import LIST_CHANGES, Era
 from jackstay.protocol.client import ClientState, backoff_delay
 from jackstay.protocol.client import events as e
 from jackstay.types import (
@@ -36,10 +36,6 @@ EndHandler: TypeAlias = Callable[[McpError | None], None]
 
 # The key of the subscription to list changes, which only the stateless era needs.
 _LISTS = "lists"
-# The capability of each list, and its member of the filter of a subscription.
-_LIST_FLAGS = {
-    f"{name}.listChanged": f"{name}ListChanged" for name in dict.fromkeys(row.capability for row in LISTS.values())
-}
 
 
 class _Subscription(msgspec.Struct, eq=False):
@@ -111,7 +107,7 @@ class Subscriptions:
         connection = self._requests.connection
         if _LISTS in connection.core.subscriptions or connection.server().era is Era.HANDSHAKE:
             return
-        flags = {flag: True for name, flag in _LIST_FLAGS.items() if self._requests.has_capability(name)}
+        flags = {row.flag: True for row in LIST_CHANGES.values() if self._requests.has_capability(row.capability)}
         if flags:
             connection.step(e.Subscribed(_LISTS, None, _listen(flags)))
 

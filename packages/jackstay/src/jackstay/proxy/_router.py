@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from jackstay.errors import CapabilityError, JsonRpcError, McpError, RequestId
-from jackstay.protocol import LISTS, METHODS
+from jackstay.protocol import LIST_CHANGES, METHODS
 from jackstay.protocol.server import check_capabilities
 from jackstay.protocol.wire import ErrorCode
 from jackstay.proxy._bodies import InputRequired, Members, decode_or, input_required_result, without_subscription
@@ -42,7 +42,6 @@ MAX_URL_ELICITATIONS = 256
 _UPDATED = "notifications/resources/updated"
 _MESSAGE = "notifications/message"
 _ELICITED = "notifications/elicitation/complete"
-_LIST_CHANGES = frozenset(row.changed_by for row in LISTS.values())
 
 
 class _Elicitation(msgspec.Struct, rename="camel"):
@@ -174,7 +173,7 @@ class Router:
                 uri = msgspec.convert(_read_params(params).uri, str)
                 for subscribed in upstream.subscriptions_for(uri):
                     self.changed(upstream, method, subscribed, params)
-            elif method in _LIST_CHANGES:
+            elif method in LIST_CHANGES:
                 self.changed(upstream, method, "", params)
             elif connection is not None:
                 self._notify(connection, method, params)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 import msgspec
 
 from jackstay.errors import FrameTooLargeError, Json, JsonRpcError, MachineError, McpError, RequestId
-from jackstay.protocol import LISTS, MAX_VIOLATION_WARNINGS
+from jackstay.protocol import LIST_CHANGES, MAX_VIOLATION_WARNINGS
 from jackstay.protocol.server import ServerConfig, ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ABSENT
@@ -85,10 +85,6 @@ _NO_CALLER = Caller()
 
 # Serves the requests of one method.
 Serve: TypeAlias = "Callable[[Driver, e.Serve, Caller], Outcome]"
-
-
-# The methods of the notifications that a list has changed.
-LIST_CHANGES = tuple(dict.fromkeys(row.changed_by for row in LISTS.values()))
 
 
 class SubscriberIndex:
@@ -337,19 +333,25 @@ class Driver:
         elif self._wake is not None or self.core.wake_at is not None:
             self._arm()
 
+    def _perform(self, effects: e.Effects) -> None:
+        self._is_stepping = True
+        try:
+            perform = self.PERFORM
+            for effect in effects:
+                perform[type(effect)](self, effect)
+        finally:
+            self._is_stepping = False
+
     def _process_events(self) -> None:
         """Process queued events, then arm the timer. If one of them raises, the others are processed soon after."""
         try:
             while self._queued_events:
                 event = self._queued_events.pop(0)
-                self._is_stepping = True
                 try:
                     self._perform(self.core.step(event, self._loop.time()))
                 except McpError:
                     # Not expected: invalid and oversized notifications are rejected before.
                     logger.exception("connection %d: %s was rejected", self.number, type(event).__name__)
-                finally:
-                    self._is_stepping = False
         finally:
             self._arm()
             if self._queued_events:
@@ -460,11 +462,6 @@ class Driver:
             task.cancel(effect.reason or None)
 
     # --- other effects ------------------------------------------------------------------------------------------------
-
-    def _perform(self, effects: e.Effects) -> None:
-        perform = self.PERFORM
-        for effect in effects:
-            perform[type(effect)](self, effect)
 
     def _send(self, effect: e.Send) -> None:
         raise NotImplementedError

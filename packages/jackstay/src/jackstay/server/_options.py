@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import jackstay.protocol.server as core
 from jackstay import types
 from jackstay.errors import Json, UnexpectedOptionError
-from jackstay.protocol import METHODS, MIN_SECONDS, Era, Setting, refuse_unknown, with_tuples
+from jackstay.protocol import LISTS, METHODS, MIN_SECONDS, Era, Setting, refuse_unknown, with_tuples
 from jackstay.server._entries import IconLike, read_icons
 from jackstay.server._pool import THREADS
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jackstay.server._extensions import Extensions
 
 # The capabilities that a server can declare before anything is registered.
-CAPABILITIES = ("tools", "resources", "prompts", "completions")
+CAPABILITIES = (*dict.fromkeys(row.capability for row in LISTS.values()), "completions")
 
 # The flags of each capability are those that messages need.
 _DECLARATIONS: dict[str, dict[str, Json]] = {name: {} for name in CAPABILITIES}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jackstay._signatures import shows
 from jackstay.errors import Json, UsageError
+from jackstay.protocol import LIST_CHANGES
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
 from jackstay.server._entries import check_function, refuse_name
 from jackstay.server._lifetime import Lifetime
@@ -530,13 +531,13 @@ class Server:
 
         `params`, if there are any, are sent unchanged. Thread-safe.
         """
-        index, is_list = self._subscriber_index, method in CHANGES.values()
+        index, is_list = self._subscriber_index, method in LIST_CHANGES
         if index is not None and (uri or is_list):  # of thousands of connections, few may have subscribed
             connections = index.find(uri or method)
         else:  # of anything, see `GAP`; or there was no connection yet
             with self._lock:
                 connections = list(self._connections.values())
-        if self._views is not None and self._bus is None and is_list:
+        if self._views is not None and self._bus is None and method in CHANGES.values():
             is_concerned = self._views.concerned(method)
             connections = [connection for connection in connections if is_concerned(connection.caller)]
         for connection in connections:

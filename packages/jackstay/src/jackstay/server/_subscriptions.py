@@ -10,16 +10,14 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from jackstay import types
-from jackstay.errors import JsonRpcError
-from jackstay.protocol import LISTS, REVISIONS
+from jackstay.errors import Json, JsonRpcError
+from jackstay.protocol import LIST_CHANGES, REVISIONS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, splice_meta
 from jackstay.server._changes import GAP
@@ -48,14 +46,6 @@ GAP_SPREAD = 5.0
 _UPDATED = "notifications/resources/updated"
 
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-@cache
-def _flags() -> Mapping[str, tuple[str, str]]:
-    """Return the capability and the member of the filter for each notification."""
-    members = types.SubscriptionFilter.__struct_fields__
-    rows = ((row, f"{row.capability}_list_changed") for row in LISTS.values())
-    return {row.changed_by: (row.capability, member) for row, member in rows if member in members}
 
 
 class Quota(msgspec.Struct):
@@ -224,11 +214,11 @@ class Subscriptions:
         `task_ids` are the accepted tasks; `on_close` is called when the subscription has ended.
         """
         capabilities = self._connection.capabilities
-        rows = ((method, member) for method, (needed, member) in _flags().items() if needed in capabilities)
-        lists = {method: member for method, member in rows if getattr(wanted, member)}
-        uris: list[str] | None = None
+        flags = {name for name, value in wanted.raw.items() if value is True}
+        changes = [row for row in LIST_CHANGES.values() if row.list_capability in capabilities and row.flag in flags]
+        accepted: dict[str, Json] = {row.flag: True for row in changes}
+        uris: list[str] = []
         if wanted.resource_subscriptions is not None and "resources" in capabilities:
-            uris = []
             # URIs beyond the limits are not acknowledged, so the client can see that they were not accepted.
             remaining = MAX_URIS - sum(len(other.uris) for other in self._open.values())
             known = (uri for uri in wanted.resource_subscriptions if len(uri) <= MAX_URI_LENGTH and exists(uri))
@@ -236,11 +226,13 @@ class Subscriptions:
                 if not self._reserve(_size(uri)):
                     break
                 uris.append(uri)
-        flags: dict[str, Any] = dict.fromkeys(lists.values(), True)
-        accepted = types.SubscriptionFilter(**flags, resource_subscriptions=uris, task_ids=task_ids)
+            accepted["resourceSubscriptions"] = uris
+        if task_ids is not None:
+            accepted["taskIds"] = task_ids
         # Without params: they are a view of the frame, which would be kept in memory with the subscription.
         bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
-        subscription = Subscription(bare, frozenset(uris or ()), frozenset([*lists, *(uris or ())]), on_close)
+        topics = frozenset([*uris, *(row.name for row in changes)])
+        subscription = Subscription(bare, frozenset(uris), topics, on_close)
         self._open[request.serial] = subscription
         self._add_to_index(subscription.topics)
         params = b'{"notifications":%b,"_meta":%b}' % (encode_json(accepted), subscription.meta)
@@ -292,21 +284,22 @@ class Subscriptions:
 
     def _announce_gap(self) -> None:
         """Changes may have been missed: notify the client that everything it subscribed to has changed."""
-        for method in _flags():
+        for method in LIST_CHANGES:
             self.changed(method)
-        for uri in set(self.topics).difference(_flags()):
+        for uri in set(self.topics).difference(LIST_CHANGES):
             self.changed(_UPDATED, uri)
 
     def flush_changes(self) -> None:
         """Send what has changed."""
         changed, self._changed = self._changed, {}
         version = self._connection.core.version
+        capabilities = self._connection.capabilities
         # In the stateless era, and before the handshake, nothing is sent without a subscription.
         is_stateful = version is not None and REVISIONS[version].has_server_requests
         for method, uri, given in changed:
             is_update = method == _UPDATED
             params = given or (b'{"uri":%b}' % encode_json(uri) if is_update else b"{}")
-            is_wanted = uri in self.uris if is_update else _flags()[method][0] in self._connection.capabilities
+            is_wanted = uri in self.uris if is_update else LIST_CHANGES[method].list_capability in capabilities
             if is_stateful and is_wanted:
                 self._connection.notify(method, params)
             for subscription in list(self._open.values()):

@@ -557,8 +557,7 @@ class Tools:
     ) -> CallToolResult:
         """Call a tool. `.text` is the text of the result, `.data` its structured output.
 
-        Options: `timeout`, `max_timeout`, `wait_for_ready`, `busy`, `replay`, `on_progress`, `meta`, `check_output` and
-        `raise_on_error`; see `CallOptions` and `ToolOptions`.
+        The options are those of `CallOptions` and `ToolOptions`.
 
         Output that violates the listed output schema is logged; with `check_output=True` it raises ProtocolError.
 

@@ -155,7 +155,7 @@ class Client(_Openable, source=async_api.Client, inline=("state", "on_progress",
     Ctrl-C while a method waits cancels the request at the server. Handlers run on the event loop thread.
     """
 
-    _omitted = ("wire",)  # for proxies, which cannot forward messages while they block
+    _omitted = ("forwarding",)  # for proxies, which cannot forward messages while they block
 
     def __init__(self, client: async_api.Client) -> None:
         super().__init__(client, ClientPortal())

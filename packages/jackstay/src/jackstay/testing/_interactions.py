@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from jackstay.errors import Json, RequestId
+from jackstay.protocol import LIST_CHANGES
 from jackstay.protocol.wire import (
     Batch,
     Error,
@@ -31,7 +32,7 @@ UNRELATED: Final = frozenset({"ping", "subscriptions/listen"})
 
 # Change notifications are not repeated when an interaction is played again: the client would send its request again
 # because of each, in an endless loop.
-_CHANGES: Final = ("/list_changed", "notifications/resources/updated")
+_CHANGES: Final = {*LIST_CHANGES, "notifications/resources/updated"}
 
 _decode: Callable[[bytes], Json] = msgspec.json.Decoder().decode
 
@@ -252,14 +253,14 @@ class _Reader:
                 # Only those before the client's next message are the subscription's own: others were caused by it.
                 is_own = self._newest is opened or method == "notifications/subscriptions/acknowledged"
                 cause = opened if is_own else self._cause(entry)
-                cause.steps.append(SendToSubscription(at, method, params, opened, method.endswith(_CHANGES)))
+                cause.steps.append(SendToSubscription(at, method, params, opened, method in _CHANGES))
                 return
             id = cancelled_id(params) if method == "notifications/cancelled" else None
             if id in self._server_requests:
                 self._server_requests.pop(id).steps.append(CancelRequest(at, id, params))
                 return
         frame = encode_notification(method, message.params)
-        self._cause(entry).steps.append(Send(at, frame, method.endswith(_CHANGES)))
+        self._cause(entry).steps.append(Send(at, frame, method in _CHANGES))
 
     def _answer(self, at: float, response: Result | Error) -> None:
         """Add a response. One to a request that is not open is dropped."""

@@ -10,6 +10,7 @@ from collections.abc import Hashable
 
 import msgspec
 
+from jackstay.protocol._methods import LIST_CHANGES
 from jackstay.protocol.client._message_classifier import progress_token
 
 # Enough for a burst: at a few hundred bytes each, a connection whose handler hangs uses well under a megabyte. They may
@@ -94,7 +95,7 @@ class Inbox:
     def _key(self, notice: QueuedNotification) -> Hashable:
         method = notice.method
         try:
-            if method.endswith("/list_changed"):
+            if method in LIST_CHANGES:
                 return method
             if method == "notifications/resources/updated":
                 return method, _read_uri(notice.params).uri

@@ -61,7 +61,7 @@ NEVER = IMPOSSIBLE
 ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.Called: (_QUEUE, _QUEUE, Cell((a.write,)), _QUEUE, _REFUSE_ENDED, _REFUSE_ENDED),
     e.Notified: (_REFUSE, _REFUSE, Cell((a.notify,)), _REFUSE, _REFUSE_ENDED, _REFUSE_ENDED),
-    e.Replied: (_, _, Cell((a.reply,)), _, _, _),
+    e.Finished: (_, _, Cell((a.reply,)), _, _, _),
     e.Subscribed: (_REMEMBER, _REMEMBER, Cell((a.subscribe,)), _REMEMBER, _, _),
     e.Unsubscribed: (_FORGET, _FORGET, _FORGET, _FORGET, _FORGET, _),
     e.ReadyRequested: (_WAIT, _WAIT, Cell((a.add_waiter, a.release_waiters)), _WAIT, _RAISE, _RAISE),
