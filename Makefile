@@ -99,7 +99,7 @@ test: $(VENV)/.installed programs ## run the tests; at least 95 % of jackstay an
 	done
 
 # These tests run in memory. Left out are searches over states, tests that start programs, and whatever else takes long.
-SLOW = $(addprefix packages/jackstay/tests/,client/test_connection_closing.py client/test_fleet.py client/test_edges.py \
+SLOW = $(addprefix packages/jackstay/tests/,client/test_driver_closing.py client/test_fleet.py client/test_edges.py \
 		protocol/http/test_verdict.py protocol/wire/test_framer.py server/test_everything.py server/test_examples.py \
 		server/test_registration.py testing/test_store_suites.py testing/test_transport_suite.py transport/test_child.py \
 		transport/test_own_stdio.py transport/http types/test_official_models.py) \

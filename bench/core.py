@@ -13,8 +13,8 @@ import msgspec
 
 from _measure import Row, Sample, compare, cpu_time, import_time, interleave, print_platform, print_rows
 from jackstay.protocol._methods import METHODS
-from jackstay.protocol.wire._framing import FRAMINGS, framing_of
 from jackstay.protocol.wire._jsonrpc import Request, Result, decode
+from jackstay.protocol.wire._lines import FRAMINGS, framing_of
 
 # Each statement is measured in a fresh interpreter against the base.
 IMPORTS = ["from jackstay import connect, stdio, Server"]
@@ -89,12 +89,14 @@ def measure_envelopes() -> list[Row]:
 
 def chunks_of(framing: str, size: int) -> list[bytes]:
     """Return a frame of this size as chunks, as they would be read."""
-    stream = framing_of(framing).join([b"x" * size])
+    _, join = framing_of(framing)
+    stream = join([b"x" * size])
     return [stream[at : at + CHUNK] for at in range(0, len(stream), CHUNK)]
 
 
 def read_frame(framing: str, chunks: list[bytes], size: int) -> None:
-    framer = framing_of(framing).reader(size)
+    make_framer, _ = framing_of(framing)
+    framer = make_framer(size)
     frame = None
     for chunk in chunks:
         framer.feed(chunk)

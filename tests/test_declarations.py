@@ -1,5 +1,6 @@
 """A fact is declared once: each test adds one in a copy of the source, in one place, and uses it."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -122,16 +123,53 @@ assert server.catalogue.resources["x://y"].options.added == 3
     assert stub.count("    added: int\n") == 4  # of both kinds of tools, of resources and of prompts
 
 
+CALL = """
+import asyncio, inspect
+from jackstay import Context, Server, connect
+from jackstay.client import Tools
+from jackstay.errors import UsageError
+
+server = Server("x")
+
+@server.tool
+def shown(ctx: Context) -> str:
+    return str(ctx.meta)
+
+async def call(**options):
+    async with connect(server, versions=(version,)) as client:
+        started = []
+        client.on_event(lambda name, fields: started.append(fields) if name.endswith("request.start") else None)
+        result = await client.tools.call("shown", **options)
+        return result.text, started[-1]
+
+for version in ("2025-11-25", "2026-07-28"):
+    try:
+        asyncio.run(call(added=0))
+    except UsageError as error:
+        assert str(error) == "added must be an int from 1, not 0", error
+    else:
+        raise AssertionError("not refused")
+assert "added" in inspect.signature(Tools.call).parameters
+"""
+
+
 def test_an_option_of_a_call(edit: Callable[[str, str, str], Path]) -> None:
     field = '    added: Annotated[int, Setting("Added.", low=1)]\n'
-    source = edit("client/_requests.py", "    wait_for_ready: Annotated", field)
-    code = """
-from jackstay.client._requests import Requests
-from jackstay.client._request_handlers import ClientRequestHandlers
-requests = Requests(ClientRequestHandlers())
-assert requests._call_fields("ping", {"added": 3}, None) == {"added": 3}
-"""
-    run(source, code + REFUSAL.format(call='requests._call_fields("ping", {"added": 0}, None)'))
+    edit("client/_requests.py", "    wait_for_ready: Annotated", field)
+    use = '"added": self.options.get("added"), '
+    source = edit("client/_call.py", '"method": self.method', use)
+    run(source, CALL + 'assert asyncio.run(call(added=3))[1]["added"] == 3')
+
+
+def test_an_option_of_a_call_that_the_core_uses(edit: Callable[[str, str, str], Path]) -> None:
+    edit(
+        "client/_requests.py", "    wait_for_ready: Annotated", '    added: Annotated[int, Setting("Added.", low=1)]\n'
+    )
+    edit("protocol/client/events.py", "    wants_progress: bool = False", "    added: int = 0\n")
+    use = "        members.append(b'\"added\":%d' % exchange.added)\n"
+    edit("protocol/client/_calls.py", "        if exchange.meta:\n", use)
+    source = edit("protocol/client/_calls.py", "exchange.wants_progress\n", "exchange.added or ")
+    run(source, CALL + "assert \"'added': 3\" in asyncio.run(call(added=3))[0]")
 
 
 def test_a_list_method(edit: Callable[[str, str, str], Path]) -> None:
@@ -141,23 +179,43 @@ def test_a_list_method(edit: Callable[[str, str, str], Path]) -> None:
 """
     source = edit("protocol/_methods.py", "        # Completion and logging.", row)
     code = """
+import asyncio
+from jackstay import Server, connect
 from jackstay.client._lists import ENTRIES, INVALIDATES
-from jackstay.client._subscriptions import _LIST_FLAGS
 from jackstay.proxy._lists import Lists
-from jackstay.proxy._notification_router import _LIST_CHANGES
-assert INVALIDATES["notifications/things/list_changed"] == ("things/list",)
+CHANGED = "notifications/things/list_changed"
+assert INVALIDATES[CHANGED] == ("things/list",)
 assert ENTRIES["things/list"] == "all_things"
-assert _LIST_FLAGS["things.listChanged"] == "thingsListChanged"
-assert "things/list" in Lists()._seen and "notifications/things/list_changed" in _LIST_CHANGES
+assert "things/list" in Lists()._seen
+
+async def receive(version):
+    server, received = Server("x", capabilities=("things",)), asyncio.Event()
+    client = connect(server, versions=(version,))
+    client.on_notification(lambda notification: received.set() if notification.method == CHANGED else None)
+    async with client:
+        await client.ping()  # the server has received the request for list changes before
+        server._publish_change(CHANGED, "")
+        await asyncio.wait_for(received.wait(), 60)
+
+for version in ("2025-11-25", "2026-07-28"):
+    asyncio.run(receive(version))
 """
     run(source, code)
 
 
 def test_facts_that_are_written_once() -> None:
-    text = "".join(path.read_text(encoding="utf-8") for path in SOURCES["jackstay"].rglob("*.py"))
-    assert text.count("16_777_216") == 1
-    assert text.count("UnicodeDecodeError, RecursionError") == 1
-    assert text.count('"critical", "alert", "emergency"') == 1
+    files = [path for source in set(SOURCES.values()) for path in source.rglob("*.py")]
+    text = "".join(path.read_text(encoding="utf-8") for path in files)
+    for fact in (
+        "16_777_216",
+        "UnicodeDecodeError, RecursionError",
+        '"critical", "alert", "emergency"',
+        "MAX_ROUNDS: Final =",
+        "MAX_VIOLATION_WARNINGS: Final =",
+    ):
+        assert text.count(fact) == 1, fact
+    # DECODE_ERRORS has all that msgspec raises for a hostile text.
+    assert re.search(r"except \(?[^:\n]*msgspec\.DecodeError, ", text) is None
 
 
 def test_the_keywords_are_the_settings() -> None:
@@ -169,7 +227,7 @@ def test_the_keywords_are_the_settings() -> None:
         (HttpKeywords, set(settings_of(HttpOptions))),
         (RunHttpKeywords, set(settings_of(HttpOptions)) | set(settings_of(RunOptions))),
     ]
-    schema_tool = {"name", "structured", "output_schema"}  # parameters of `add_tool()`, or not for it
+    schema_tool = {"name", "structured"}  # a parameter of `add_tool()`, and an option that is not for it
     pairs += [
         (ToolKeywords, set(ToolOptions.__struct_fields__)),
         (AddedToolKeywords, set(ToolOptions.__struct_fields__) - schema_tool),

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from jackstay.cli import main
+from jackstay.client import CallOptions
 from jackstay.oauth import Identity, OAuth
 from jackstay.transport import stdio
 from jackstay.transport.http import http
@@ -219,6 +220,12 @@ def test_every_argument_is_explained(function: Callable[..., object], page: str)
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     names = set(inspect.signature(function).parameters) - {"clock"}
     assert [name for name in sorted(names) if f"`{name}`" not in text] == []
+
+
+def test_the_table_of_call_options_has_every_option() -> None:
+    _, _, section = (ROOT / "docs" / "client.md").read_text(encoding="utf-8").partition("\nEvery call accepts these")
+    table = section.split("\n\n")[1]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [*CallOptions.__annotations__]
 
 
 def test_generated_pages_match_the_tables() -> None:

@@ -332,7 +332,7 @@ class Search:
                 world.owes_resume = False
                 return e.Resumed()
             case ("reply",):
-                return e.Replied(next(iter(core.peer_requests.serving)))
+                return e.Finished(next(iter(core.peer_requests.serving)))
         return None
 
     def _transport_event(self, world: World, move: tuple[Any, ...]) -> e.Event | None:

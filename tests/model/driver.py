@@ -1,4 +1,4 @@
-"""A model of the world around the client's driver: it runs the real `Connection` through sequences of small actions.
+"""A model of the world around the client's driver: it runs the real `Driver` through sequences of small actions.
 
 `World` has a transport, a server and a caller whose steps are the actions: in one iteration of the event loop or in
 several. `FakeLoop` is an event loop whose iterations and clock are actions too, so that `search()` can try every
@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from jackstay.client._call import Call
-from jackstay.client._connection import Connection
+from jackstay.client._driver import Driver
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import McpError, TransportError
 from jackstay.protocol.client import Settings
@@ -232,7 +232,7 @@ class World:
             request_timeout=call_timeout,
             name="model",
         )
-        self.connection = Connection(self, settings, Telemetry("model"), random.Random(1))
+        self.connection = Driver(self, settings, Telemetry("model"), random.Random(1))
         self.connection.on_notice = self._on_notice
         self.connection.on_request = self._on_request
         self.wires: list[Wire] = []
@@ -397,7 +397,7 @@ class World:
             "opening": connection._openings,
             "transports": connection._opened,
             "open transports": [wire for wire in self.wires if not wire.is_closed],
-            "events": list(connection._pending_events),
+            "events": list(connection._queued_events),
             "timer": connection._wake,
             "stops": [stop for stop in self.stops if not stop.done()],
             "frames": [wire.queue for wire in self.wires if wire.queue],
@@ -459,8 +459,8 @@ class FakeWorld(World):
             raise Violation(f"the timer for {at} is lost at {self.loop.now}: armed for {armed}")
         if len(armed) > 1:
             raise Violation(f"two timers are armed: {armed}")
-        if connection._pending_events:
-            raise Violation(f"no wake-up for the events {list(connection._pending_events)}")
+        if connection._queued_events:
+            raise Violation(f"no wake-up for the events {list(connection._queued_events)}")
         wire = connection._transport
         if isinstance(wire, Wire) and wire.inbound:
             raise Violation(f"no wake-up for {len(wire.inbound)} received frames")
@@ -492,7 +492,7 @@ class FakeWorld(World):
             ),
             tuple(_name_of(handle) for handle in loop.ready),
             tuple((_name_of(timer), round(timer.when() - loop.now, 3)) for timer in loop.live_timers()),
-            tuple(type(event) for event in connection._pending_events),
+            tuple(type(event) for event in connection._queued_events),
             None if core.wake_at is None else round(core.wake_at - loop.now, 3),
             len(connection._tasks),
             connection._consumer is not None,

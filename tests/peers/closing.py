@@ -4,7 +4,7 @@
 
 `FOLDER/ledger` has one line for each call, written before the call is answered. The first connection ends as the kind
 requires when a call named `trigger` arrives (or in the handshake); later connections are ordinary ones.
-Also used in memory, by `packages/jackstay/tests/client/test_connection_closing.py`.
+Also used in memory, by `packages/jackstay/tests/client/test_driver_closing.py`.
 """
 
 import json

@@ -9,7 +9,7 @@ from typing import Any
 
 from jackstay import Server
 from jackstay.client import as_target
-from jackstay.inspector import Choice, Session
+from jackstay.inspector import Choice, Inspection
 from jackstay.inspector._api import InspectorApi
 from jackstay.server import Context
 from peers.asgi import request_app
@@ -62,12 +62,12 @@ def make_server() -> Server:
 
 
 class Inspected:
-    """A session with its API. `get()` and `post()` send a request of the page."""
+    """An inspection with its API. `get()` and `post()` send a request of the page."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.session = Session([Choice("demo", "a server in memory", as_target(server))])
-        self.api = InspectorApi(self.session, KEY)
+        self.inspection = Inspection([Choice("demo", "a server in memory", as_target(server))])
+        self.api = InspectorApi(self.inspection, KEY)
         self.app = self.api.app()
 
     async def request(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
@@ -92,7 +92,7 @@ class Inspected:
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         """The data of the published events of these kinds."""
         found = []
-        for _, event in self.session.events.after(0):
+        for _, event in self.inspection.events.after(0):
             _, kind, data = event.decode().strip().split("\n")
             if kind.removeprefix("event: ") in kinds:
                 found.append(json.loads(data.removeprefix("data: ")))
@@ -101,17 +101,17 @@ class Inspected:
 
 @asynccontextmanager
 async def inspecting(server: Server | None = None) -> AsyncIterator[Inspected]:
-    """Connect a session to a server; by default to the one of this file."""
+    """Connect an inspection to a server; by default to the one of this file."""
     made = Inspected(server or make_server())
-    await made.session.connect()
+    await made.inspection.connect()
     # Until the server has acknowledged the subscription to its lists, so that no message is on its way.
-    async for event in made.session.events.follow():
+    async for event in made.inspection.events.follow():
         if b"subscriptions/acknowledged" in event:
             break
     try:
         yield made
     finally:
-        await made.session.close()
+        await made.inspection.close()
         made.api.close()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jackstay.client._call import Call
-from jackstay.client._connection import Connection
+from jackstay.client._driver import Driver
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import McpError, TransportError
 from jackstay.protocol.client import ClientConnection, ClientState, Settings
@@ -106,7 +106,7 @@ class TransportHarness:
             "max_attempts": 5,
             **options,
         }
-        self.connection = Connection(self, Settings(**options), Telemetry("harness"))
+        self.connection = Driver(self, Settings(**options), Telemetry("harness"))
         self.connection.on_request = self.handle
         self.respond_to_server = asyncio.Event()
         self.tasks: list[asyncio.Task[Any]] = []

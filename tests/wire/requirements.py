@@ -13,7 +13,7 @@ CHAOS_DEFAULTS = "tests/chaos/test_client_defaults.py"
 CHAOS_SERVER = "tests/chaos/test_server.py"
 CHAOS_TASKS = "tests/chaos/test_tasks.py"
 CLIENT = "packages/jackstay/tests/client/test_client.py"
-CLIENT_TRANSPORTS = "packages/jackstay/tests/client/test_connection_transports.py"
+CLIENT_TRANSPORTS = "packages/jackstay/tests/client/test_driver_transports.py"
 CONVERSATIONS = "tests/wire/test_conversations.py"
 HANG = "packages/jackstay/tests/protocol/client/test_recovery_hang.py"
 HTTP_FAULTS = "tests/chaos/http/test_faults.py"
@@ -196,7 +196,7 @@ REQUIREMENTS = (
         "skips the line and quotes it in a warning",
         (
             f"{CHAOS_CLIENT}::test_invalid_lines_on_stdout_are_skipped",
-            "packages/jackstay/tests/client/test_connection.py::test_invalid_lines_are_skipped_up_to_twenty_in_a_row",
+            "packages/jackstay/tests/client/test_driver.py::test_invalid_lines_are_skipped_up_to_twenty_in_a_row",
             f"{CHAOS_SERVER}::test_the_output_of_tools_goes_to_stderr",
         ),
     ),

@@ -307,18 +307,9 @@ def test_other_errors_are_no_os_errors():
 
 
 def test_the_fields_of_the_base_class():
-    error = McpError(
-        "m",
-        details={"a": 1},
-        code=-1,
-        server_error={"code": -1},
-        method="ping",
-        request_id=0,
-        may_have_run=None,
-        retry_in=0.5,
-    )
+    error = McpError("m", details={"a": 1}, code=-1, may_have_run=None, retry_in=0.5).about("ping", 0)
     assert (error.type, error.message, error.details, error.code) == ("protocol", "m", {"a": 1}, -1)
-    assert (error.server_error, error.method, error.request_id) == ({"code": -1}, "ping", 0)
+    assert (error.server_error, error.method, error.request_id) == (None, "ping", 0)
     assert (error.may_have_run, error.retry_in, error.retryable) == (None, 0.5, False)
     assert str(error) == "ping (request 0): m (in 0.5 s)"
 

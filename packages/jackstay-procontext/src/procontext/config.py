@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from jackstay.errors import Json, UsageError, did_you_mean
+from jackstay.types import DECODE_ERRORS
 from procontext.config_files import find_files, read_yaml
 from procontext.errors import ConfigError
 from procontext.local_config import refusals, refuse
@@ -380,7 +381,7 @@ def _parse_value(variable: str, hint: Any, value: str) -> Json:
             return items
         # Without the bounds, which are validated later with all the others.
         converted: Json = msgspec.convert(value, bare, strict=False)
-    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         expected = "expected a JSON list" if get_origin(bare) in (tuple, dict) else str(error).replace("`", "").lower()
         raise ConfigError(variable, f"invalid value {value!r}: {expected}", "the environment") from error
     return converted

@@ -92,8 +92,11 @@ def test_search_index() -> None:
     )
 
 
+DEEP = b'{"config": ' + b"[" * 3000 + b"]" * 3000 + b', "docs": []}'
+
+
 def test_invalid_search_indexes() -> None:
-    for data in [b"", b"<html>", b"{}", b'{"docs": 7}', b'{"docs": []}', b"\xff"]:
+    for data in [b"", b"<html>", b"{}", b'{"docs": 7}', b'{"docs": []}', b"\xff", b"[" * 3000 + b"]" * 3000, DEEP]:
         assert from_search_index(data, BASE, "P") is None, data
 
 

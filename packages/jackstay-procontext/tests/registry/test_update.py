@@ -82,6 +82,7 @@ async def test_corrupt_pair_is_fetched_again(tmp_path: Path) -> None:
 # (published files, error)
 FAILURES = [
     (Publisher(latest_json=b"<html>"), "not a description of a registry"),
+    (Publisher(latest_json=b'{"x": ' + b"[" * 3000 + b"]" * 3000 + b"}"), "not a description of a registry"),
     (Publisher(latest_json=b'{"version": "2"}'), "not a description of a registry"),
     (Publisher(latest_json=b'{"version": "2", "url": "x", "sha256": "1"}'), "invalid SHA-256 checksum '1'"),
     (Publisher(latest_json=OSError("no route")), "cannot fetch: no route"),

@@ -4,6 +4,7 @@ The class states the cause; `may_have_run` is a field. This module imports no ot
 """
 
 import builtins
+import copyreg
 from collections.abc import Iterable
 from typing import Any, Self, TypeAlias
 
@@ -25,6 +26,8 @@ class McpError(Exception):
     type: str = "protocol"
     advice: str = ""
     is_transient: bool = False
+    server_error: Json = None
+    request_id: RequestId | None = None
 
     def __init__(
         self,
@@ -32,9 +35,7 @@ class McpError(Exception):
         *,
         details: dict[str, Json] | None = None,
         code: int | None = None,
-        server_error: Json = None,
         method: str | None = None,
-        request_id: RequestId | None = None,
         may_have_run: bool | None = False,
         retry_in: float | None = None,
     ) -> None:
@@ -42,9 +43,7 @@ class McpError(Exception):
         self.message = message
         self.details: dict[str, Json] = {} if details is None else details
         self.code = code
-        self.server_error = server_error
         self.method = method
-        self.request_id = request_id
         self.may_have_run = may_have_run
         self.retry_in = retry_in
 
@@ -72,14 +71,7 @@ class McpError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # By default exceptions are unpickled by calling the class with `args`. These classes need keywords, so the
         # state is restored instead.
-        return _restore, (self.__class__, self.args, self.__dict__)
-
-
-def _restore(cls: builtins.type[McpError], args: tuple[object, ...], state: dict[str, object]) -> McpError:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+        return copyreg.__newobj__, (self.__class__,), {**self.__dict__, "args": self.args}
 
 
 class UsageError(McpError, ValueError):
@@ -152,9 +144,7 @@ class BackpressureError(McpError):
     def after(cls, attempts: int, request_id: int) -> Self:
         """The error for a transport that stayed busy for `attempts` attempts."""
         details: dict[str, Json] = {"attempts": attempts, "request_id": request_id}
-        error = cls(f"transport busy after {attempts} attempts", details=details)
-        error.request_id = request_id
-        return error
+        return cls(f"transport busy after {attempts} attempts", details=details).about(None, request_id)
 
 
 class _TransportEnded(McpError):
@@ -279,12 +269,8 @@ class JsonRpcError(McpError):
             error["data"] = data
         claims = data if isinstance(data, dict) else {}
         may_have_run = claims.get("mayHaveRun")
-        super().__init__(
-            message,
-            code=code,
-            server_error=error,
-            may_have_run=may_have_run if isinstance(may_have_run, bool) else None,
-        )
+        super().__init__(message, code=code, may_have_run=may_have_run if isinstance(may_have_run, bool) else None)
+        self.server_error = error
         self.is_transient = claims.get("retryable") is True
         self.data = data
 

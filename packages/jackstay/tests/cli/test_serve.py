@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import signal
 import socket
 import subprocess
@@ -11,11 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from chaos.redirected_stdio import redirected_stdio
 from jackstay.cli import _serve, main
 from jackstay.errors import UsageError
+from jackstay.server.http import HTTP_OPTIONS, RUN_OPTIONS, HttpOptions, RunOptions
 from peers.http_process import Serving, call
 from scripted import certificates
 from scripted.places import PYTHONPATH, ROOT
@@ -234,9 +237,10 @@ def test_a_missing_key_is_named_and_a_short_one_not_printed(monkeypatch: pytest.
     assert "hunter2" not in str(caught.value)
 
 
-def test_workers_must_be_a_number() -> None:
-    with pytest.raises(UsageError, match="--workers expects a number"):
+def test_workers_must_be_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
         options("--http", "0", "--workers", "many")
+    assert "argument --workers: invalid int value: 'many'" in capsys.readouterr().err
 
 
 def test_a_backend_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,6 +259,18 @@ def test_help_fits_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(parser.format_help().splitlines()) <= 32
     for row in _serve.FLAGS:
         assert row.flag in parser.format_help()
+
+
+def test_flags_accept_what_their_options_do() -> None:
+    """They are not derived from the options, whose import would delay a server over stdio."""
+    defaults = msgspec.structs.asdict(HttpOptions()) | msgspec.structs.asdict(RunOptions())
+    for row in _serve.FLAGS:
+        setting, default = (HTTP_OPTIONS | RUN_OPTIONS)[row.option], defaults[row.option]
+        assert setting.is_flag == (not row.metavar), row
+        assert isinstance(default, tuple) == (row.is_repeatable and row.option != "auth"), row
+        shown = re.search(r"\(default: (/\w+)\)", row.help)
+        assert (shown is not None) == (row.option == "path"), row
+        assert shown is None or shown[1] == default, row
 
 
 def test_every_flag_is_documented() -> None:

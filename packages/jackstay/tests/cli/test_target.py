@@ -11,6 +11,7 @@ import pytest
 from jackstay.cli import main
 from jackstay.cli._target import add_arguments, expect_no_more, pop_word, select_server
 from jackstay.errors import UsageError
+from jackstay.protocol.client import Settings
 
 
 def parsed(words: list[str], server: list[str] | None) -> tuple[str, list[str]]:
@@ -129,6 +130,13 @@ def test_help_shows_the_usage_and_the_examples(capsys: pytest.CaptureFixture[str
     assert "jackstay call [options] --config FILE TARGET TOOL [KEY=VALUE ...]\n" in text
     assert "jackstay call [options] TOOL [KEY=VALUE ...] -- COMMAND [ARGUMENT ...]\n" in text
     assert "jackstay call https://example.org/mcp forecast city=Rome days=3\n" in text
+
+
+def test_help_shows_the_defaults_of_the_settings() -> None:
+    parser, settings = ArgumentParser(), Settings()
+    add_arguments(parser, "")
+    shown = f"(default: {settings.open_timeout:g}) and to respond ({settings.request_timeout:g})"
+    assert shown in " ".join(parser.format_help().split())
 
 
 def test_a_misplaced_url_is_the_server(jackstay: Callable) -> None:

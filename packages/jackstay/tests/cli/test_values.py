@@ -83,7 +83,9 @@ USAGE_ERRORS: list[tuple[list[str], str | None, str]] = [
     (["a=1", "a=2"], None, "argument 'a' was passed twice"),
     ([], "{", "--arguments is not JSON"),
     ([], "[]", "--arguments must be a JSON object"),
-    ([], '{"a": Infinity}', "Infinity is not JSON"),
+    ([], '{"a": Infinity}', "--arguments is not JSON: JSON is malformed"),
+    ([], "[" * 100_000, "--arguments is not JSON"),
+    ([], '"\udcff"', "--arguments is not JSON"),
 ]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jackstay.cli import _watch, main
-from jackstay.cli._watch import WatchEvent, _show
+from jackstay.cli._watch import _show, make_event
 from jackstay.errors import TransportError
 from jackstay.shell import Screen
 from scripted.places import TESTS
@@ -130,13 +130,13 @@ def test_a_closed_client_ends_the_command_with_the_reason(
 
 LINES = [
     (
-        WatchEvent("notification", method="notifications/message", params={"level": "info", "data": {"a": 1}}),
+        make_event("notification", method="notifications/message", params={"level": "info", "data": {"a": 1}}),
         'message  info {"a": 1}',
     ),
-    (WatchEvent("notification", method="notifications/message", params=None), "message"),
-    (WatchEvent("notification", method="vendor/\x1b", params={}), "vendor/\\x1b"),
+    (make_event("notification", method="notifications/message", params=None), "message"),
+    (make_event("notification", method="vendor/\x1b", params={}), "vendor/\\x1b"),
     (
-        WatchEvent("violation", reason="a line that is not JSON"),
+        make_event("violation", reason="a line that is not JSON"),
         "protocol violation: a line that is not JSON",
     ),
 ]

@@ -57,7 +57,7 @@ FACTS = ServerFacts("2025-11-25", Era.HANDSHAKE)
 
 # By reason: how to make the event, and the states.
 STEPPED: dict[str, tuple[tuple[Callable[[int], e.Event], tuple[ClientState, ...]], ...]] = {
-    "the driver discards the handlers of a lost connection": ((lambda epoch: e.Replied("q"), (*EARLIER, *LATER)),),
+    "the driver discards the handlers of a lost connection": ((lambda epoch: e.Finished("q"), (*EARLIER, *LATER)),),
     "`cancel_call()` ignores a call that has ended": ((lambda epoch: e.CallCancelled(1), (S.CLOSING, S.CLOSED)),),
     "a timer that expired at the same time as the one that led here": (
         (lambda epoch: e.Expired(1), (S.CLOSING, S.CLOSED)),

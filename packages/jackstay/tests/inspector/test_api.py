@@ -81,7 +81,7 @@ async def test_about(inspected: Inspected) -> None:
     )
     assert about["servers"] == [{"name": "demo", "display": "a server in memory", "isHttp": False}]
     assert "drop" in about["faults"]
-    await inspected.session.close()
+    await inspected.inspection.close()
     assert (await inspected.get("about"))["server"] is None
 
 
@@ -95,7 +95,7 @@ async def test_tools(inspected: Inspected) -> None:
     assert details["raw"]["name"] == "add"
     response = await inspected.request("GET", "/api/tools/none")
     assert (response.status, response.json) == (404, {"error": "the server has no tool 'none'"})
-    await inspected.session.client.stop()
+    await inspected.inspection.client.stop()
     assert await inspected.get("tools/add") == details, "a tool of the list is shown while the server is not connected"
 
 
@@ -135,7 +135,7 @@ async def test_prompts_and_completion(inspected: Inspected) -> None:
 @with_inspected
 async def test_connect_with_another_revision(inspected: Inspected) -> None:
     await inspected.post("connect", server="demo", version="2025-06-18", roots=["file:///project"])
-    await inspected.session.client.ready(60)
+    await inspected.inspection.client.ready(60)
     about = await inspected.get("about")
     assert about["server"]["protocol"] == "2025-06-18"
     assert about["options"]["roots"] == ["file:///project"]
@@ -148,7 +148,7 @@ async def test_a_connection_that_is_not_possible(inspected: Inspected) -> None:
     assert failed["message"] == "unknown server 'other'; use one of demo"
     assert "versions" in (await inspected.post("connect", server="demo", version="1999-01-01"))["failed"]["message"]
     assert "Expected `str`" in (await inspected.post("connect", 400, server=1))["error"]
-    assert inspected.session.state == "ready"
+    assert inspected.inspection.state == "ready"
 
 
 @with_inspected
@@ -157,7 +157,7 @@ async def test_faults_of_the_page(inspected: Inspected) -> None:
     assert "unknown fault" in (await inspected.post("fault", 400, fault="fire"))["error"]
     assert await inspected.post("fault", 400, fault="delay", seconds="x") == {"error": "seconds must be a number"}
     assert await inspected.post("kill") == {"killed": False}
-    inspected.session.faults = None
+    inspected.inspection.faults = None
     assert "started as a command" in (await inspected.post("fault", 400, fault="drop"))["error"]
 
 
@@ -165,12 +165,12 @@ async def test_faults_of_the_page(inspected: Inspected) -> None:
 async def test_messages_and_events(inspected: Inspected) -> None:
     await inspected.call("add", a=1)
     (called,) = [
-        number for number, event in inspected.session.events.after(0) if b'"method":"tools/call","id"' in event
+        number for number, event in inspected.inspection.events.after(0) if b'"method":"tools/call","id"' in event
     ]
     line = await inspected.get(f"messages/{called}")
     assert line["message"]["method"] == "tools/call"
     assert (await inspected.request("GET", "/api/messages/x")).status == 404
-    inspected.session.events.close()
+    inspected.inspection.events.close()
     body = (await inspected.request("GET", "/api/events")).body
     assert body.startswith(b"event: open\n")
     assert b'"method":"tools/call"' in body
@@ -181,8 +181,8 @@ async def test_replay_of_a_recording(inspected: Inspected) -> None:
     await inspected.call("add", a=1)
     recording = (await inspected.request("GET", "/api/recording")).body.decode()
     assert await inspected.post("replay", recording=recording) == {}
-    await inspected.session.client.ready(60)
-    assert inspected.session.options.server == REPLAY
+    await inspected.inspection.client.ready(60)
+    assert inspected.inspection.options.server == REPLAY
     assert (await inspected.call("add", a=1))[-1]["structured"] == {"result": 3}
     error = (await inspected.post("replay", 400, recording="{}"))["error"]
     assert error.startswith("the recording: line 1 is not the header of a recording")

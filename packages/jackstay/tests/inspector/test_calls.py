@@ -33,11 +33,11 @@ async def test_an_error_of_the_tool(inspected: Inspected) -> None:
 
 @with_inspected
 async def test_a_failure_states_whether_the_tool_may_have_run(inspected: Inspected) -> None:
-    assert inspected.session.faults is not None
-    inspected.session.faults.arm("cut")
+    assert inspected.inspection.faults is not None
+    inspected.inspection.faults.arm("cut")
     end = (await inspected.call("add", a=1))[-1]
     assert (end["type"], end["error"], end["may_have_run"]) == ("failed", "OutcomeUnknownError", True)
-    await inspected.session.client.stop()
+    await inspected.inspection.client.stop()
     end = (await inspected.call("add", a=1))[-1]
     assert (end["type"], end["may_have_run"]) == ("failed", False)
 
@@ -45,7 +45,7 @@ async def test_a_failure_states_whether_the_tool_may_have_run(inspected: Inspect
 @with_inspected
 async def test_cancel(inspected: Inspected) -> None:
     calling = asyncio.ensure_future(inspected.call("survey"))
-    async for event in inspected.session.events.follow():
+    async for event in inspected.inspection.events.follow():
         if b"event: question\n" in event:
             break
     (id,) = inspected.api._calls
@@ -56,17 +56,17 @@ async def test_cancel(inspected: Inspected) -> None:
 
 @with_inspected
 async def test_a_page_that_disconnects_cancels_its_call(inspected: Inspected) -> None:
-    call = ToolCall(inspected.session.client, "survey", {}, None, "")
+    call = ToolCall(inspected.inspection.client, "survey", {}, None, "")
     lines = call.lines()
     await anext(lines)
     waiting = asyncio.ensure_future(anext(lines))
-    async for event in inspected.session.events.follow():
+    async for event in inspected.inspection.events.follow():
         if b"event: question\n" in event:
             break
     waiting.cancel()
     await asyncio.wait((waiting,))
     await lines.aclose()
-    async for event in inspected.session.events.follow():
+    async for event in inspected.inspection.events.follow():
         if b"event: answered\n" in event:
             break
     assert repr(call) == "<ToolCall survey>"
@@ -75,7 +75,7 @@ async def test_a_page_that_disconnects_cancels_its_call(inspected: Inspected) ->
 @with_inspected
 async def test_a_slow_call_is_kept_alive(inspected: Inspected, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_calls, "KEEPALIVE", 0.001)
-    lines = ToolCall(inspected.session.client, "survey", {}, None, "").lines()
+    lines = ToolCall(inspected.inspection.client, "survey", {}, None, "").lines()
     await anext(lines)
     assert await anext(lines) == b"\n"
     await lines.aclose()

@@ -10,13 +10,13 @@ TOO_SHORT = 0.2
 
 
 def arm(inspected: Inspected, fault: str, seconds: float = 0.0) -> None:
-    assert inspected.session.faults is not None
-    inspected.session.faults.arm(fault, seconds)
+    assert inspected.inspection.faults is not None
+    inspected.inspection.faults.arm(fault, seconds)
 
 
 @with_inspected
 async def test_a_dropped_response(inspected: Inspected) -> None:
-    client = inspected.session.client
+    client = inspected.inspection.client
     arm(inspected, "drop")
     with pytest.raises(TimeoutError) as lost:
         await client.tools.call("broken", timeout=TOO_SHORT)
@@ -28,14 +28,14 @@ async def test_a_dropped_response(inspected: Inspected) -> None:
 @with_inspected
 async def test_a_late_response(inspected: Inspected) -> None:
     arm(inspected, "delay", 0.01)
-    assert (await inspected.session.client.tools.call("add", {"a": 1})).data == 3
+    assert (await inspected.inspection.client.tools.call("add", {"a": 1})).data == 3
     assert [event["fault"] for event in inspected.events("fault")] == ["delay"]
 
 
 @with_inspected
 async def test_garbage_before_a_response(inspected: Inspected) -> None:
     arm(inspected, "garble")
-    assert (await inspected.session.client.tools.call("add", {"a": 1})).data == 3
+    assert (await inspected.inspection.client.tools.call("add", {"a": 1})).data == 3
     assert [event["text"] for event in inspected.events("message") if event["kind"] == "garbage"]
 
 
@@ -43,12 +43,12 @@ async def test_garbage_before_a_response(inspected: Inspected) -> None:
 async def test_half_of_a_response(inspected: Inspected) -> None:
     arm(inspected, "truncate")
     with pytest.raises(TimeoutError):
-        await inspected.session.client.tools.call("broken", timeout=TOO_SHORT)
+        await inspected.inspection.client.tools.call("broken", timeout=TOO_SHORT)
 
 
 @with_inspected
 async def test_the_connection_ends_before_a_response(inspected: Inspected) -> None:
-    client = inspected.session.client
+    client = inspected.inspection.client
     arm(inspected, "cut")
     with pytest.raises(OutcomeUnknownError):
         await client.tools.call("add", {"a": 1})
@@ -59,7 +59,7 @@ async def test_the_connection_ends_before_a_response(inspected: Inspected) -> No
 @pytest.mark.parametrize("fault", ["garble_sent", "truncate_sent"])
 @with_inspected
 async def test_a_request_that_the_server_cannot_read(inspected: Inspected, fault: str) -> None:
-    client = inspected.session.client
+    client = inspected.inspection.client
     arm(inspected, fault)
     with pytest.raises(TimeoutError):
         await client.tools.call("add", {"a": 1}, timeout=TOO_SHORT)
@@ -76,5 +76,5 @@ async def test_invalid_faults(inspected: Inspected) -> None:
 
 @with_inspected
 async def test_a_server_in_memory_cannot_be_killed(inspected: Inspected) -> None:
-    assert inspected.session.faults is not None
-    assert not inspected.session.faults.kill()
+    assert inspected.inspection.faults is not None
+    assert not inspected.inspection.faults.kill()

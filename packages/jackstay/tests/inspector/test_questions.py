@@ -12,7 +12,7 @@ from scripted.inspected import Inspected, with_inspected
 
 async def question(inspected: Inspected) -> dict[str, Any]:
     """Wait until the server has a question."""
-    async for event in inspected.session.events.follow():
+    async for event in inspected.inspection.events.follow():
         if b"event: question\n" in event:
             break
     found: dict[str, Any] = inspected.events("question")[-1]
@@ -63,13 +63,13 @@ async def test_answers_that_fit_no_question(inspected: Inspected) -> None:
     assert await inspected.post("answer", 400, question="x", action="accept") == expected
     assert "Invalid enum value" in (await inspected.post("answer", 400, question="x", action="maybe"))["error"]
     with pytest.raises(UsageError):
-        inspected.session.questions.answer(1, Answer("accept"))
+        inspected.inspection.questions.answer(1, Answer("accept"))
 
 
 @with_inspected
 async def test_a_closed_session_cancels_its_questions(inspected: Inspected) -> None:
     calling = asyncio.ensure_future(inspected.call("survey"))
     await question(inspected)
-    await inspected.session.close()
+    await inspected.inspection.close()
     assert (await calling)[-1]["type"] == "failed"
-    assert repr(inspected.session.questions) == "<Questions 0 open>"
+    assert repr(inspected.inspection.questions) == "<Questions 0 open>"

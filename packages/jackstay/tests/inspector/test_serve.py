@@ -10,7 +10,7 @@ import pytest
 
 from jackstay.client import as_target
 from jackstay.errors import UsageError
-from jackstay.inspector import Choice, Session, serve_session
+from jackstay.inspector import Choice, Inspection, serve_inspection
 from scripted.inspected import make_server
 
 
@@ -27,9 +27,9 @@ def get(url: str, path: str, key: str = "") -> tuple[int, bytes]:
 
 
 async def test_the_url_has_the_key() -> None:
-    session = Session([Choice("demo", "demo", as_target(make_server()))])
+    inspection = Inspection([Choice("demo", "demo", as_target(make_server()))])
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.ensure_future(serve_session(session, 0, ready.set_result))
+    serving = asyncio.ensure_future(serve_inspection(inspection, 0, ready.set_result))
     url = await ready
     status, body = await asyncio.to_thread(get, url, "/")
     assert (status, body[:15]) == (200, b"<!doctype html>")
@@ -46,7 +46,7 @@ async def test_the_url_has_the_key() -> None:
         await serving
     await reader.read()
     writer.close()
-    assert session.state == "closed"
+    assert inspection.state == "closed"
 
 
 async def test_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ async def test_without_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delitem(vars(package), "Http1Server", raising=False)  # not delattr, which would load it
     monkeypatch.setitem(sys.modules, "jackstay.server.http._listening", None)
-    session = Session([Choice("demo", "demo", as_target(make_server()))])
+    inspection = Inspection([Choice("demo", "demo", as_target(make_server()))])
     with pytest.raises(UsageError, match=r"the inspector needs the extra `http`: pip install 'jackstay\[http\]'"):
-        await serve_session(session, 0, print)
-    await session.close()
+        await serve_inspection(inspection, 0, print)
+    await inspection.close()

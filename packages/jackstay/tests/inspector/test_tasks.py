@@ -25,7 +25,7 @@ def building() -> Server:
 
 async def states_of(inspected: Inspected, task: str, last: str) -> list[dict[str, Any]]:
     """Wait for an event with the status `last`, and return the events of the task."""
-    events = inspected.session.events
+    events = inspected.inspection.events
     async for _ in events.follow():
         rows = [row for row in inspected.events("task") if row["task"] == task]
         if rows and rows[-1]["status"] == last:
@@ -36,7 +36,7 @@ async def states_of(inspected: Inspected, task: str, last: str) -> list[dict[str
 async def test_a_task_is_started_answered_and_completed() -> None:
     async with inspecting(building()) as inspected:
         task = (await inspected.post("start", tool="build", arguments={"target": "app"}))["task"]
-        async for event in inspected.session.events.follow():
+        async for event in inspected.inspection.events.follow():
             if b"event: question" in event:
                 break
         (question,) = inspected.events("question")
@@ -64,6 +64,6 @@ async def test_a_task_is_cancelled_and_a_tool_without_tasks_is_done_at_once() ->
 async def test_another_connection_stops_the_wait() -> None:
     async with inspecting(building()) as inspected:
         await inspected.post("start", tool="build", arguments={"target": "app"})
-        await inspected.session.connect()
-        assert not inspected.session.tasks._waiting
+        await inspected.inspection.connect()
+        assert not inspected.inspection.tasks._waiting
         assert not [task for task in asyncio.all_tasks() if "StartedTasks" in repr(task)]

@@ -3,7 +3,8 @@
 import pytest
 
 from jackstay.oauth import AuthorizationError
-from jackstay.oauth._discovery import AuthorizationServer, TokenResponse, read_document
+from jackstay.oauth._discovery import AuthorizationServer, read_document
+from jackstay.oauth._tokens import TokenResponse
 
 
 def test_unknown_members_and_nulls_are_ignored() -> None:

@@ -6,10 +6,18 @@ import pytest
 
 from jackstay.errors import TransportError
 from jackstay.oauth import AuthorizationError, Identity
-from jackstay.oauth._discovery import AuthorizationServer, TokenResponse
+from jackstay.oauth._discovery import AuthorizationServer
 from jackstay.oauth._fetch import Reply
 from jackstay.oauth._identity import RegisteredClient
-from jackstay.oauth._tokens import ClientAuth, Tokens, error_from_reply, read_tokens, refresh, request_token
+from jackstay.oauth._tokens import (
+    ClientAuth,
+    TokenResponse,
+    Tokens,
+    error_from_reply,
+    read_tokens,
+    refresh,
+    request_token,
+)
 from scripted.oauth import PlainClient, Response, Site
 
 NOW = 1_800_000_000.0

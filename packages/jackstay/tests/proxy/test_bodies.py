@@ -120,7 +120,7 @@ def test_split_round() -> None:
 
 
 def test_input_required_result() -> None:
-    assert json.loads(bodies.input_required_result("s", {"k": ("m", b'{"a":1}')})) == {
+    assert json.loads(bodies.input_required_result("s", {"k": bodies.InputRequest("m", Raw(b'{"a":1}'))})) == {
         "resultType": "input_required",
         "requestState": "s",
         "inputRequests": {"k": {"method": "m", "params": {"a": 1}}},

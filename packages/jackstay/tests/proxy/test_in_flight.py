@@ -10,7 +10,7 @@ from jackstay.client import Client
 from jackstay.protocol import METHODS
 from jackstay.protocol.server import RequestMeta
 from jackstay.protocol.server import events as e
-from jackstay.proxy._in_flight import LINGER, InFlightCall, InFlightCalls, Owner, PendingInputRequest
+from jackstay.proxy._in_flight import LINGER, InFlightCall, InFlightCalls, Owner
 from jackstay.testing import on_fake_clock
 from jackstay.types import ElicitResult
 from scripted.between import Between, between
@@ -195,11 +195,11 @@ def test_a_call_has_the_capabilities_and_info_of_its_client() -> None:
 def test_a_call_is_awaited_until_it_has_ended() -> None:
     connection = Connection(4)
     call = make_call(connection, 7)
-    assert not call.is_awaited
+    assert call.awaited_id is None
     connection.core.in_flight[7] = 7
-    assert call.is_awaited
+    assert call.awaited_id == 7
     call.has_ended = True
-    assert not call.is_awaited
+    assert call.awaited_id is None
     other = make_call(Connection(5), 8)
     call.rebind(other)
     assert (call.connection, call.id, call.serial) == (other.connection, 8, 8)
@@ -208,11 +208,10 @@ def test_a_call_is_awaited_until_it_has_ended() -> None:
 async def test_an_input_request_wakes_the_waiting_task_once() -> None:
     loop = asyncio.get_running_loop()
     call = make_call(FIRST)
-    request = PendingInputRequest("m", b"{}", loop.create_future())
-    call.add_input_request("first", request)
+    call.add_input_request("first", "m", b"{}")
     call.input_requested = loop.create_future()
-    call.add_input_request("second", request)
-    call.add_input_request("third", request)
+    call.add_input_request("second", "m", b"{}")
+    call.add_input_request("third", "m", b"{}")
     assert call.input_requested.done()
     assert list(call.input_requests) == ["first", "second", "third"]
 

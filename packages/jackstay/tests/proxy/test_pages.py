@@ -110,11 +110,13 @@ async def test_pages_show_the_state_of_the_server() -> None:
         proxy = Proxy(peer.target, ProxyOptions(metrics=True, status=True), settings=FAST)
         await proxy.open()
         app = proxy.asgi()
-        served = Pages(app, proxy._pages(app))
+        served = proxy._with_pages(app)
         assert b'jackstay_proxy_server_up{era="handshake"} 1' in (await request_app(served, "GET", METRICS_PATH)).body
         assert b"<td>ok</td>" in (await request_app(served, "GET", STATUS_PATH)).body
         await proxy.shutdown()
-    assert Proxy(memory_pair("never").client)._pages(app) == {}
+    without_pages = Proxy(memory_pair("never").client)._with_pages(app)
+    assert isinstance(without_pages, Pages)
+    assert without_pages._pages == {}
 
 
 def test_stderr_is_kept_only_for_the_status_page(caplog: pytest.LogCaptureFixture) -> None:

@@ -111,7 +111,7 @@ async def test_a_dedicated_server_reaches_only_its_client() -> None:
         await asyncio.sleep(0.1)
         assert notified[0] == []
         assert len(notified[1]) == 4
-        clients[1].wire.notify("notifications/of/my/own", b"{}")
+        clients[1].forwarding.notify("notifications/of/my/own", b"{}")
         await peer.expect("notifications/of/my/own")
 
 
@@ -120,7 +120,7 @@ async def test_tasks_are_forwarded_to_a_dedicated_server() -> None:
     async with several(server={"capabilities": {"tasks": {"list": {}}, "logging": {}}}) as harness:
         client = await harness.join()
         assert client.server_capabilities.raw["tasks"] == {"list": {}}
-        call = client.wire.call("tasks/list", b"{}")
+        call = client.forwarding.call("tasks/list", b"{}")
         while len(harness.peers) < 2:
             await asyncio.sleep(0.01)
         harness.peers[1].on["logging/setLevel"] = {}
@@ -138,7 +138,7 @@ async def test_notifications_before_the_first_request_reach_a_dedicated_server()
         client = harness.make(capabilities={"roots": {"listChanged": True}})
         await client.open()
         for _ in range(_upstream.MAX_UNSENT + 5):
-            client.wire.notify("notifications/roots/list_changed", b"{}")
+            client.forwarding.notify("notifications/roots/list_changed", b"{}")
         call = client.submit("tools/call", {"name": "t"})
         while len(harness.peers) < 2 or not harness.peers[1].got("tools/call"):
             await asyncio.sleep(0.01)
@@ -189,7 +189,7 @@ async def test_the_number_of_dedicated_servers_is_limited() -> None:
         with pytest.raises(JsonRpcError) as caught:
             await two.submit("tools/call", {"name": "t"})
         assert caught.value.data == {"reason": "busy", "mayHaveRun": False, "retryable": True}
-        two.wire.notify("notifications/roots/list_changed", b"{}")
+        two.forwarding.notify("notifications/roots/list_changed", b"{}")
         await one.stop()
         await harness.peers[1].until(lambda: "closed" in repr(harness.peers[1]))
         await asyncio.sleep(1)

@@ -252,7 +252,7 @@ async def test_tasks_of_a_shared_server_are_not_available() -> None:
     async with between(capabilities={"tools": {}, "tasks": {"list": {}}}) as harness:
         client = await harness.join()
         assert "tasks" not in client.server_capabilities.raw
-        call = client.wire.call("tasks/list", b"{}")
+        call = client.forwarding.call("tasks/list", b"{}")
         with pytest.raises(JsonRpcError, match="--per-client") as caught:
             await call.future
         assert caught.value.code == -32601
@@ -429,7 +429,7 @@ async def test_changed_roots_are_forwarded() -> None:
         await client.open()
         client.roots.set([])
         await harness.peer.expect("notifications/roots/list_changed")
-        client.wire.notify("notifications/of/my/own", b'{"a":1}')
+        client.forwarding.notify("notifications/of/my/own", b'{"a":1}')
         await client.ping()
         assert harness.peer.got("notifications/of/my/own") == [], "other notifications are not sent to a shared server"
 

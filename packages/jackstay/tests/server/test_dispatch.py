@@ -281,7 +281,7 @@ async def test_the_cache_of_finalized_pages_is_bounded() -> None:
         for number in range(70):
             server.tool(name=f"more_{number}")(lambda: None)
             await peer.result("tools/list")
-        assert len(server._dispatch._finalized) <= 64
+        assert server._dispatch._finalize_page.cache_info().currsize <= 64
 
 
 # --- middleware -------------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def test_unresolvable_and_infinite_references_are_problems_and_not_exceptions(su
 
 
 def test_the_error_for_a_missing_extra_has_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jsonschema.exceptions", None)
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
     with pytest.raises(UsageError, match=r"pip install 'jackstay\[schema\]', or pass validate=False"):
         compile_validator(CITY, "s")
 

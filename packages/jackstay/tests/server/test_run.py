@@ -1,6 +1,7 @@
 """Running a server as a process: signals, shutdown and exit. Whole processes are in `tests/chaos/test_server.py`."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -58,8 +59,16 @@ def test_run_serves_until_the_end_of_input_and_cleans_up(tmp_path: Path) -> None
     assert code == 0
     assert b"hello" in output
     assert [signal.getsignal(number) for number in SIGNALS] == handlers
-    assert server._on_stdio_ending is None
     assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+
+
+def test_the_garbage_collector_ignores_what_existed_before_while_the_server_runs(tmp_path: Path) -> None:
+    server = Server("x")
+    frozen: list[int] = []
+    server.tool(name="count", blocking=False)(lambda: frozen.append(gc.get_freeze_count()))
+    serve(server, tmp_path, "count")
+    assert frozen[0] > 10_000
+    assert gc.get_freeze_count() == 0
 
 
 def test_startup_hooks_run_before_the_first_request(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from jsonschema import Draft202012Validator
 from jackstay import Server, connect
 from jackstay.errors import ToolCallError, UsageError
 from jackstay.server._content import Audio, Image
-from jackstay.server._output import encode_content_result, output_from_schema, read_output
+from jackstay.server._output import encode_content_result, read_output
+from jackstay.server._structured import structured_encoder
 from jackstay.types import (
     CallToolResult,
     ImageContent,
@@ -216,13 +217,13 @@ def refuse(_: bytes) -> None:
 
 
 def test_the_output_of_a_tool_with_a_json_schema() -> None:
-    unchecked = output_from_schema({"type": "object"}, "t", None)
-    assert decoded(unchecked.encode_result({"a": 1}, NOW))["structuredContent"] == {"a": 1}
-    checked = output_from_schema({"type": "object"}, "t", refuse)
+    unchecked = structured_encoder("t", lambda _: None)
+    assert decoded(unchecked({"a": 1}, NOW))["structuredContent"] == {"a": 1}
+    checked = structured_encoder("t", refuse)
     with pytest.raises(UsageError, match="not valid"):
-        checked.encode_result({"a": 1}, NOW)
+        checked({"a": 1}, NOW)
     with pytest.raises(UsageError, match="expected an object"):
-        unchecked.encode_result("text", NOW)
+        unchecked("text", NOW)
 
 
 class _Found(pydantic.BaseModel):

@@ -163,14 +163,16 @@ def test_invalid_arguments_are_named() -> None:
 
 
 def test_validate_false() -> None:
-    tool = tool_from_schema(handle, ToolOptions(), SCHEMA, {"type": "object", "required": ["n"]}, validate=False)
+    tool = tool_from_schema(
+        handle, ToolOptions(output_schema={"type": "object", "required": ["n"]}), SCHEMA, validate=False
+    )
     assert tool.bind(b'{"n":"x"}', "C") == (({"n": "x"}, "C"), {})
     assert tool.bind(None, "C") == (({}, "C"), {})
     assert msgspec.json.decode(tool.encode_result({}, NOW))["structuredContent"] == {}
 
 
 def test_output_is_validated() -> None:
-    tool = tool_from_schema(handle, ToolOptions(), SCHEMA, SCHEMA)
+    tool = tool_from_schema(handle, ToolOptions(output_schema=SCHEMA), SCHEMA)
     assert msgspec.json.decode(tool.encode_result({"n": 1}, NOW))["structuredContent"] == {"n": 1}
     with pytest.raises(UsageError, match=r"handle.*'n' is a required property"):
         tool.encode_result({}, NOW)
@@ -180,7 +182,7 @@ def test_unusable_schemas_are_rejected() -> None:
     with pytest.raises(UsageError, match=r"handle\(input_schema\) must have"):
         tool_from_schema(handle, ToolOptions(), {})
     with pytest.raises(UsageError, match=r"handle\(output_schema\) must have"):
-        tool_from_schema(handle, ToolOptions(), SCHEMA, {"type": "array"})
+        tool_from_schema(handle, ToolOptions(output_schema={"type": "array"}), SCHEMA)
 
 
 def test_a_handler_with_other_parameters_is_rejected(subtests: pytest.Subtests) -> None:

@@ -128,8 +128,8 @@ def test_no_namespace_is_missing() -> None:
     target = InMemoryServer("x", lambda method, params: None)
     async_names = {name for name in vars(async_api.connect(target)) if not name.startswith("_")}
     client = sync_api.connect(target)
-    # `wire` is for proxies, which cannot forward messages while they block.
-    assert async_names - {"wire"} == {name for name in vars(client) if not name.startswith("_")}
+    # `forwarding` is for proxies, which cannot forward messages while they block.
+    assert async_names - {"forwarding"} == {name for name in vars(client) if not name.startswith("_")}
     assert type(client.tools) is sync_api.Tools
     assert client.settings.name == "x"
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from jackstay.protocol.wire import Error
+from jackstay.protocol.wire import Error, Result
 from jackstay.testing._cassette import Cassette, Match
+from jackstay.testing._interactions import Respond
 from scripted.cassettes import HEADER, cassette, client, error, request, result, server
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -30,7 +31,9 @@ def recording(tmp_path: Path, *params: Any, method: str = "tools/call", **more: 
 def answer(match: Match | Error | None) -> Any:
     assert isinstance(match, Match), match
     step = match.interaction.steps[-1]
-    return int(getattr(step, "result", b"-1"))
+    assert isinstance(step, Respond)
+    assert isinstance(step.response, Result)
+    return int(bytes(step.response.result))
 
 
 def no_match(match: Match | Error) -> Error:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from jackstay.protocol.wire import Error, Result
 from jackstay.testing._interactions import (
     CancelRequest,
     Disconnect,
@@ -39,13 +40,13 @@ def shown(step: Step) -> Any:
             return "progress"
         case SendToSubscription(subscription=subscription, is_once=is_once):
             return f"notify {subscription.line}{' once' if is_once else ''}"
-        case SendRequest(id=id, method=method):
-            return f"{method} {id}"
+        case SendRequest(request=sent):
+            return f"{sent.method} {sent.id}"
         case CancelRequest(id=id):
             return f"cancel {id}"
         case Expect(id=id):
             return f"expect {id}"
-        case Respond(result=None, code=code):
+        case Respond(response=Error(code=code)):
             return code
         case Respond():
             return "response"
@@ -268,7 +269,8 @@ def test_change_notifications_are_sent_once(tmp_path: Path) -> None:
     assert [step.is_once for step in interaction.steps if isinstance(step, Send)] == [True, True, False]
     answer = interaction.steps[-1]
     assert isinstance(answer, Respond)
-    assert answer.result == b'{"a": 1.0}', "unchanged"
+    assert isinstance(answer.response, Result)
+    assert bytes(answer.response.result) == b'{"a": 1.0}', "unchanged"
     assert len(interaction.steps) == 4
 
 

@@ -74,20 +74,20 @@ def test_a_file_is_read_as_written(tmp_path: Path) -> None:
     assert (recording.header.target, recording.header.recorded) == ("shop", "2026-11-15T00:00:00+00:00")
     assert recording.redaction.names == {"token"}
     ping, end, lost, aborted, note, batch, text, raw = recording.entries
-    assert isinstance(ping.message, Request)
+    assert isinstance(ping.content, Request)
     assert (ping.number, ping.line.at, ping.line.sender) == (2, 0.5, "client")
     assert (end.number, end.line.ended, end.line.exit) == (4, "exited", 3), "blank lines are counted"
     assert (lost.line.lost, lost.line.why, aborted.line.aborted, note.line.note) == (7, "gone", "a", "text")
-    assert isinstance(batch.message, Batch)
+    assert isinstance(batch.content, Batch)
     assert batch.line.connection == 3
-    assert (text.garbage, raw.garbage) == (b"text", b"\xff")
+    assert (text.content, raw.content) == (b"text", b"\xff")
 
 
 def test_a_last_line_without_a_newline_is_valid(tmp_path: Path) -> None:
     path = write(tmp_path / "x", client({"jsonrpc": "2.0", "method": "a"}))
     path.write_bytes(path.read_bytes().rstrip())
     (entry,) = read_recording(path).entries
-    assert isinstance(entry.message, Notification)
+    assert isinstance(entry.content, Notification)
 
 
 # --- invalid files ----------------------------------------------------------------------------------------------------
@@ -129,7 +129,12 @@ INVALID = [
     (GOOD + b'{"at":0,"from":"client"}\n', 2, "but has none", "fix the line"),
     (GOOD + b'{"at":0,"from":"client","text":"","note":""}\n', 2, "has text and note", "fix the line"),
     (GOOD + b'{"at":0,"from":"client","lost":1}\n', 2, "has lost from the client", "fix the line"),
-    (GOOD + b'{"at":0,"from":"server","base64":"?"}\n', 2, "has invalid base64", "delete the line"),
+    (
+        GOOD + b'{"at":0,"from":"server","base64":"?"}\n',
+        2,
+        "Invalid base64 encoded string - at `$.base64`",
+        "fix the line",
+    ),
 ]
 
 

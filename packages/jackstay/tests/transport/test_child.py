@@ -1,7 +1,6 @@
 """The transport of a child process; tests with misbehaving processes are in tests/chaos."""
 
 import asyncio
-import itertools
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ import pytest
 from jackstay.errors import FrameTooLargeError, ProtocolError, TransportError
 from jackstay.testing.transport_suite import RecordingHandler, run
 from jackstay.transport import _child, stdio
-from jackstay.transport._child import STDERR_BYTES, ChildState, ChildTransport
+from jackstay.transport._child import CELLS, STDERR_BYTES, ChildEvent, ChildState, ChildTransport
 from jackstay.transport._pipe import FULL_BYTES
 from jackstay.transport._stderr_tail import StderrTail
 from scripted.places import TESTS
@@ -186,7 +185,7 @@ async def test_the_late_report_delivers_data_that_is_still_in_the_pipe(
     os.set_blocking(reader, False)
     os.write(writer, b'{"answer":1}\nhalf')
     transport._input.fd = reader  # as if a grandchild kept it open
-    transport._on_end("exited")
+    transport._change(ChildEvent.EXITED)
     transport._input.pause()
     transport._expired()
     assert handler.frames == [b'{"answer":1}', b"half"]
@@ -231,29 +230,16 @@ def test_the_constants() -> None:
     assert _child.REPORT_AFTER == 0.1
 
 
-ENDS = ("_stdout_ended", "_on_end", "_write_failed", "_lost", "_expired")
-ARGUMENTS = {"_on_end": "exited", "_write_failed": OSError(32, "Broken pipe"), "_lost": ProtocolError("cut")}
-
-
-@pytest.mark.parametrize("events", list(itertools.permutations(ENDS, 2)), ids=" ".join)
-async def test_however_a_child_ends_it_is_reported_once_and_not_after_close(events: tuple[str, ...]) -> None:
+def test_the_table_has_a_cell_for_every_event_in_every_state() -> None:
+    assert set(CELLS) == set(ChildEvent)
+    assert all(set(cells) == set(ChildState) for cells in CELLS.values())
     order = {state: number for number, state in enumerate(ChildState)}
-    handler = RecordingHandler()
-    transport = await started(handler, MISBEHAVING, "never_answers", step=0.0)
-    for event in events:
-        before = transport._state
-        getattr(transport, event)(*([ARGUMENTS[event]] if event in ARGUMENTS else []))
-        assert order[transport._state] >= order[before], "a child never goes back to an earlier state"
-        assert len(handler.ends) == (transport._state is ChildState.DOWN)
-    closing = asyncio.ensure_future(transport.close())
-    await asyncio.sleep(0)
-    reported = len(handler.ends)
-    for event in set(ENDS) - {"_write_failed"}:
-        getattr(transport, event)(*([ARGUMENTS[event]] if event in ARGUMENTS else []))
-        assert transport._state is ChildState.CLOSING
-    await closing
-    assert transport._state is ChildState.CLOSED
-    assert len(handler.ends) == reported
+    for event, cells in CELLS.items():
+        for state, cell in cells.items():
+            if cell.to is not None:
+                assert order[ChildState(cell.to)] > order[state], "a child never goes back to an earlier state"
+            calls_went_down = ChildTransport._report in cell.actions
+            assert calls_went_down == (cell.to is ChildState.DOWN), (event, state)
 
 
 async def test_a_flood_on_stderr_is_read_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

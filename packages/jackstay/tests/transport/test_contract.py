@@ -24,9 +24,9 @@ def test_every_transport_has_the_methods_of_the_contract() -> None:
     # Some are attributes: methods of the queue and of the reader.
     forwarded = methods(WriteQueue) | methods(FrameReader)
     for implementation, contract, attributes in [
-        (ChildTransport, Transport, ["send", "withdraw", "next_frame"]),
+        (ChildTransport, Transport, ["send", "withdraw", "next_frame", "flush"]),
         (MemoryTransport, Transport, ["withdraw"]),
-        (OwnStdioTransport, Transport, ["send", "withdraw", "next_frame"]),
+        (OwnStdioTransport, Transport, ["send", "withdraw", "next_frame", "flush"]),
         (StdioTarget, Target, []),
         (MemoryTarget, Target, []),
         (OwnStdioTarget, Target, []),

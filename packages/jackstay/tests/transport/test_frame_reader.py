@@ -10,7 +10,8 @@ class Harness:
         self.arrivals = 0
         self.drains = 0
         self.losses: list[ProtocolError] = []
-        self.reader = FrameReader(framing_of(framing).reader(limit), self.arrived, self.drained, self.losses.append)
+        framer, _ = framing_of(framing)
+        self.reader = FrameReader(framer(limit), self.arrived, self.drained, self.losses.append)
 
     def arrived(self) -> None:
         self.arrivals += 1

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -129,19 +131,29 @@ async def test_a_start_cancelled_in_progress_is_undone_before_cancelled_error(
     assert [child.returncode for child in blocked.children] == ([] if fails else [-9])
 
 
+def settle_by(monkeypatch: pytest.MonkeyPatch, settle: Callable[[Callable[[], object]], None]) -> None:
+    """Pass what the thread of a start calls on the loop first, which sets its result, to `settle` on the loop."""
+    call_on_loop = _process.call_on_loop
+
+    def call_first(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:
+        monkeypatch.setattr(_process, "call_on_loop", call_on_loop)
+        return call_on_loop(loop, settle, partial(function, *arguments))
+
+    monkeypatch.setattr(_process, "call_on_loop", call_first)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_start_cancelled_when_it_has_just_succeeded_is_undone(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     blocked = BlockedStart(monkeypatch, before=False, fails=fails)
-    settle = _process._Start._settle
     starting: asyncio.Future[Child]
 
-    def cancel_then_settle(start: _process._Start, child: Child | None, error: BaseException | None) -> None:
-        settle(start, child, error)
+    def settle_then_cancel(settle: Callable[[], object]) -> None:
+        settle()
         starting.cancel()
 
-    monkeypatch.setattr(_process._Start, "_settle", cancel_then_settle)
+    settle_by(monkeypatch, settle_then_cancel)
     starting = asyncio.ensure_future(spawn(WAITS))
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -153,15 +165,14 @@ async def test_a_start_cancelled_between_the_thread_and_the_loop_is_undone(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     blocked = BlockedStart(monkeypatch, before=False, fails=fails)
-    settle = _process._Start._settle
     starting: asyncio.Future[Child]
     loop = asyncio.get_running_loop()
 
-    def cancel_and_settle_later(start: _process._Start, child: Child | None, error: BaseException | None) -> None:
+    def cancel_and_settle_later(settle: Callable[[], object]) -> None:
         starting.cancel()
-        loop.call_soon(loop.call_soon, loop.call_soon, settle, start, child, error)
+        loop.call_soon(loop.call_soon, loop.call_soon, settle)
 
-    monkeypatch.setattr(_process._Start, "_settle", cancel_and_settle_later)
+    settle_by(monkeypatch, cancel_and_settle_later)
     starting = asyncio.ensure_future(spawn(WAITS))
     with pytest.raises(asyncio.CancelledError):
         await starting

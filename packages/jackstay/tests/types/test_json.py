@@ -6,7 +6,7 @@ import pickle
 from collections import namedtuple
 from dataclasses import dataclass
 from datetime import date
-from enum import IntEnum
+from enum import Enum, IntEnum
 from math import isfinite
 
 import msgspec
@@ -28,6 +28,10 @@ class Colour(IntEnum):
 @dataclass
 class Measured:
     value: float
+
+
+class Handler(Enum):
+    PRINT = (print,)
 
 
 class Untagged(msgspec.Struct):
@@ -91,6 +95,8 @@ INVALID = [
     ({"\ud800": {"x": NAN}}, "$", "U+D800"),
     ([object()], "$[0]", "cannot encode object as JSON"),
     ([Word("w")], "$[0]", "cannot encode Word as JSON"),
+    ([Handler.PRINT], "$", "cannot encode as JSON: Encoding objects of type"),
+    (Measured(object()), "$.value", "cannot encode object as JSON"),
     ({"f": lambda: 1}, "$.f", "cannot encode function as JSON"),
     ({None: 1}, "$", "cannot encode NoneType as a JSON member name"),
     ({"a": {(1, 2): 1}}, "$.a", "cannot encode tuple as a JSON member name"),

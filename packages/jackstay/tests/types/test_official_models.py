@@ -146,10 +146,12 @@ MORE = {
 
 # Bodies without an official model: of the extension, the fallbacks of open unions, and classes without a name there.
 NO_MODEL = {
+    "ArrayFieldSchema",
     "Body",
     "BodyWithMeta",
     "ElicitRequestParams",
     "FormFieldSchema",
+    "StringFieldSchema",
     "UnknownContent",
     "UnknownRequest",
     "UnknownSchema",

@@ -8,6 +8,7 @@ from jackstay.types import (
     Completion,
     CompletionArgument,
     CompletionContext,
+    CompletionReference,
     GetPromptResult,
     ListPromptsResult,
     Prompt,
@@ -20,7 +21,6 @@ from jackstay.types import (
     encode_json,
 )
 from jackstay.types._body import choose_by
-from jackstay.types._prompts import REFERENCES
 
 # Body, and its JSON.
 WRITTEN = [
@@ -67,4 +67,4 @@ def test_a_reference_is_chosen_by_its_type() -> None:
         ({"type": ["ref/prompt"]}, None),
         ({}, None),
     ]:
-        assert choose_by("type", REFERENCES, None)(members) is expected
+        assert choose_by("type", CompletionReference)(members) is expected

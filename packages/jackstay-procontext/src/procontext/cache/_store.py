@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from jackstay.types import DECODE_ERRORS
 from procontext.cache._private import make_private
 from procontext.cache._quota import QUOTA_SCHEMA, Quota, delete_documents, file_bytes, weigh
 from procontext.cache._rows import Document, Section
@@ -181,7 +182,7 @@ class Store:
                 return None
             try:
                 text, headings = zlib.decompress(row[2]).decode("utf-8"), _headings.decode(row[3])
-            except (zlib.error, UnicodeDecodeError, msgspec.DecodeError) as error:
+            except (zlib.error, *DECODE_ERRORS) as error:
                 _log.warning("the cached document %s is corrupt: %s", key, error)
                 return None  # it is fetched and written again
             self.quota.touch(key)

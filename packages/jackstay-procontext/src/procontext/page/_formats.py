@@ -19,6 +19,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 from selectolax.lexbor import LexborHTMLParser
 
+from jackstay.types import DECODE_ERRORS
 from procontext.fetch import decode
 from procontext.models import IndexSource
 from procontext.page._html import html_to_markdown, is_html
@@ -185,7 +186,7 @@ def from_typedoc(data: bytes, base: str, name: str) -> str | None:
         packed = base64.b64decode(found[1])
         text = zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(packed, MAX_INVENTORY_BYTES)
         waiting = _navigation.decode(text)[::-1]
-    except (binascii.Error, zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (binascii.Error, zlib.error, *DECODE_ERRORS):
         return None
     entries: list[Entry] = []
     while waiting and len(entries) < MAX_ENTRIES:

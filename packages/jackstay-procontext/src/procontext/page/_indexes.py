@@ -16,6 +16,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import msgspec
 from selectolax.lexbor import LexborHTMLParser
 
+from jackstay.types import DECODE_ERRORS
 from procontext.fetch import FetchError, parse_url
 from procontext.page._limits import Deadline, PageTooLargeError
 from procontext.page._nesting import is_too_deep
@@ -176,7 +177,7 @@ def from_search_index(data: bytes, base: str, name: str) -> str | None:
     """Return the index from a `search_index.json` of MkDocs: pages with their sections."""
     try:
         found = _search_index.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return None
     entries: list[Entry] = []
     for item in found.docs[:MAX_ENTRIES]:

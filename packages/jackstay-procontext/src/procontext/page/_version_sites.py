@@ -13,6 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
+from jackstay.types import DECODE_ERRORS
 from procontext.fetch import Fetched, FetchError, decode, media_type
 from procontext.page._html import is_html
 from procontext.resolve import allows, best_version, numbers, wanted_numbers
@@ -132,7 +133,7 @@ async def _listed(home: Fetched, docs_url: str, fetch: Fetch) -> dict[str, str]:
     for address in addresses[:2]:
         try:
             rows = msgspec.json.decode((await fetch(address)).body)
-        except (FetchError, msgspec.DecodeError, UnicodeDecodeError):
+        except (FetchError, *DECODE_ERRORS):
             continue
         entries = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
         found = {str(row["version"]): _address(row, address) for row in entries if numbers(str(row.get("version", "")))}

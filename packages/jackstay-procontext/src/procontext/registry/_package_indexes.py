@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from jackstay.types import DECODE_ERRORS
 from procontext.config import FetcherSettings, PackagesSettings
 from procontext.fetch import Access, Fetched, Fetcher, FetchError, Network, Target, parse_url
 from procontext.models import Library, Packages
@@ -57,7 +58,7 @@ class PackageIndexes:
         try:
             is_fresh = time.time() - file.stat().st_mtime < KEEP_SECONDS
             return _decode(file.read_bytes()) if is_fresh else None
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *DECODE_ERRORS):
             return None
 
     async def find(self, name: str) -> list[Library]:
@@ -85,7 +86,7 @@ class PackageIndexes:
     async def _quietly(self, lookup: _Lookup, name: str) -> Library | None:
         try:
             return await lookup(name)
-        except (FetchError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, OSError):
+        except (FetchError, OSError, *DECODE_ERRORS):
             return None
 
     def _store(self, library: Library) -> None:

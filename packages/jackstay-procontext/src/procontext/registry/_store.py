@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from jackstay.types import DECODE_ERRORS
 from procontext.errors import RegistryError
 from procontext.registry._document import Document, checksum, read_document
 
@@ -53,7 +54,7 @@ class Store:
         """Return the state, or None if the state file is missing or unreadable."""
         try:
             return msgspec.json.decode((self.directory / STATE_NAME).read_bytes(), type=State)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        except (OSError, *DECODE_ERRORS):
             return None
 
     def load(self) -> Document | None:

@@ -15,6 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
+from jackstay.types import DECODE_ERRORS
 from procontext.errors import ProContextError, RegistryError
 from procontext.fetch import display_host, display_url
 from procontext.registry._document import checksum, read_document
@@ -50,7 +51,7 @@ async def update(store: Store, url: str, download: Download, current_version: st
     """
     try:
         described = msgspec.json.decode(await download(url), type=Description)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise RegistryError(display_url(url), f"not a description of a registry: {error}") from error
     except (ProContextError, OSError) as error:
         raise RegistryError(display_url(url), f"cannot fetch: {_describe(error)}") from error

@@ -5,7 +5,7 @@ The result goes to standard output. If the tool failed, its message goes to stan
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from jackstay.cli import _target
 from jackstay.cli._exits import DONE, FAILED
@@ -19,7 +19,7 @@ from jackstay.shell import RED, CommandParser, Screen, StatusLine, escape_contro
 from jackstay.types import CallToolResult
 
 
-def add_arguments(parser: ArgumentParser) -> None:
+def add_arguments(parser: CommandParser) -> None:
     """Declare the arguments of this command."""
     _target.add_arguments(
         parser,
@@ -27,10 +27,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "https://example.org/mcp forecast city=Rome days=3",
         'forecast city=Rome \'tags=["a", "b"]\' -- ./weather-server -x',
         '--arguments \'{"city":"Rome"}\' --config mcp.json weather forecast',
-        more="Values that are not strings are JSON.",
+        more=" Values that are not strings are JSON.",
     )
-    if isinstance(parser, CommandParser):
-        parser.takes_pairs = True
+    parser.takes_pairs = True
     parser.add_argument("--arguments", metavar="JSON", help="all arguments as JSON; -: read standard input")
 
 

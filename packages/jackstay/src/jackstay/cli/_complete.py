@@ -19,7 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "https://example.org/mcp review language=py",
         "--config mcp.json notes 'note://{id}' id=1",
         "review language=py -- ./server.py",
-        more="NAME is a prompt or a URI template; the other pairs are known arguments.",
+        more="\nNAME is a prompt or a URI template; the other pairs are known arguments.",
     )
 
 

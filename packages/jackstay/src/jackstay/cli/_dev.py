@@ -17,7 +17,7 @@ from jackstay.shell import StatusLine
 from jackstay.transport import stdio
 
 if TYPE_CHECKING:
-    from jackstay.inspector import Choice, Session
+    from jackstay.inspector import Choice, Inspection
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -37,15 +37,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Serve the page until a signal arrives."""
     with StatusLine("starting"):
-        from jackstay.inspector import Session  # noqa: PLC0415  # only this command needs it
+        from jackstay.inspector import Inspection  # noqa: PLC0415  # only this command needs it
 
     choice, directory = _choice(arguments)
-    session = Session([choice])
+    session = Inspection([choice])
     with log_to_stderr(arguments):
         return run_until_signal(_serve(session, arguments, arguments.watch or [directory]))
 
 
-async def _serve(session: "Session", arguments: Namespace, paths: list[str]) -> int:
+async def _serve(session: "Inspection", arguments: Namespace, paths: list[str]) -> int:
     from jackstay.inspector import restart_on_save  # noqa: PLC0415  # as above
 
     tasks = [

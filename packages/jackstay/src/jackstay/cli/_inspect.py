@@ -15,7 +15,7 @@ from jackstay.errors import UsageError
 from jackstay.shell import StatusLine
 
 if TYPE_CHECKING:
-    from jackstay.inspector import Choice, Session
+    from jackstay.inspector import Choice, Inspection
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -44,18 +44,18 @@ def add_page_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Serve the page until a signal arrives."""
     with StatusLine("starting"):
-        from jackstay.inspector import Session  # noqa: PLC0415  # only this command needs it
+        from jackstay.inspector import Inspection  # noqa: PLC0415  # only this command needs it
 
-    session = Session(_choices(arguments))
+    session = Inspection(_choices(arguments))
     with log_to_stderr(arguments):
         return run_until_signal(serve_page(session, arguments))
 
 
-async def serve_page(session: "Session", arguments: Namespace) -> int:
+async def serve_page(session: "Inspection", arguments: Namespace) -> int:
     """Serve the page and open it in a browser."""
-    from jackstay.inspector import serve_session  # noqa: PLC0415  # as above
+    from jackstay.inspector import serve_inspection  # noqa: PLC0415  # as above
 
-    await serve_session(session, arguments.port, lambda url: _show(url, with_browser=not arguments.no_browser))
+    await serve_inspection(session, arguments.port, lambda url: _show(url, with_browser=not arguments.no_browser))
     return DONE
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from jackstay.cli._commands import add_repeatable
 from jackstay.cli._exits import DONE
-from jackstay.cli._target import COLUMNS, expect_no_more, parse_environment, parse_header, pop_word
+from jackstay.cli._target import expect_no_more, parse_environment, parse_header, pop_word
 from jackstay.errors import UsageError
 from jackstay.shell import HOSTS, HostedServer, Screen, deep_link, find_host, install_server
 
@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def host_list() -> str:
     """Return the line of the help that names the hosts, for 80 columns."""
-    return textwrap.fill(f"hosts: {', '.join(host.name for host in HOSTS)}", COLUMNS, subsequent_indent="  ")
+    return textwrap.fill(f"hosts: {', '.join(host.name for host in HOSTS)}", 80, subsequent_indent="  ")
 
 
 def run(arguments: Namespace) -> int:

@@ -22,7 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "https://example.org/mcp note://today --header 'X-Key: ${KEY}'",
         "--config mcp.json notes note://today",
         "file:///logo.png -- ./server.py > logo.png",
-        more="Binary contents need a file or pipe.",
+        more=" Binary contents need a file or pipe.",
     )
 
 

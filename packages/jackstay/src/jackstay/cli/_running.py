@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 Work = Callable[["Client"], Coroutine[Any, Any, int | None]]
 
 
-def run_until_signal(work: Coroutine[Any, Any, int]) -> int:
-    """Run a command that acts as a server, and return its exit code.
+def run_until_signal(work: Coroutine[Any, Any, int], when_terminated: int = DONE) -> int:
+    """Run a command and return its exit code.
 
-    The codes are those of `jackstay serve`: 0 after SIGTERM and SIGHUP, 130 after SIGINT.
+    The default codes are those of `jackstay serve`: 0 after SIGTERM and SIGHUP, 130 after SIGINT.
     """
-    return asyncio.run(_until_signal(work, DONE))
 
+    async def until_signal() -> int:
+        with cancel_on_signal(kill_children) as received:
+            try:
+                return await work
+            except asyncio.CancelledError:
+                if not received:
+                    raise  # not cancelled by a signal
+                return INTERRUPTED if received[0] == signal.SIGINT else when_terminated
 
-async def _until_signal(work: Coroutine[Any, Any, int], when_terminated: int) -> int:
-    with cancel_on_signal(kill_children) as received:
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if not received:
-                raise  # not cancelled by a signal
-            return INTERRUPTED if received[0] == signal.SIGINT else when_terminated
+    return asyncio.run(until_signal())
 
 
 def with_client(
@@ -69,7 +69,7 @@ def with_client(
         prepare(client)
     # The command itself reports why a call failed, so at the default level a lost server is not logged as well.
     with log_to_stderr(arguments, hides_transitions=arguments.log_level == "warning"):
-        return asyncio.run(_until_signal(_run(arguments, selected, client, work), when_terminated))
+        return run_until_signal(_run(arguments, selected, client, work), when_terminated)
 
 
 def _settings(arguments: Namespace, selected: SelectedServer) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import re
 import sys
 import traceback
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -42,12 +42,13 @@ class Flag(NamedTuple):
     help: str
     option: str
     is_repeatable: bool = False
+    parse: Callable[[str], object] = str
 
 
 FLAGS = (
     Flag("--path", "PATH", "path of the MCP endpoint (default: /mcp)", "path"),
     Flag("--sessions", "", "keep sessions, for clients before 2026-07-28", "sessions"),
-    Flag("--workers", "N", "number of processes that share the port", "workers"),
+    Flag("--workers", "N", "number of processes that share the port", "workers", parse=int),
     Flag("--auth-key-env", "NAME", "require the key in this environment variable", "auth", True),
     Flag("--allow-host", "HOST", "also accept this Host (default: localhost only)", "hosts", True),
     Flag("--cors", "ORIGIN", "allow web pages of this origin", "cors", True),
@@ -101,7 +102,7 @@ def add_http_arguments(parser: ArgumentParser, *, without: Sequence[str] = (), h
             continue
         kind: dict[str, Any] = {"action": "store_true"}
         if row.metavar:
-            kind = {"metavar": row.metavar, "action": "append" if row.is_repeatable else "store"}
+            kind = {"metavar": row.metavar, "type": row.parse, "action": "append" if row.is_repeatable else "store"}
         text = SUPPRESS if row.flag in hidden else row.help
         parser.add_argument(row.flag, dest=row.option, default=None, help=text, **kind)
 
@@ -156,11 +157,6 @@ def http_options(arguments: Namespace) -> dict[str, Any] | None:
         return None
     host, port = _address(arguments.http)
     options |= {"host": host, "port": port}
-    if "workers" in options:
-        workers = options["workers"]
-        if not re.fullmatch("[0-9]{1,6}", workers):
-            raise UsageError(f"--workers expects a number, got {workers!r}", path="--workers")
-        options["workers"] = int(workers)
     if "auth" in options:
         options["auth"] = _keys(options["auth"])
     if "hosts" in options:

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from jackstay.transport.http import HttpTarget
 
 
-# The width of a standard terminal.
-COLUMNS = 80
-
-
 class SelectedServer(NamedTuple):
     """The selected server, and how `-v` displays it."""
 
@@ -42,14 +38,12 @@ class SelectedServer(NamedTuple):
 
 
 def add_arguments(parser: ArgumentParser, words: str, *examples: str, more: str = "") -> None:
-    """Declare the arguments of a command with a server. `words` follow TARGET in the usage line.
+    """Declare the arguments of a command with a server. `words` follow TARGET in the usage line, `more` the summary.
 
     The help must fit 24 lines of 80 columns, so each option has one line.
     """
     after = f" {words}" if words else ""
     usages = (f"URL{after}", f"--config FILE TARGET{after}", f"{words} -- COMMAND [ARGUMENT ...]".lstrip())
-    if more:
-        more = f" {more}" if len(f"{parser.description} {more}") <= COLUMNS else f"\n{more}"
     add_help(parser, *usages, examples=examples, more=more)
     parser.add_argument("words", nargs="*", metavar=f"TARGET{after}", help=SUPPRESS)
     add_server_arguments(parser)

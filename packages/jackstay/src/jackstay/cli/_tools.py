@@ -39,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "https://example.org/mcp",
         "--config mcp.json git git_log",
         "--json -- uvx mcp-server-git",
-        more="With TOOL, show that tool in full.",
+        more=" With TOOL, show that tool in full.",
     )
 
 

@@ -7,7 +7,12 @@ JSON is tried first, then a string. The server validates the arguments.
 import json
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from jackstay.errors import Json, UsageError, did_you_mean
+
+# What msgspec raises for text that is not JSON, cannot be encoded, or is nested too deeply.
+_INVALID_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def parse_arguments(words: Iterable[str], json_text: str | None, schema: Mapping[str, Json]) -> dict[str, Json]:
@@ -49,12 +54,13 @@ def parse_value(key: str, text: str, schema: Json) -> Json:
     if "string" in types:
         return None if text == "null" and "null" in types else text
     try:
-        return _json(text)
-    except ValueError as error:
+        value: Json = msgspec.json.decode(text)
+    except _INVALID_JSON as error:
         if not types:
             return text
         expected = " or ".join(sorted(types))
         raise UsageError(f"argument {key!r} must be {expected} as JSON, got {text!r}", path=key) from error
+    return value
 
 
 def typed_text(value: Json) -> str:
@@ -87,22 +93,9 @@ def properties_of(schema: Mapping[str, Json]) -> tuple[dict[str, Json], list[Jso
 
 def _object(text: str) -> dict[str, Json]:
     try:
-        value = _json(text)
-    except ValueError as error:
+        value = msgspec.json.decode(text)
+    except _INVALID_JSON as error:
         raise UsageError(f"--arguments is not JSON: {error}", path="--arguments") from error
     if not isinstance(value, dict):
         raise UsageError('--arguments must be a JSON object such as {"city": "Rome"}', path="--arguments")
     return value
-
-
-def _json(text: str) -> Json:
-    """Parse strict JSON. Raises: ValueError."""
-    try:
-        value: Json = json.loads(text, parse_constant=_reject_constant)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    return value
-
-
-def _reject_constant(name: str) -> Json:
-    raise ValueError(f"{name} is not JSON")

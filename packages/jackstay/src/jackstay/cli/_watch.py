@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from jackstay.cli import _target
 from jackstay.cli._exits import DONE
@@ -21,13 +21,13 @@ from jackstay.shell import BOLD, DIM, GREEN, YELLOW, Screen, StatusLine, escape_
 COLOURS = {"ready": GREEN, "backoff": YELLOW, "closed": YELLOW}
 
 
-class WatchEvent:
-    """One line of output: time, kind and fields."""
+# One line of output, as with `--json`: `time`, `event` (its kind) and the fields of this kind.
+WatchEvent: TypeAlias = dict[str, Any]
 
-    def __init__(self, kind: str, **fields: Any) -> None:
-        self.at = datetime.now(UTC).astimezone()
-        self.kind = kind
-        self.fields = fields
+
+def make_event(kind: str, **fields: object) -> WatchEvent:
+    """Return an event of now."""
+    return {"time": datetime.now(UTC).astimezone(), "event": kind, **fields}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "https://example.org/mcp note://today",
         "--config mcp.json git",
         "--json note://today -- ./server.py",
-        more="With URIs, subscribe to these resources.",
+        more="\nWith URIs, subscribe to these resources.",
     )
 
 
@@ -51,7 +51,7 @@ def run(arguments: Namespace) -> int:
     def prepare(client: Client) -> None:
         client.on_event(partial(_queue_event, events))
         client.on_notification(
-            lambda got: events.put_nowait(WatchEvent("notification", method=got.method, params=got.params))
+            lambda got: events.put_nowait(make_event("notification", method=got.method, params=got.params))
         )
 
     async def work(client: Client) -> int:
@@ -62,36 +62,34 @@ def run(arguments: Namespace) -> int:
         while True:
             event = await events.get()
             _show(screen, event, as_json=arguments.json)
-            if event.kind == "state" and event.fields["to"] == "closed":
-                raise ClosedError(event.fields["reason"] or TransportError("the client stopped reconnecting"))
+            if event["event"] == "state" and event["to"] == "closed":
+                raise ClosedError(event["reason"] or TransportError("the client stopped reconnecting"))
 
     return with_client(arguments, selected, work, when_terminated=DONE, prepare=prepare)
 
 
 def _queue_event(events: "asyncio.Queue[WatchEvent]", name: str, fields: Mapping[str, object]) -> None:
     if name == "jackstay.connection.transition" and fields["from"] != fields["to"]:
-        events.put_nowait(WatchEvent("state", **{key: fields[key] or "" for key in ("from", "to", "reason")}))
+        events.put_nowait(make_event("state", **{key: fields[key] or "" for key in ("from", "to", "reason")}))
     elif name == "jackstay.protocol.violation":
-        events.put_nowait(WatchEvent("violation", reason=fields["reason"]))
+        events.put_nowait(make_event("violation", reason=fields["reason"]))
 
 
 def _show(screen: Screen, event: WatchEvent, *, as_json: bool) -> None:
     if as_json:
-        line = {"time": event.at.isoformat(), "event": event.kind, **event.fields}
-        screen.print_line(json.dumps(line, default=str))
+        screen.print_line(json.dumps({**event, "time": event["time"].isoformat()}, default=str))
         return
-    time = screen.paint(f"{event.at:%H:%M:%S}", DIM)
+    time = screen.paint(f"{event['time']:%H:%M:%S}", DIM)
     screen.print_line(f"{time}  {_describe(screen, event)}".rstrip())
 
 
 def _describe(screen: Screen, event: WatchEvent) -> str:
-    fields = event.fields
-    if event.kind == "violation":
-        return screen.paint(f"protocol violation: {escape_controls(fields['reason'])}", YELLOW)
-    if event.kind == "state":
-        reason = f"  ({escape_controls(str(fields['reason']))})" if fields["reason"] else ""
-        return f"{fields['from']} -> {screen.paint(fields['to'], COLOURS.get(fields['to'], BOLD))}{reason}"
-    method, params = fields["method"], fields["params"]
+    if event["event"] == "violation":
+        return screen.paint(f"protocol violation: {escape_controls(event['reason'])}", YELLOW)
+    if event["event"] == "state":
+        reason = f"  ({escape_controls(str(event['reason']))})" if event["reason"] else ""
+        return f"{event['from']} -> {screen.paint(event['to'], COLOURS.get(event['to'], BOLD))}{reason}"
+    method, params = event["method"], event["params"]
     text = json.dumps(params, ensure_ascii=False) if params else ""
     if method == "notifications/message" and params:
         data = params.get("data")

@@ -16,6 +16,7 @@ __all__, __getattr__, __dir__ = attach(
         "._connect": "Connectable as_target connect",
         "._features": "Completions Elicitation Logging Prompts Roots Sampling",
         "._fleet": "MAX_NAME Fleet fleet_parts with_hash",
+        "._forwarding": "Forwarding RequestHandler",
         "._lists": "Cache",
         "._otel": "opentelemetry",
         "._prometheus": "prometheus",
@@ -28,6 +29,5 @@ __all__, __getattr__, __dir__ = attach(
         "._tasks": "TaskHandle Tasks",
         "._telemetry": "EVENTS Fields Listener Span Trace log_events",
         "._tools": "ToolOptions Tools",
-        "._wire": "RequestHandler Wire",
     },
 )

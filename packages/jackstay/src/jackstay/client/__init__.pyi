@@ -7,6 +7,7 @@ from jackstay.client._config import Config, read_config
 from jackstay.client._connect import Connectable, as_target, connect
 from jackstay.client._features import Completions, Elicitation, Logging, Prompts, Roots, Sampling
 from jackstay.client._fleet import MAX_NAME, Fleet, fleet_parts, with_hash
+from jackstay.client._forwarding import Forwarding, RequestHandler
 from jackstay.client._lists import Cache
 from jackstay.client._otel import opentelemetry
 from jackstay.client._prometheus import prometheus
@@ -19,6 +20,5 @@ from jackstay.client._task_log import FileTaskLog, LoggedTask, TaskLog
 from jackstay.client._tasks import TaskHandle, Tasks
 from jackstay.client._telemetry import EVENTS, Fields, Listener, Span, Trace, log_events
 from jackstay.client._tools import ToolOptions, Tools
-from jackstay.client._wire import RequestHandler, Wire
 
-__all__ = ["Apps", "Cache", "Call", "CallOptions", "Client", "Completions", "Config", "Connectable", "EVENTS", "Elicitation", "ElicitationHandler", "EndHandler", "Fields", "FileTaskLog", "Fleet", "Listener", "LoggedTask", "Logging", "MAX_NAME", "Notification", "NotificationHandler", "ProgressHandler", "Prompts", "RequestHandler", "Resources", "Roots", "Sampling", "SamplingHandler", "Skills", "Span", "TaskHandle", "TaskLog", "Tasks", "ToolOptions", "Tools", "Trace", "UpdateHandler", "Wire", "as_target", "connect", "fleet_parts", "log_events", "opentelemetry", "prometheus", "read_config", "with_hash"]
+__all__ = ["Apps", "Cache", "Call", "CallOptions", "Client", "Completions", "Config", "Connectable", "EVENTS", "Elicitation", "ElicitationHandler", "EndHandler", "Fields", "FileTaskLog", "Fleet", "Forwarding", "Listener", "LoggedTask", "Logging", "MAX_NAME", "Notification", "NotificationHandler", "ProgressHandler", "Prompts", "RequestHandler", "Resources", "Roots", "Sampling", "SamplingHandler", "Skills", "Span", "TaskHandle", "TaskLog", "Tasks", "ToolOptions", "Tools", "Trace", "UpdateHandler", "as_target", "connect", "fleet_parts", "log_events", "opentelemetry", "prometheus", "read_config", "with_hash"]

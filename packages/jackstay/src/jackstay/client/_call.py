@@ -6,14 +6,13 @@ The connection completes it. The result is decoded at once, because it is a view
 import asyncio
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import McpError, ProtocolError
-from jackstay.types import ProgressNotificationParams
 
 R = TypeVar("R")
 
@@ -30,7 +29,7 @@ class Call(msgspec.Struct, Generic[R], eq=False):
     _read: Callable[[msgspec.Raw], R]
     # When it was submitted, as the time of the event loop.
     made_at: float
-    on_progress: Callable[[ProgressNotificationParams], object] | None = None
+    options: Mapping[str, Any] = {}
     id: int = 0
     # After a cancellation: False if the request was certainly not written.
     may_have_run: bool = True

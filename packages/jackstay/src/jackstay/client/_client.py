@@ -19,8 +19,9 @@ from jackstay._signatures import shows
 from jackstay.client._apps import Apps
 from jackstay.client._call import Call
 from jackstay.client._connect import Connectable, as_target, prepare
-from jackstay.client._connection import Connection
+from jackstay.client._driver import Driver
 from jackstay.client._features import Completions, Elicitation, Logging, Prompts, Roots, Sampling
+from jackstay.client._forwarding import Forwarding
 from jackstay.client._request_handlers import ClientRequestHandlers, check_callable
 from jackstay.client._requests import CallOptions, ProgressHandler, Requests
 from jackstay.client._resources import Resources
@@ -29,7 +30,6 @@ from jackstay.client._subscriptions import Subscriptions
 from jackstay.client._tasks import Tasks
 from jackstay.client._telemetry import Listener, Telemetry, Trace
 from jackstay.client._tools import Tools
-from jackstay.client._wire import Wire
 from jackstay.errors import Json, McpError, ProtocolError, ShutdownError, StateError, TimeoutError, UsageError
 from jackstay.extensions import check_extensions
 from jackstay.protocol import Era
@@ -96,7 +96,7 @@ class Client:
         self._requests = Requests(self._request_handlers)
         self.cache = self._requests.cache
         self._subscriptions = Subscriptions(self._requests)
-        self._connection: Connection | None = None
+        self._connection: Driver | None = None
         self._notification_handlers: list[NotificationHandler] = []
         self._extensions = check_extensions(settings.extensions)
         self._requests.completions = {
@@ -113,7 +113,7 @@ class Client:
         self.elicitation = Elicitation(self._requests)
         self.logging = Logging(self._requests)
         self.completion = Completions(self._requests)
-        self.wire = Wire(self._requests)
+        self.forwarding = Forwarding(self._requests)
 
     def __repr__(self) -> str:
         return f"<Client {self.settings.name} {self.state}>"
@@ -147,7 +147,7 @@ class Client:
             known = capabilities.get("extensions")
             capabilities = {**capabilities, "extensions": {**(known if isinstance(known, dict) else {}), **declared}}
         settings = msgspec.structs.replace(settings, capabilities=capabilities)
-        connection = Connection(self._target, settings, self._telemetry, self._rng)
+        connection = Driver(self._target, settings, self._telemetry, self._rng)
         if is_derived:  # otherwise the client declares exactly what it was given
             connection.core.negotiation.offered = {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}}
         connection.on_arrival = self._on_arrival
@@ -201,7 +201,7 @@ class Client:
             await self._drain(connection, drain)
         await connection.stop()
 
-    async def _drain(self, connection: Connection, seconds: float) -> None:
+    async def _drain(self, connection: Driver, seconds: float) -> None:
         """Wait for pending calls and refuse new ones; accept them again if this wait is cancelled."""
         connection.step(e.DrainRequested())
         try:
@@ -304,7 +304,7 @@ class Client:
     def _on_arrival(self, method: str, params: msgspec.Raw | None, call: Call[Any] | None) -> bool:
         """Process what must not wait behind a slow handler; return True if the notification is consumed.
 
-        These are list changes, acknowledged subscriptions, tasks, and everything if `client.wire` gets notifications.
+        These are list changes, acknowledged subscriptions, tasks, and everything if notifications are forwarded.
         """
         self.cache.invalidate(method)
         is_task = method == "notifications/tasks"
@@ -316,7 +316,7 @@ class Client:
                 logger.warning("%s: invalid %s: %s", self.settings.name, method, error)
             if not is_task:
                 return True
-        return self.wire.deliver(method, params, call)
+        return self.forwarding.deliver(method, params, call)
 
     async def _on_notice(self, notice: QueuedNotification) -> None:
         params = notice.params or b"{}"
@@ -339,8 +339,8 @@ class Client:
         call = self._requests.connection.pop_reported_call(progress.progress_token)
         if call is None or not call.accepts_progress:
             return  # cancelled or failed while this notification waited in the inbox
-        if call.on_progress is not None:
-            await self._run_handler(call.on_progress, progress)
+        if (on_progress := call.options.get("on_progress")) is not None:
+            await self._run_handler(on_progress, progress)
         for handler in self._requests.progress_handlers:
             await self._run_handler(handler, progress)
 
@@ -355,11 +355,11 @@ class Client:
     def _on_transition(self, transition: e.Transition) -> None:
         if self._on_state is not None:
             self._on_state(transition.target)
-        if self.wire.on_state is not None:
-            self.wire.on_state(transition.target)
+        if self.forwarding.on_state is not None:
+            self.forwarding.on_state(transition.target)
         if transition.target == "ready":
             self._requests.negotiated()
-            if self._notification_handlers or self.wire.on_message is not None:
+            if self._notification_handlers or self.forwarding.on_message is not None:
                 self._subscriptions.subscribe_to_lists()
             return
         if transition.target in ("backoff", "closing", "closed"):

@@ -13,7 +13,7 @@ from jackstay.protocol.client import events as e
 from jackstay.transport import Transport
 
 if TYPE_CHECKING:
-    from jackstay.client._connection import Connection
+    from jackstay.client._driver import Driver
     from jackstay.protocol.http import ParamHeader
 
 # The number of frames handled before other tasks and connections of the loop run. A pipe holds 64 KiB, which may be a
@@ -26,7 +26,7 @@ MAX_FRAMES_AT_ONCE = 32
 class EpochHandler(msgspec.Struct, eq=False):
     """A `TransportHandler` for one epoch: passes every callback to the connection as an event of that epoch."""
 
-    connection: "Connection"
+    connection: "Driver"
     epoch: int
     transport: Transport | None = None
 

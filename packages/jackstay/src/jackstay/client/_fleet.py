@@ -68,7 +68,7 @@ class Fleet:
             raise UsageError("a server name must not be empty", path="targets")
         if parallel_starts is None:
             parallel_starts = max(PARALLEL_STARTS, os.cpu_count() or 0)
-        if not _is_count(parallel_starts):
+        if type(parallel_starts) is not int or parallel_starts < 1:
             raise UsageError(
                 f"parallel_starts must be a positive int or None, got {parallel_starts!r}", path="parallel_starts"
             )
@@ -88,7 +88,6 @@ class Fleet:
         self._listed: dict[str, list[Tool]] = {name: [] for name in targets}
         # By name in the fleet: the server and its tool.
         self._table: dict[str, tuple[str, Tool]] = {}
-        self._names: dict[tuple[str, str], str] = {}
         self._was_opened = False
 
     @classmethod
@@ -212,10 +211,10 @@ class Fleet:
 
     def name_of(self, server: str, tool: str) -> str:
         """Return the name of a server's tool in the fleet. Raises: UsageError if the tool is not listed."""
-        try:
-            return self._names[server, tool]
-        except KeyError:
-            raise UsageError(f"unknown tool {tool!r} of server {server!r}") from None
+        for name, (found, listed) in self._table.items():
+            if (found, listed.name) == (server, tool):
+                return name
+        raise UsageError(f"unknown tool {tool!r} of server {server!r}")
 
     @shows("jackstay.client:ToolOptions")
     async def call(
@@ -259,7 +258,6 @@ class Fleet:
         for name, error in collisions.items():
             logger.warning("%s: %s", name, error)
             self._errors[name] = error
-        self._names = {(server, tool.name): name for name, (server, tool) in self._table.items()}
 
     async def _list_tools_of(self, name: str, options: CallOptions, deadline: Deadline | None) -> None:
         client = self._clients[name]
@@ -300,34 +298,25 @@ def _build_table(
 
     A collision never removes other tools of an uninvolved server: the fleet does not control the names of tools.
     """
-    table: dict[str, tuple[str, Tool]] = {}
+    claims: dict[str, list[tuple[str, Tool]]] = {}
     collisions: dict[str, UsageError] = {}
-    ambiguous: set[str] = set()
     for server, tools in listed.items():
         own: dict[str, tuple[str, Tool]] = {}
         for tool in tools:
             name = fleet_name(server, tool.name, separator)
-            other = own.get(name, (server, tool))
+            other = own.setdefault(name, (server, tool))  # one that the server lists twice appears once
             if other[1].name != tool.name:
                 collisions[server] = _collision(name, other, (server, tool), "all tools of this server are omitted")
-            own[name] = server, tool  # one that the server lists twice appears once
-        if server in collisions:
-            continue
-        for name, found in own.items():
-            other = table.setdefault(name, found)
-            if other is not found:
-                ambiguous.add(name)
-                advice = "both are omitted; rename a server or choose another separator"
-                collisions[server] = collisions[other[0]] = _collision(name, other, found, advice)
-    for name in ambiguous:
-        del table[name]
-    return table, collisions
+        if server not in collisions:
+            for name, found in own.items():
+                claims.setdefault(name, []).append(found)
+    for name, (first, *others) in claims.items():
+        for other in others:
+            advice = "both are omitted; rename a server or choose another separator"
+            collisions[first[0]] = collisions[other[0]] = _collision(name, first, other, advice)
+    return {name: found[0] for name, found in claims.items() if len(found) == 1}, collisions
 
 
 def _collision(name: str, first: tuple[str, Tool], second: tuple[str, Tool], advice: str) -> UsageError:
     tools = " and ".join(f"{tool.name!r} of {server!r}" for server, tool in (first, second))
     return UsageError(f"two tools have the name {name!r}: {tools}; {advice}", path=name)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

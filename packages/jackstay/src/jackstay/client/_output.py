@@ -59,8 +59,8 @@ Check: TypeAlias = Callable[[Json], str | None]
 _Rule: TypeAlias = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
 
-class _LimitExceeded(Exception):
-    """The check has exceeded its limit of steps or time, which the message names."""
+class _Unchecked(Exception):
+    """The output is not checked, for the reason in the message."""
 
 
 class _Steps:
@@ -75,9 +75,9 @@ class _Steps:
     def consume(self, steps: int) -> None:
         self.remaining -= steps
         if self.remaining < 0:
-            raise _LimitExceeded(f"the {self.what} is too complex to check (more than {MAX_STEPS} steps)")
+            raise _Unchecked(f"the {self.what} is too complex to check (more than {MAX_STEPS} steps)")
         if _clock() > self.ends_at:
-            raise _LimitExceeded(f"checking the {self.what} took longer than {self.seconds:g} s")
+            raise _Unchecked(f"checking the {self.what} took longer than {self.seconds:g} s")
 
 
 _clock = time.monotonic  # replaced by tests
@@ -182,28 +182,21 @@ def checker(schema: JsonObject, seconds: float = MAX_SECONDS) -> Check:
     try:
         encoded = encode_json(schema)
         if len(encoded) > MAX_SCHEMA_BYTES:
-            return _always(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes and was not checked")
+            raise _Unchecked(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes and was not checked")
         error = _first_error(_schemas, schema, "schema", seconds)
         if error is not None:
-            return _always(f"the schema is invalid ({error.message[:100]})")
+            raise _Unchecked(f"the schema is invalid ({error.message[:100]})")
         validator = _Validator(schema, _resolver=_resolver(schema, encoded))
-    except (RecursionError, UsageError):
-        return _always("the schema is nested too deeply and was not checked")
-    except _LimitExceeded as error:
-        return _always(str(error))
     except Exception as error:  # noqa: BLE001  # a hostile schema can make the libraries raise anything
-        return _always(_unusable(error))
+        problem = _problem(error)
+        return lambda _: problem
 
     def check(output: Json) -> str | None:
         try:
             error = _first_error(validator, output, "output", seconds)
             return None if error is None else f"{error.json_path}: {error.message[:200]}"
-        except RecursionError:
-            return "the schema cannot be used (recursive or nested too deeply)"
-        except _LimitExceeded as error:
-            return str(error)
         except Exception as error:  # noqa: BLE001  # the tool has run: a check must not fail its call
-            return _unusable(error)
+            return _problem(error)
 
     return check
 
@@ -217,7 +210,7 @@ def _resolver(schema: JsonObject, encoded: bytes) -> Any:
 
 
 def _first_error(validator: Any, instance: Any, what: str, seconds: float) -> Any:
-    """Return the first error, or None. Raises: _LimitExceeded, RecursionError, and any error of jsonschema."""
+    """Return the first error, or None. Raises: _Unchecked, RecursionError, and any error of jsonschema."""
     before = _steps.set(_Steps(what, seconds))
     try:
         return next(validator.iter_errors(instance), None)
@@ -225,9 +218,11 @@ def _first_error(validator: Any, instance: Any, what: str, seconds: float) -> An
         _steps.reset(before)
 
 
-def _unusable(error: Exception) -> str:
-    return f"the schema cannot be used ({type(error).__name__.lstrip('_')})"
-
-
-def _always(problem: str) -> Check:
-    return lambda _: problem
+def _problem(error: Exception) -> str:
+    """Return why an output is not checked."""
+    if isinstance(error, _Unchecked):
+        return str(error)
+    # A UsageError is that of a schema that cannot be encoded.
+    is_deep = isinstance(error, RecursionError | UsageError)
+    why = "recursive or nested too deeply" if is_deep else type(error).__name__.lstrip("_")
+    return f"the schema cannot be used ({why})"

@@ -9,8 +9,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-import msgspec
-
 from jackstay.errors import CapabilityError, Json, JsonRpcError, UsageError
 from jackstay.protocol.wire import ErrorCode
 from jackstay.types import (
@@ -46,7 +44,7 @@ class ClientRequestHandlers:
         self.sampling: SamplingHandler | None = None
         self.elicitation: ElicitationHandler | None = None
         self.roots: Sequence[Root] | None = None
-        # Handles every request as bytes, in place of the handlers above (`client.wire`).
+        # Handles every request as bytes, in place of the handlers above (`client.forwarding`).
         self.override: Callable[[str, bytes], Awaitable[bytes]] | None = None
 
     def capabilities(self) -> dict[str, Json]:
@@ -61,15 +59,14 @@ class ClientRequestHandlers:
             declared["roots"] = {"listChanged": True}
         return declared
 
-    async def handle(self, method: str, params: msgspec.Raw | None) -> bytes:
+    async def handle(self, method: str, params: bytes) -> bytes:
         """Handle a request of a handshake-era server and return the encoded result.
 
         Raises: McpError with a code.
         """
-        body = b"{}" if params is None else params
         if self.override is not None:
-            return await self.override(method, bytes(body))
-        result = await self._call(method, lambda params_type: decode(params_type, body))
+            return await self.override(method, params)
+        result = await self._call(method, lambda params_type: decode(params_type, params))
         if result is None:
             raise JsonRpcError(
                 ErrorCode.METHOD_NOT_FOUND, f"method not found: {method!r} has no handler in this client"

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 import msgspec
 
 from jackstay.client._call import Call
-from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
+from jackstay.client._driver import Driver
 from jackstay.client._lists import ENTRIES, MAX_PAGES, Cache, repeated_cursor
 from jackstay.client._request_handlers import ClientRequestHandlers
 from jackstay.client._telemetry import Span, Trace
@@ -29,7 +29,7 @@ from jackstay.errors import (
     TimeoutError,
     UsageError,
 )
-from jackstay.protocol import METHODS, Setting, refuse_unknown, settings_of
+from jackstay.protocol import MAX_ROUNDS, METHODS, Setting, refuse_unknown, settings_of
 from jackstay.protocol.client import ClientState, ServerFacts
 from jackstay.types import (
     DECODE_ERRORS,
@@ -52,9 +52,6 @@ logger = logging.getLogger("jackstay.client")
 
 R = TypeVar("R", bound=Result)
 P = TypeVar("P", bound=PaginatedResult)
-
-# How many times a server may require input before it returns a result; the same limit as in `jackstay.server`.
-MAX_ROUNDS = 8
 
 # Called for each progress notification, sync or async.
 ProgressHandler: TypeAlias = Callable[[ProgressNotificationParams], object]
@@ -116,13 +113,13 @@ class Requests:
         self.on_task: Callable[[str, CreateTaskResult, Deadline], Awaitable[CallToolResult]] | None = None
         # The functions of extensions that complete a result of `tools/call`, by its `resultType`.
         self.completions: dict[str, Completion] = {}
-        self._connection: Connection | None = None
+        self._connection: Driver | None = None
         self._known: ServerFacts | None = None
         self._capability_cache: dict[str, bool] = {}
         # The server whose tools can be called by `call_plain()`.
         self._plain_server: ServerFacts | None = None
 
-    def attach(self, connection: Connection) -> None:
+    def attach(self, connection: Driver) -> None:
         """Set the connection that requests use."""
         self._connection = connection
         self.default_replay = connection.settings.replay
@@ -157,7 +154,7 @@ class Requests:
         return from_json(CallToolResult, {**completed, "resultType": "complete"})
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> Driver:
         """The connection. Raises: StateError before the client was opened."""
         if self._connection is None:
             raise StateError("new", message="the client is not open; use `async with` or `open()`")
@@ -201,7 +198,7 @@ class Requests:
         limits = connection.settings.deadlines(options.get("timeout", unset), options.get("max_timeout", unset))
         return Deadline(connection.time() if began_at is None else began_at, *limits)
 
-    async def wait_until_ready(self, options: CallOptions, deadline: Deadline) -> Connection:
+    async def wait_until_ready(self, options: CallOptions, deadline: Deadline) -> Driver:
         """Return the connection when it is ready; wait for it if the options allow that.
 
         For calls with several requests or whose method depends on the era.
@@ -247,11 +244,8 @@ class Requests:
         """
         connection = self._connection or self.connection
         capability = METHODS[method].capability
-        if capability:
-            # In the common case the answer for this server is cached.
-            is_known = connection.core.server is self._known and self._capability_cache.get(capability)
-            if not is_known and not self.has_capability(capability):
-                raise CapabilityError(capability).about(method, None)
+        if capability and not self.has_capability(capability):
+            raise CapabilityError(capability).about(method, None)
         has_fields = options or self.progress_handlers or self.default_replay == "safe"
         fields = self._call_fields(method, options, is_safe) if has_fields else {}
         read = read or _reader(result)
@@ -422,7 +416,7 @@ def _check_options(options: CallOptions) -> None:
         CALL_OPTIONS[name].check(value)
 
 
-def _on_done(connection: Connection, call: Call[Any], future: "asyncio.Future[Any]") -> None:
+def _on_done(connection: Driver, call: Call[Any], future: "asyncio.Future[Any]") -> None:
     """Log a failure, because the caller may never await the call; propagate a cancellation to the server."""
     if future.cancelled():
         connection.cancel_call(call)

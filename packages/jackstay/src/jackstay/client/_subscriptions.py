@@ -14,7 +14,7 @@ import msgspec
 
 from jackstay.client._requests import CallOptions, Requests
 from jackstay.errors import CapabilityError, McpError, OutcomeUnknownError, StateError, TimeoutError, TransportError
-from jackstay.protocol import LISTS, Era
+from jackstay.protocol import LIST_CHANGES, Era
 from jackstay.protocol.client import ClientState, backoff_delay
 from jackstay.protocol.client import events as e
 from jackstay.types import (
@@ -36,10 +36,6 @@ EndHandler: TypeAlias = Callable[[McpError | None], None]
 
 # The key of the subscription to list changes, which only the stateless era needs.
 _LISTS = "lists"
-# The capability of each list, and its member of the filter of a subscription.
-_LIST_FLAGS = {
-    f"{name}.listChanged": f"{name}ListChanged" for name in dict.fromkeys(row.capability for row in LISTS.values())
-}
 
 
 class _Subscription(msgspec.Struct, eq=False):
@@ -56,10 +52,8 @@ class Subscriptions:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._by_uri: dict[str, _Subscription] = {}
-        self._is_subscribed_to_lists = False
-        # Of subscriptions lost while the connection was up: consecutive losses, and the timer to reopen each.
+        # Consecutive losses of a subscription while the connection was up.
         self._losses: dict[str, int] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def open(
         self, uri: str, handler: UpdateHandler | None, on_end: EndHandler | None, options: CallOptions
@@ -111,11 +105,10 @@ class Subscriptions:
     def subscribe_to_lists(self) -> None:
         """Subscribe to list changes, once; a handshake-era server sends them without a subscription."""
         connection = self._requests.connection
-        if self._is_subscribed_to_lists or connection.server().era is Era.HANDSHAKE:
+        if _LISTS in connection.core.subscriptions or connection.server().era is Era.HANDSHAKE:
             return
-        flags = {flag: True for name, flag in _LIST_FLAGS.items() if self._requests.has_capability(name)}
+        flags = {row.flag: True for row in LIST_CHANGES.values() if self._requests.has_capability(row.capability)}
         if flags:
-            self._is_subscribed_to_lists = True
             connection.step(e.Subscribed(_LISTS, None, _listen(flags)))
 
     # --- messages from the server -------------------------------------------------------------------------------------
@@ -141,9 +134,6 @@ class Subscriptions:
         """Fail all pending subscriptions: the connection has closed."""
         for subscription in self._by_uri.values():
             _fail(subscription.opened, reason)
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
 
     def ended(self, key: str, error: McpError | None) -> None:
         """Process the end of a subscription: the server ended it, or its response stream was lost."""
@@ -169,11 +159,10 @@ class Subscriptions:
         self._losses[key] = losses + 1
         delay = backoff_delay(self._requests.connection.settings, losses, random.random())  # noqa: S311  # jitter
         logger.info("the subscription to %s was lost, reopening in %.1f s: %s", key, delay, error)
-        self._timers[key] = asyncio.get_running_loop().call_later(delay, self._reopen, key)
+        asyncio.get_running_loop().call_later(delay, self._reopen, key)
 
     def _reopen(self, key: str) -> None:
-        """Reopen a subscription, unless it was removed or a reconnect has restored it."""
-        self._timers.pop(key, None)
+        """Reopen a subscription, unless it was removed, a reconnect has restored it, or the client was closed."""
         connection = self._requests.connection
         event = connection.core.subscriptions.kept.get(key)
         if event is not None and connection.core.state is ClientState.READY:
@@ -183,11 +172,8 @@ class Subscriptions:
         """Return the handlers for an update of a resource or of a sub-resource (2025-06-18 server/resources)."""
         key = self._requests.connection.subscription_key(dict(update.meta or {}).get(META_SUBSCRIPTION_ID))
         by_key = None if key is None else self._by_uri.get(key.removeprefix(_PREFIX))
-        subscription = self._by_uri.get(update.uri) or by_key
-        if subscription is not None:
-            found = [subscription]
-        else:
-            found = [parent for uri, parent in self._by_uri.items() if is_part_of(update.uri, uri)]
+        exact = self._by_uri.get(update.uri) or by_key
+        found = [exact] if exact else [parent for uri, parent in self._by_uri.items() if is_part_of(update.uri, uri)]
         return [match.handler for match in found if match.handler is not None]
 
 

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from jackstay.errors import SessionLostError, ShutdownError
+from jackstay.protocol import MAX_VIOLATION_WARNINGS
 from jackstay.protocol.client import events as e
 
 # The fields of an event by name.
@@ -21,8 +22,6 @@ Listener: TypeAlias = Callable[[str, Fields], None]
 
 logger = logging.getLogger("jackstay.client")
 
-# The number of protocol violations logged as warnings; then only the 16th, 32nd, 64th, ... so that logs stay bounded.
-MAX_VIOLATION_WARNINGS = 8
 # How much of a server's text is logged.
 MAX_QUOTE = 200
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from jackstay._signatures import shows
-from jackstay.client._connection import Connection
 from jackstay.client._deadline import Deadline
-from jackstay.client._requests import CallOptions, Requests
+from jackstay.client._driver import Driver
+from jackstay.client._requests import CallOptions, Requests, check_mapping
 from jackstay.client._tasks import TaskHandle, Tasks
 from jackstay.errors import (
     Json,
@@ -90,8 +90,7 @@ class Tools:
     ) -> CallToolResult:
         """Call a tool. `.text` is the text of the result, `.data` its structured output.
 
-        Options: `timeout`, `max_timeout`, `wait_for_ready`, `busy`, `replay`, `on_progress`, `meta`, `check_output` and
-        `raise_on_error`; see `CallOptions` and `ToolOptions`.
+        The options are those of `CallOptions` and `ToolOptions`.
 
         Output that violates the listed output schema is logged; with `check_output=True` it raises ProtocolError.
 
@@ -305,21 +304,19 @@ class Tools:
 def as_object(arguments: object) -> object:
     """Return a mapping as a dict, and a msgspec Struct or dataclass unchanged. Raises: UsageError for other types."""
     if isinstance(arguments, _NOT_MAPPINGS):
-        raise UsageError(
-            f"arguments must be a mapping such as {{'city': 'Rome'}}, not {type(arguments).__name__}", path="arguments"
-        )
+        check_mapping(arguments, "arguments")
     if arguments is None:
         return {}
     return dict(arguments) if isinstance(arguments, Mapping) else arguments
 
 
-def _has_headers(connection: Connection) -> bool:
+def _has_headers(connection: Driver) -> bool:
     """Return whether arguments may be sent as headers: over HTTP to a stateless server."""
     server = connection.core.server
     return connection.target.is_http and server is not None and server.era is Era.STATELESS
 
 
-def _usable(connection: Connection, tools: list[Tool]) -> list[Tool]:
+def _usable(connection: Driver, tools: list[Tool]) -> list[Tool]:
     """Return the tools that can be called, and store the header parameters of each.
 
     Over stateless HTTP, a tool with invalid header parameters must be dropped (2026-07-28

@@ -13,8 +13,8 @@ __all__, __getattr__, __dir__ = attach(
         "._reload": "restart_on_save",
         "._responses": "RequestRejected read_json respond respond_error respond_json start_response stream_body"
         " wait_for_disconnect write_body",
-        "._serve": "serve_session",
-        "._session": "Choice Session",
+        "._serve": "serve_inspection",
+        "._inspection": "Choice Inspection",
         "._snippets": "FORMATS Snippet make_snippet",
         "._transcript": "Transcript",
     },

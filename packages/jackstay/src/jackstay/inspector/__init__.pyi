@@ -2,11 +2,11 @@
 
 from jackstay.inspector._app import PageApp, Request, Routes, check_same_origin
 from jackstay.inspector._events import EventLog
+from jackstay.inspector._inspection import Choice, Inspection
 from jackstay.inspector._reload import restart_on_save
 from jackstay.inspector._responses import RequestRejected, read_json, respond, respond_error, respond_json, start_response, stream_body, wait_for_disconnect, write_body
-from jackstay.inspector._serve import serve_session
-from jackstay.inspector._session import Choice, Session
+from jackstay.inspector._serve import serve_inspection
 from jackstay.inspector._snippets import FORMATS, Snippet, make_snippet
 from jackstay.inspector._transcript import Transcript
 
-__all__ = ["Choice", "EventLog", "FORMATS", "PageApp", "Request", "RequestRejected", "Routes", "Session", "Snippet", "Transcript", "check_same_origin", "make_snippet", "read_json", "respond", "respond_error", "respond_json", "restart_on_save", "serve_session", "start_response", "stream_body", "wait_for_disconnect", "write_body"]
+__all__ = ["Choice", "EventLog", "FORMATS", "Inspection", "PageApp", "Request", "RequestRejected", "Routes", "Snippet", "Transcript", "check_same_origin", "make_snippet", "read_json", "respond", "respond_error", "respond_json", "restart_on_save", "serve_inspection", "start_response", "stream_body", "wait_for_disconnect", "write_body"]

@@ -1,4 +1,4 @@
-"""The API of `jackstay inspect`: what the page requests, for one session."""
+"""The API of `jackstay inspect`: what the page requests, for one inspection."""
 
 import hmac
 import tempfile
@@ -16,9 +16,9 @@ from jackstay.inspector._apps import AppDocuments, call_for_app
 from jackstay.inspector._calls import ToolCall
 from jackstay.inspector._events import describe_failure
 from jackstay.inspector._faults import FAULTS
+from jackstay.inspector._inspection import Choice, ConnectionOptions, Inspection, describe_server
 from jackstay.inspector._questions import Answer
 from jackstay.inspector._responses import RequestRejected, respond, stream_body
-from jackstay.inspector._session import Choice, ConnectionOptions, Session, describe_server
 from jackstay.inspector._snippets import FORMATS, Snippet, make_snippet
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import Access, check_access, error_response, fold_headers
@@ -42,10 +42,10 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Result | None]]
 
 
 class InspectorApi:
-    """The routes of a session. `token` authorizes the page."""
+    """The routes of an inspection. `token` authorizes the page."""
 
-    def __init__(self, session: Session, token: str) -> None:
-        self.session = session
+    def __init__(self, inspection: Inspection, token: str) -> None:
+        self.inspection = inspection
         self._token = token
         self._access = Access.allow()
         self._calls: dict[str, ToolCall] = {}
@@ -120,29 +120,29 @@ class InspectorApi:
     # --- the server ---------------------------------------------------------------------------------------------------
 
     async def _about(self, _: Request) -> Result:
-        session = self.session
-        is_known = session.state not in ("new", "closed")
+        inspection = self.inspection
+        is_known = inspection.state not in ("new", "closed")
         try:
-            server = describe_server(session.client) if is_known else None
+            server = describe_server(inspection.client) if is_known else None
         except McpError:  # never ready
             server = None
         return {
             "title": "Inspector",
             "is_client": True,
-            "last": session.events.last,
+            "last": inspection.events.last,
             "sections": ["tools", "resources", "prompts", "tasks", "messages", "connection"],
-            "state": session.state,
+            "state": inspection.state,
             "server": server,
             "servers": [
                 {"name": row.name, "display": row.display, "isHttp": row.target.is_http}
-                for row in session.choices.values()
+                for row in inspection.choices.values()
             ],
-            "options": session.options,
+            "options": inspection.options,
             "versions": list(REVISIONS),
             "formats": list(FORMATS),
-            "faults": FAULTS if session.faults is not None else {},
-            "can_kill": session.faults is not None,
-            "log_level": session.log_level,
+            "faults": FAULTS if inspection.faults is not None else {},
+            "can_kill": inspection.faults is not None,
+            "log_level": inspection.log_level,
         }
 
     async def _connect(self, request: Request) -> None:
@@ -151,36 +151,36 @@ class InspectorApi:
             options = msgspec.convert(body, ConnectionOptions)
         except msgspec.ValidationError as error:
             raise _bad_request(str(error)) from error
-        await self.session.connect(options)
+        await self.inspection.connect(options)
 
     async def _set_log_level(self, request: Request) -> None:
         level: Any = _string(await request.json(), "level")
-        session = self.session
-        client = session.client
-        session.log_level = level
+        inspection = self.inspection
+        client = inspection.client
+        inspection.log_level = level
         # A stateless server gets the level with each call.
         if level and client.state == "ready" and client.protocol_version < "2026-07-28":
             await client.logging.set_level(level)
 
     async def _kill(self, _: Request) -> Result:
-        return {"killed": self.session.faults is not None and self.session.faults.kill()}
+        return {"killed": self.inspection.faults is not None and self.inspection.faults.kill()}
 
     async def _fault(self, request: Request) -> None:
         body = await request.json()
         seconds = body.get("seconds", 0)
-        if self.session.faults is None:
+        if self.inspection.faults is None:
             raise _bad_request("faults need a server that is started as a command")
         if not isinstance(seconds, int | float):
             raise _bad_request("seconds must be a number")
         try:
-            self.session.faults.arm(_string(body, "fault"), float(seconds))
+            self.inspection.faults.arm(_string(body, "fault"), float(seconds))
         except UsageError as error:
             raise _bad_request(str(error)) from error
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
     async def _list_tools(self, _: Request) -> Result:
-        client = self.session.client
+        client = self.inspection.client
         server = describe_server(client)
         tools = await self._fetch_tools(client) if "tools" in server["capabilities"] else {}
         rows = [_row(tool, self._has_tasks) for tool in tools.values()]
@@ -197,7 +197,7 @@ class InspectorApi:
         # opens a tool again that has changed. The transcript must not show requests that nobody made.
         tool = self._listed.get(request.name)
         if tool is None:
-            tool = (await self._fetch_tools(self.session.client)).get(request.name)
+            tool = (await self._fetch_tools(self.inspection.client)).get(request.name)
         if tool is None:
             raise RequestRejected(error_response(404, f"the server has no tool {request.name[:200]!r}"))
         raw = tool.raw
@@ -211,9 +211,9 @@ class InspectorApi:
         if not isinstance(arguments, dict) or not (seconds is None or isinstance(seconds, int | float)):
             raise _bad_request('the body must be {"tool": string, "arguments": object, "timeout": number or null}')
         timeout = None if seconds is None else max(0.001, float(seconds))
-        session = self.session
-        client, tool = await session.settled_client(), _string(body, "tool")
-        call = ToolCall(client, tool, arguments, timeout, session.log_level)
+        inspection = self.inspection
+        client, tool = await inspection.settled_client(), _string(body, "tool")
+        call = ToolCall(client, tool, arguments, timeout, inspection.log_level)
         self._calls[call.id] = call
         try:
             await stream_body(request.receive, request.send, "application/x-ndjson", call.lines())
@@ -231,13 +231,13 @@ class InspectorApi:
     async def _start(self, request: Request) -> Result:
         body = await request.json()
         tool, arguments = _string(body, "tool"), _object(body, "arguments")
-        return await self.session.tasks.start(await self.session.settled_client(), tool, arguments)
+        return await self.inspection.tasks.start(await self.inspection.settled_client(), tool, arguments)
 
     async def _cancel_task(self, request: Request) -> None:
-        await self.session.tasks.cancel(_string(await request.json(), "task"))
+        await self.inspection.tasks.cancel(_string(await request.json(), "task"))
 
     async def _show_app(self, request: Request) -> Result:
-        app = await self.session.client.apps.find(request.name)
+        app = await self.inspection.client.apps.find(request.name)
         if app is None:
             raise RequestRejected(error_response(404, f"the tool {request.name[:200]!r} has no app"))
         return self._documents.add(app)
@@ -245,16 +245,16 @@ class InspectorApi:
     async def _call_for_app(self, request: Request) -> Result:
         body = await request.json()
         tool, arguments = _string(body, "tool"), _object(body, "arguments")
-        return {"raw": await call_for_app(self.session.client, tool, arguments)}
+        return {"raw": await call_for_app(self.inspection.client, tool, arguments)}
 
     # --- resources and prompts ----------------------------------------------------------------------------------------
 
     async def _list_resources(self, _: Request) -> Result:
-        resources = self.session.client.resources
+        resources = self.inspection.client.resources
         return {
             "resources": [resource.raw for resource in await resources.list(wait_for_ready=False)],
             "templates": [template.raw for template in await resources.templates(wait_for_ready=False)],
-            "subscribed": sorted(self.session.subscribed),
+            "subscribed": sorted(self.inspection.subscribed),
         }
 
     async def _read(self, request: Request) -> Result:
@@ -266,25 +266,25 @@ class InspectorApi:
                 uri = template.expand(body.get("values", {}))
             except UsageError as error:
                 raise _bad_request(str(error)) from error
-        return {"uri": uri, "raw": (await self.session.client.resources.read(str(uri))).raw}
+        return {"uri": uri, "raw": (await self.inspection.client.resources.read(str(uri))).raw}
 
     async def _subscribe(self, request: Request) -> None:
         body = await request.json()
         uri = _string(body, "uri")
-        session = self.session
+        inspection = self.inspection
         if body.get("on") is False:
-            await session.client.resources.unsubscribe(uri)
-            session.subscribed.discard(uri)
+            await inspection.client.resources.unsubscribe(uri)
+            inspection.subscribed.discard(uri)
         else:
-            await session.client.resources.subscribe(uri)
-            session.subscribed.add(uri)
+            await inspection.client.resources.subscribe(uri)
+            inspection.subscribed.add(uri)
 
     async def _list_prompts(self, _: Request) -> Result:
-        return {"prompts": [prompt.raw for prompt in await self.session.client.prompts.list(wait_for_ready=False)]}
+        return {"prompts": [prompt.raw for prompt in await self.inspection.client.prompts.list(wait_for_ready=False)]}
 
     async def _get_prompt(self, request: Request) -> Result:
         body = await request.json()
-        prompt = await self.session.client.prompts.get(_string(body, "name"), body.get("arguments", {}))
+        prompt = await self.inspection.client.prompts.get(_string(body, "name"), body.get("arguments", {}))
         return {"raw": prompt.raw}
 
     async def _complete(self, request: Request) -> Result:
@@ -295,7 +295,7 @@ class InspectorApi:
             reference = PromptReference(name=_string(body, "prompt"))
         else:
             reference = ResourceTemplateReference(uri=_string(body, "template"))
-        found = await self.session.client.completion.complete(reference, argument, value, body.get("context"))
+        found = await self.inspection.client.completion.complete(reference, argument, value, body.get("context"))
         return {"values": list(found.values)}
 
     # --- questions of the server --------------------------------------------------------------------------------------
@@ -304,14 +304,14 @@ class InspectorApi:
         body = await request.json()
         id = body.pop("question", None)
         try:
-            self.session.questions.answer(id, msgspec.convert(body, Answer))
+            self.inspection.questions.answer(id, msgspec.convert(body, Answer))
         except (msgspec.ValidationError, UsageError) as error:
             raise _bad_request(str(error)) from error
 
     # --- messages and recordings --------------------------------------------------------------------------------------
 
     async def _events(self, request: Request) -> None:
-        events = self.session.events
+        events = self.inspection.events
         after = request.query.get("after", "0")
         is_same = request.query.get("log") == events.id and after.isdecimal()
         await stream_body(
@@ -319,13 +319,13 @@ class InspectorApi:
         )
 
     async def _message(self, request: Request) -> None:
-        line = self.session.transcript.find(int(request.name)) if request.name.isdecimal() else None
+        line = self.inspection.transcript.find(int(request.name)) if request.name.isdecimal() else None
         if line is None:
             raise RequestRejected(error_response(404, "that message is no longer kept"))
         await respond(request.send, 200, "application/json", line)
 
     async def _recording(self, request: Request) -> None:
-        await respond(request.send, 200, "application/x-ndjson", self.session.transcript.save())
+        await respond(request.send, 200, "application/x-ndjson", self.inspection.transcript.save())
 
     async def _replay(self, request: Request) -> None:
         """Connect to a recording that the page sends."""
@@ -340,14 +340,14 @@ class InspectorApi:
             target = replayed(path)
         except UsageError as error:
             raise _bad_request(str(error).replace(str(path), "the recording")) from error
-        self.session.choices[REPLAY] = Choice(REPLAY, "replay of a recording", target)
-        await self.session.connect(ConnectionOptions(server=REPLAY))
+        self.inspection.choices[REPLAY] = Choice(REPLAY, "replay of a recording", target)
+        await self.inspection.connect(ConnectionOptions(server=REPLAY))
 
     async def _snippet(self, request: Request) -> Result:
         body = await request.json()
         params = body.get("params", {})
-        client, target = self.session.client, self.session.choice.target
-        chosen = self.session.options.version
+        client, target = self.inspection.client, self.inspection.choice.target
+        chosen = self.inspection.options.version
         version = client.protocol_version if client.state == "ready" else chosen or next(reversed(REVISIONS))
         params = params if isinstance(params, dict) else {}
         try:

@@ -9,11 +9,11 @@ from jackstay.errors import UsageError
 from jackstay.extras import install_command
 
 if TYPE_CHECKING:
-    from jackstay.inspector._session import Session
+    from jackstay.inspector._inspection import Inspection
 
 
-async def restart_on_save(session: "Session", paths: Sequence[str]) -> None:
-    """Connect the session again after each change of a Python file below these paths, until cancelled.
+async def restart_on_save(inspection: "Inspection", paths: Sequence[str]) -> None:
+    """Connect the inspection again after each change of a Python file below these paths, until cancelled.
 
     Raises: UsageError if watchfiles is not installed or a path does not exist.
     """
@@ -27,4 +27,4 @@ async def restart_on_save(session: "Session", paths: Sequence[str]) -> None:
     async for changes in watchfiles.awatch(*paths, watch_filter=watchfiles.PythonFilter()):
         names = sorted({os.path.relpath(path) for _, path in changes})
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        await session.reconnect(f"{names[0]}{more} was saved: the server is restarted")
+        await inspection.reconnect(f"{names[0]}{more} was saved: the server is restarted")

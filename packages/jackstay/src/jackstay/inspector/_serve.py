@@ -1,4 +1,4 @@
-"""Serve the page of a session on loopback until cancelled."""
+"""Serve the page of an inspection on loopback until cancelled."""
 
 import asyncio
 import secrets
@@ -10,10 +10,10 @@ from jackstay.extras import install_command
 from jackstay.inspector._api import InspectorApi
 
 if TYPE_CHECKING:
-    from jackstay.inspector._session import Session
+    from jackstay.inspector._inspection import Inspection
 
 
-async def serve_session(session: "Session", port: int, on_ready: Callable[[str], object]) -> None:
+async def serve_inspection(inspection: "Inspection", port: int, on_ready: Callable[[str], object]) -> None:
     """Connect, and serve the page on 127.0.0.1 until cancelled. `on_ready` is called with its URL.
 
     The key in the URL is random. It is in the fragment, which browsers do not send, so that no log contains it.
@@ -26,15 +26,15 @@ async def serve_session(session: "Session", port: int, on_ready: Callable[[str],
         raise UsageError(f"the inspector needs the extra `http`: {install_command('http')}") from missing
     token = secrets.token_urlsafe(32)
     sockets = bind_sockets("127.0.0.1", port)
-    api = InspectorApi(session, token)
+    api = InspectorApi(inspection, token)
     url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/#key={token}"
     server = Http1Server(api.app(), on_ready=lambda: on_ready(url))
     serving = asyncio.ensure_future(server.serve(sockets))
     try:
-        await session.connect()
+        await inspection.connect()
         await asyncio.shield(serving)
     finally:
-        await session.close()
+        await inspection.close()
         server.stop()
         await serving
         for sock in sockets:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from jackstay.errors import Json, UsageError
+from jackstay.types import DECODE_ERRORS
 
 
 class ModelCall(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ def read_arguments(call: ModelCall) -> dict[str, Json]:
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments) if arguments.strip() else {}
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (UnicodeError, *DECODE_ERRORS) as error:
             raise UsageError(f"the arguments are not valid JSON ({error})", path="arguments") from error
     if arguments is None:
         return {}
@@ -62,26 +63,20 @@ def read_arguments(call: ModelCall) -> dict[str, Json]:
 def _chat_calls(response: object) -> Iterator[ModelCall]:
     choice = _only_one(response, "choices", "this completion has {} choices; pass the message of one of them")
     message = response if choice is None else _member(choice, "message")
-    reason = _member(choice, "finish_reason")
-    calls: object
-    if isinstance(message, list):
-        calls = message
-    elif _member(message, "role") == "assistant" and _member(message, "type") is None:
+    is_truncated = _member(choice, "finish_reason") == "length"
+    calls = message
+    if _member(message, "role") == "assistant" and _member(message, "type") is None:
         calls = _member(message, "tool_calls") or []
-    else:
-        raise _not_a_response("openai", message)
-    function_calls = _function_calls("openai", calls)
-    for number, call in enumerate(function_calls, 1):
+    function_calls = _function_calls("openai", calls, message)
+    for call in function_calls:
+        is_complete = not (is_truncated and call is function_calls[-1])
         function = _member(call, "function")
-        is_complete = reason != "length" or number < len(function_calls)
         yield _model_call(_required_string(call, "id"), function, "arguments", is_complete=is_complete)
 
 
 def _response_calls(response: object) -> Iterator[ModelCall]:
     items = response if isinstance(response, list) else _member(response, "output")
-    if not isinstance(items, list):
-        raise _not_a_response("openai-responses", response)
-    for item in _function_calls("openai-responses", items):
+    for item in _function_calls("openai-responses", items, response):
         is_complete = _member(item, "status") in (None, "completed")
         yield _model_call(_required_string(item, "call_id"), item, "arguments", is_complete=is_complete)
 
@@ -93,7 +88,7 @@ def _message_calls(response: object) -> Iterator[ModelCall]:
         blocks = []  # the content of a message may be plain text
     if not isinstance(blocks, list):
         raise _not_a_response("anthropic", response)
-    for block in _function_calls("anthropic", blocks):
+    for block in _function_calls("anthropic", blocks, response):
         is_complete = not (is_truncated and block is blocks[-1])
         yield _model_call(_required_string(block, "id"), block, "input", is_complete=is_complete)
 
@@ -139,10 +134,10 @@ def _only_one(response: object, name: str, problem: str) -> object:
     return found[0]
 
 
-def _function_calls(shape: str, items: object) -> list[object]:
+def _function_calls(shape: str, items: object, response: object) -> list[object]:
     """Return the items that are function calls. Raises: UsageError for an item without a type or of another API."""
     if not isinstance(items, list):
-        raise _not_a_response(shape, items)
+        raise _not_a_response(shape, response)
     found = []
     for item in items:
         kind = _member(item, "type")

@@ -55,18 +55,17 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def described_text(self) -> str:
         """The text with a description of each image, for models that receive only text."""
-        return "\n".join(part if isinstance(part, str) else _described(part, "image") for part in self.parts)
+        return "\n".join(part if isinstance(part, str) else _described(part) for part in self.parts)
 
     @property
     def parts(self) -> list[str | ImageContent]:
         """The content for the model: non-empty texts and images, at least one; other content is described."""
-        if self.error is not None:
-            return [failure_text(self.error)]
-        result = self.result
-        parts = [] if result is None else [part for part in map(_part, result.content) if part != ""]
-        if not parts and result is not None and result.structured_content is not None:
+        if self.result is None:
+            return [_NOTHING if self.error is None else failure_text(self.error)]
+        parts = [part for part in map(_part, self.result.content) if part != ""]
+        if not parts and self.result.structured_content is not None:
             # Servers should also return it as text (2025-06-18 server/tools, "Structured Content"); not all do.
-            parts = [msgspec.json.encode(result.structured_content).decode()]
+            parts = [msgspec.json.encode(self.result.structured_content).decode()]
         return parts or [_NOTHING]
 
 
@@ -175,10 +174,10 @@ def _with_error_prefix(outcome: Outcome, text: str) -> str:
 def _part(block: ContentBlock) -> str | ImageContent:
     if isinstance(block, TextContent):
         return block.text
-    if isinstance(block, ImageContent):
-        return block if block.mime_type in _IMAGE_TYPES else _described(block, "image")
-    if isinstance(block, AudioContent):
-        return _described(block, "audio")
+    if isinstance(block, ImageContent) and block.mime_type in _IMAGE_TYPES:
+        return block
+    if isinstance(block, ImageContent | AudioContent):
+        return _described(block)
     if isinstance(block, ResourceLink):
         return f"[resource {block.name}: {block.uri}]"
     if isinstance(block, EmbeddedResource):
@@ -190,8 +189,8 @@ def _part(block: ContentBlock) -> str | ImageContent:
     return f"[content of type {block.type!r}, not shown]"
 
 
-def _described(block: ImageContent | AudioContent, kind: str) -> str:
-    return f"[{kind}, {block.mime_type}, {_size(block.data)} bytes, not shown]"
+def _described(block: ImageContent | AudioContent) -> str:
+    return f"[{block.type}, {block.mime_type}, {_size(block.data)} bytes, not shown]"
 
 
 def _size(base64: str) -> int:

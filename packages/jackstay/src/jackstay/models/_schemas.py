@@ -6,6 +6,7 @@ removes unsupported keywords; nulls that only strict mode allows are removed fro
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from itertools import count
 from typing import Any, Final, TypeAlias
 
@@ -51,6 +52,9 @@ _MAX_REFERENCES: Final = 32
 # The maximum number of alternatives: a schema of a few lines can have exponentially many.
 _MAX_BRANCHES: Final = 200
 
+# Its name in `jackstay.models`.
+deep_copy = deepcopy
+
 
 def walk_schema(node: Schema, change: Callable[[Any], Any]) -> Schema:
     """Return a copy of a schema with `change` applied to each direct subschema; data is copied unchanged."""
@@ -63,17 +67,8 @@ def walk_schema(node: Schema, change: Callable[[Any], Any]) -> Schema:
         elif key in _ONE:
             copy[key] = change(part)
         else:
-            copy[key] = deep_copy(part)
+            copy[key] = deepcopy(part)
     return copy
-
-
-def deep_copy(value: Any) -> Any:
-    """Return a deep copy of a JSON value."""
-    if isinstance(value, dict):
-        return {key: deep_copy(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [deep_copy(part) for part in value]
-    return value
 
 
 def resolve_reference(root: Schema, reference: str) -> Any:
@@ -103,11 +98,11 @@ def object_schema(schema: Mapping[str, Any]) -> Schema:
     Raises: KeyError for an unresolvable reference, ValueError for too many alternatives.
     """
     root: Schema = dict(schema)
-    result: Schema = deep_copy(_resolved(root, root))
+    result: Schema = deepcopy(_resolved(root, root))
     if any(key in result for key in _NOT_AT_THE_ROOT):
         properties, required = _merge(root, result, count(1))
         result = {key: part for key, part in result.items() if key not in _NOT_AT_THE_ROOT}
-        result["properties"] = deep_copy(properties)
+        result["properties"] = deepcopy(properties)
         result["required"] = sorted(required)
     result["type"] = "object"
     result.setdefault("properties", {})
@@ -282,12 +277,11 @@ def without_nulls(schema: Schema, arguments: dict[str, Json]) -> dict[str, Json]
     numbers = count(1)  # of the alternatives
 
     def convert(node: Any, value: Any) -> Any:
-        if isinstance(value, list):
-            items = _branch(schema, node, value).get("items")
-            return [convert(items, part) for part in value]
-        if not isinstance(value, dict):
+        if not isinstance(value, list | dict):
             return value
         found = _branch(schema, node, value)
+        if isinstance(value, list):
+            return [convert(found.get("items"), part) for part in value]
         properties = found.get("properties") or {}
         required = found.get("required") or ()
         return {

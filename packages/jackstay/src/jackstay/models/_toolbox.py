@@ -86,31 +86,28 @@ class Toolbox:
 
         Raises: as listing the tools.
         """
-        listed = await self._list(**options)
+        tools: dict[str, list[Tool]] = {}
+        for tool in await self._list(**options):
+            if is_for_model(tool) and (self._only is None or self._only(tool)):
+                tools.setdefault(model_name(tool.name), []).append(tool)
         table: dict[str, Tool] = {}
-        definitions: dict[str, Definition] = {}
-        ambiguous: set[str] = set()
-        for tool in listed:
-            if not is_for_model(tool) or (self._only is not None and not self._only(tool)):
+        defined: list[Definition] = []
+        # A tool that cannot be used is not an error: those of the other servers must stay available.
+        for name, (tool, *others) in tools.items():
+            other = next((other for other in others if other.name != tool.name), None)
+            if other is not None:
+                message = "two tools have the model name %r: %r and %r; both are omitted; select one with only="
+                logger.warning(message, name, tool.name, other.name)
                 continue
-            name = model_name(tool.name)
-            if name in table:
-                if table[name].name != tool.name:
-                    # Not an error: the tools of the other servers must stay available.
-                    message = "two tools have the model name %r: %r and %r; both are omitted; select one with only="
-                    logger.warning(message, name, table[name].name, tool.name)
-                    ambiguous.add(name)
-                else:
-                    logger.warning("tool %r is listed twice; the second is omitted", tool.name)
-                continue
+            if others:
+                logger.warning("tool %r is listed twice; the second is omitted", tool.name)
             try:
-                definitions[name] = self._define(name, tool)
-            except Exception as error:  # noqa: BLE001  # the tools of the other servers must stay available
+                defined.append(self._define(name, tool))
+            except Exception as error:  # noqa: BLE001  # a schema may be anything
                 logger.warning("tool %r is omitted: %s: %s", tool.name, type(error).__name__, error)
             else:
                 table[name] = tool
-        self._table = {name: tool for name, tool in table.items() if name not in ambiguous}
-        defined = [definitions[name] for name in self._table]
+        self._table = table
         return [{"functionDeclarations": defined}] if self.shape == "gemini" and defined else defined
 
     def calls(self, response: object) -> list[ModelCall]:
@@ -186,12 +183,11 @@ class Toolbox:
     def _define(self, name: str, tool: Tool) -> Definition:
         parameters = object_schema(tool.input_schema)
         if self.strict:
-            parameters = strict_schema(
-                parameters,
-                lambda: logger.warning(
-                    "strict mode removes additional properties from an object of tool %r", tool.name
-                ),
-            )
+
+            def warn() -> None:
+                logger.warning("strict mode removes additional properties from an object of tool %r", tool.name)
+
+            parameters = strict_schema(parameters, warn)
         description = tool.description or tool.title or ""
         return definition(self.shape, name, description, parameters, strict=self.strict)
 

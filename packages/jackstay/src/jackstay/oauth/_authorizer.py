@@ -16,7 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from jackstay.errors import McpError, TransportError, UsageError
-from jackstay.oauth._challenge import BearerChallenge, read_bearer_challenge, read_scopes
+from jackstay.oauth._challenge import BearerChallenge, Scopes, read_bearer_challenge, read_scopes
 from jackstay.oauth._discovery import Access, discover, find_authorization_server, find_resource
 from jackstay.oauth._dpop import ALGORITHM, NONCE_REQUIRED, Proofs
 from jackstay.oauth._errors import AuthorizationError
@@ -70,11 +70,7 @@ class TokenAuthorizer(ABC):
     renews_by_grant: ClassVar[bool] = False
 
     def __init__(
-        self,
-        identity: Identity | None,
-        store: TokenStore | None,
-        scopes: str | tuple[str, ...],
-        clock: Callable[[], float],
+        self, identity: Identity | None, store: TokenStore | None, scopes: str | Scopes, clock: Callable[[], float]
     ) -> None:
         self.identity = Identity() if identity is None else identity
         self.store: TokenStore = MemoryStore() if store is None else store
@@ -309,7 +305,7 @@ class TokenAuthorizer(ABC):
         return ClientAuth(registered, self.identity, access.server, self._proofs, key)
 
     @abstractmethod
-    async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
+    async def _grant(self, client: HttpClient, access: Access, scopes: Scopes) -> Tokens:
         """Obtain tokens by the grant of the subclass. Raises: McpError."""
 
     async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
@@ -321,19 +317,17 @@ class TokenAuthorizer(ABC):
 
     def _check_step_up(self, access: Access, bearer: BearerChallenge, rejected: Tokens) -> None:
         if set(bearer.scopes) <= set(rejected.scopes):
-            raise AuthorizationError(
+            raise access.server.error(
                 f"insufficient scope: the server requires {' '.join(bearer.scopes) or 'another scope'}, which was"
                 f" already requested, but {access.issuer} granted {' '.join(rejected.granted) or 'none'}"
                 "; use another account",
                 error="insufficient_scope",
-                issuer=access.issuer,
             )
 
     def _check_fresh(self, access: Access, rejected: Tokens) -> None:
         if self._clock() - rejected.obtained_at < FRESH_SECONDS:
-            raise AuthorizationError(
+            raise access.server.error(
                 f"the server rejects the token that {access.issuer} just issued; check the configuration of both",
-                issuer=access.issuer,
                 permanent=False,
             )
 
@@ -341,9 +335,8 @@ class TokenAuthorizer(ABC):
         now = self._clock()
         times = server.granted_at
         if len(times) == MAX_GRANTS and now - times[0] < GRANTS_WINDOW:
-            raise AuthorizationError(
+            raise access.server.error(
                 f"the server rejected {MAX_GRANTS} tokens within {GRANTS_WINDOW / 60:g} minutes; try again later",
-                issuer=access.issuer,
                 permanent=False,
             )
         times.append(now)
@@ -358,10 +351,9 @@ class TokenAuthorizer(ABC):
         if not self._bound_issuer:
             self._bound_issuer = access.issuer
         elif self._bound_issuer != access.issuer:
-            raise AuthorizationError(
+            raise access.server.error(
                 f"the client_id is bound to {self._bound_issuer} and is not sent to {access.issuer}, which this server "
-                "requires; use another authorizer with Identity(issuer=...) for it",
-                issuer=access.issuer,
+                "requires; use another authorizer with Identity(issuer=...) for it"
             )
 
     def _server_state(self, url: str) -> ServerState:
@@ -415,10 +407,9 @@ def _with_dpop(access: Access, bearer: BearerChallenge) -> Access:
     if ALGORITHM not in supported:
         if bearer.is_bearer and not access.uses_dpop:
             return access
-        raise AuthorizationError(
+        raise access.server.error(
             f"the server requires tokens with DPoP, but {access.issuer} does not support it with {ALGORITHM}"
-            f" (supported: {', '.join(supported[:8]) or 'none'})",
-            issuer=access.issuer,
+            f" (supported: {', '.join(supported[:8]) or 'none'})"
         )
     return msgspec.structs.replace(access, uses_dpop=True)
 

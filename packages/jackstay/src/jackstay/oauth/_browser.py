@@ -65,9 +65,8 @@ class RedirectListener:
 
     async def __aenter__(self) -> Self:
         """Start to listen. Raises: UsageError if the port is in use."""
-        hosts = ["::1"] if self._host == "::1" else ["127.0.0.1"]
-        if self._host == "localhost":
-            hosts.append("::1")  # browsers may use either; without IPv6 only the first works
+        # For localhost browsers may use either; without IPv6 only the first works.
+        hosts = {"localhost": ["127.0.0.1", "::1"], "::1": ["::1"]}.get(self._host, ["127.0.0.1"])
         for host in hosts:
             try:
                 server = await asyncio.start_server(
@@ -77,8 +76,7 @@ class RedirectListener:
                 if host != hosts[0] and _is_absent(error):
                     continue
                 # Also for the second address: a program that listens there would receive the code.
-                for open_server in self._servers:
-                    open_server.close()
+                await self.__aexit__()
                 raise UsageError(
                     f"cannot listen on {self.redirect_uri} ({host}): {error.strerror}; pass another redirect_uri",
                     path="redirect_uri",
@@ -166,8 +164,7 @@ def free_port() -> int:
     """Return a free port on loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return int(probe.getsockname()[1])
 
 
 def is_free(port: int) -> bool:

@@ -6,8 +6,11 @@ is the next scheme. Parsing ends at the first syntax error; what was parsed befo
 
 import re
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import msgspec
+
+Scopes: TypeAlias = tuple[str, ...]
 
 _NAME = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _SCHEME = re.compile(rf"[\s,]*({_NAME})(?=[\s,]|$)")
@@ -25,13 +28,13 @@ class BearerChallenge(msgspec.Struct, frozen=True):
     `is_bearer` is False if the server requires another scheme; `has_dpop` is True if it accepts DPoP.
     """
 
-    scopes: tuple[str, ...] = ()
+    scopes: Scopes = ()
     error: str = ""
     resource_metadata: str = ""
     is_bearer: bool = True
     has_dpop: bool = False
 
-    def is_met_by(self, scopes: tuple[str, ...]) -> bool:
+    def is_met_by(self, scopes: Scopes) -> bool:
         """Return whether a token requested with `scopes` may suffice; without scopes the issuer chose them."""
         return not scopes or set(self.scopes) <= set(scopes)
 
@@ -74,11 +77,11 @@ def read_challenges(field: str) -> list[tuple[str, dict[str, str]]]:
     return found
 
 
-def read_scopes(text: str) -> tuple[str, ...]:
+def read_scopes(text: str) -> Scopes:
     """Return the valid scopes of a space-separated list, in order and without duplicates."""
     return tuple(dict.fromkeys(scope for scope in text.split() if _SCOPE.fullmatch(scope) is not None))
 
 
-def scope_form(scopes: tuple[str, ...]) -> dict[str, str]:
+def scope_form(scopes: Scopes) -> dict[str, str]:
     """Return the request parameter for these scopes, if there are any (RFC 6749, 3.3)."""
     return {"scope": " ".join(scopes)} if scopes else {}

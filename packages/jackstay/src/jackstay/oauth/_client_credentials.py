@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 from jackstay.errors import UsageError
 from jackstay.oauth._authorizer import TokenAuthorizer
-from jackstay.oauth._challenge import scope_form
+from jackstay.oauth._challenge import Scopes, scope_form
 from jackstay.oauth._discovery import CLIENT_CREDENTIALS, Access
-from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._identity import Identity
 from jackstay.oauth._registration import configured_client
 from jackstay.oauth._store import TokenStore
@@ -30,7 +29,7 @@ class ClientCredentials(TokenAuthorizer):
         identity: Identity,
         *,
         store: TokenStore | None = None,
-        scopes: str | tuple[str, ...] = (),
+        scopes: str | Scopes = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(identity, store, scopes, clock)
@@ -40,12 +39,11 @@ class ClientCredentials(TokenAuthorizer):
         """Without tokens and secrets."""
         return f"ClientCredentials({self.identity!r})"
 
-    async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
+    async def _grant(self, client: HttpClient, access: Access, scopes: Scopes) -> Tokens:
         registered = configured_client(self.identity, access)
         if registered is None:
-            raise AuthorizationError(
-                f"the server requires a token of {access.issuer}, but the identity is for {self.identity.issuer}",
-                issuer=access.issuer,
+            raise access.server.error(
+                f"the server requires a token of {access.issuer}, but the identity is for {self.identity.issuer}"
             )
         self._bind(access)
         client_auth = self._client_auth(registered, access)
@@ -54,12 +52,7 @@ class ClientCredentials(TokenAuthorizer):
         response = await request_token(client, client_auth, form, self._clock())
         return read_tokens(response, client_auth, access.resource, scopes, self._clock())
 
-    async def _grant_form(
-        self,
-        client: HttpClient,  # noqa: ARG002 - for subclasses
-        access: Access,  # noqa: ARG002
-        scopes: tuple[str, ...],  # noqa: ARG002
-    ) -> dict[str, str]:
+    async def _grant_form(self, client: HttpClient, access: Access, scopes: Scopes) -> dict[str, str]:  # noqa: ARG002
         """Return the parameters of the token request that depend on the grant."""
         return {"grant_type": CLIENT_CREDENTIALS}
 

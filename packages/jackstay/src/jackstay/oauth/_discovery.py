@@ -24,7 +24,6 @@ AUTHORIZATION_CODE = "authorization_code"
 REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant
 CLIENT_CREDENTIALS = "client_credentials"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
 
 
 class ProtectedResource(msgspec.Struct, frozen=True):
@@ -53,6 +52,10 @@ class AuthorizationServer(msgspec.Struct, frozen=True):
     # RFC 9449, 5.1.
     dpop_signing_alg_values_supported: tuple[str, ...] | None = None
 
+    def error(self, message: str, *, error: str = "", permanent: bool = True) -> AuthorizationError:
+        """Return an error that names this server as the issuer."""
+        return AuthorizationError(message, error=error, issuer=self.issuer, permanent=permanent)
+
 
 class RegistrationResponse(msgspec.Struct, frozen=True):
     """Response of dynamic client registration (RFC 7591, 3.2.1)."""
@@ -62,24 +65,6 @@ class RegistrationResponse(msgspec.Struct, frozen=True):
     client_secret_expires_at: float | None = None
     token_endpoint_auth_method: str | None = None
     scope: str | None = None
-
-
-class TokenResponse(msgspec.Struct, frozen=True):
-    """Response of a token endpoint (RFC 6749, 5.1; RFC 8693, 2.2.1). Some servers write `expires_in` as a string."""
-
-    access_token: str
-    token_type: str = "Bearer"  # noqa: S105 - the name of a type
-    expires_in: float | str | None = None
-    refresh_token: str | None = None
-    scope: str | None = None
-    issued_token_type: str | None = None
-
-
-class OAuthErrorResponse(msgspec.Struct, frozen=True):
-    """OAuth error response (RFC 6749, 5.2)."""
-
-    error: str
-    error_description: str | None = None
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -181,15 +166,8 @@ async def _discover_2025_03_26(client: HttpClient, url: str) -> Access:
     root = root_of(url)
     # Both spellings lead to the same well-known URL.
     server = await find_authorization_server(client, root, url, f"{root}/")
-    if server is not None:
-        return Access(canonical(url), server)
-    defaults = AuthorizationServer(
-        issuer=root,
-        token_endpoint=f"{root}/token",
-        authorization_endpoint=f"{root}/authorize",
-        registration_endpoint=f"{root}/register",
-    )
-    return Access(canonical(url), defaults, uses_default_endpoints=True)
+    defaults = AuthorizationServer(root, f"{root}/token", f"{root}/authorize", f"{root}/register")
+    return Access(canonical(url), server or defaults, uses_default_endpoints=server is None)
 
 
 async def _first_document(client: HttpClient, urls: Iterable[str], kind: type[Document]) -> tuple[Document | None, str]:

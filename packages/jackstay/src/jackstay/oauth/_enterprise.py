@@ -10,22 +10,16 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from jackstay.errors import UsageError
-from jackstay.oauth._challenge import scope_form
+from jackstay.oauth._challenge import Scopes, scope_form
 from jackstay.oauth._client_credentials import ClientCredentials
-from jackstay.oauth._discovery import (
-    JWT_BEARER,
-    TOKEN_EXCHANGE,
-    Access,
-    AuthorizationServer,
-    check_url,
-    find_authorization_server,
-)
+from jackstay.oauth._discovery import JWT_BEARER, Access, AuthorizationServer, check_url, find_authorization_server
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity, RegisteredClient
 from jackstay.oauth._store import TokenStore
 from jackstay.oauth._tokens import ClientAuth, request_token
 from jackstay.transport import HttpClient
 
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - the name of a type
 ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 
@@ -68,7 +62,7 @@ class EnterpriseManaged(ClientCredentials):
         provider: IdentityProvider,
         *,
         store: TokenStore | None = None,
-        scopes: str | tuple[str, ...] = (),
+        scopes: str | Scopes = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(identity, store=store, scopes=scopes, clock=clock)
@@ -78,7 +72,7 @@ class EnterpriseManaged(ClientCredentials):
         """Without tokens and secrets."""
         return f"EnterpriseManaged({self.identity!r}, {self._provider!r})"
 
-    async def _grant_form(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> dict[str, str]:
+    async def _grant_form(self, client: HttpClient, access: Access, scopes: Scopes) -> dict[str, str]:
         """Request the assertion for this authorization server and resource from the identity provider."""
         provider = self._provider
         id_token = provider.id_token if isinstance(provider.id_token, str) else await provider.id_token()
@@ -95,9 +89,8 @@ class EnterpriseManaged(ClientCredentials):
         registered = RegisteredClient(server.issuer, provider.client_id, provider.client_secret)
         response = await request_token(client, ClientAuth(registered, Identity(), server), form, self._clock())
         if response.issued_token_type != ID_JAG:
-            raise AuthorizationError(
-                f"{server.issuer} issued a token of type {quoted(response.issued_token_type or '')}; expected {ID_JAG}",
-                issuer=server.issuer,
+            raise server.error(
+                f"{server.issuer} issued a token of type {quoted(response.issued_token_type or '')}; expected {ID_JAG}"
             )
         return {"grant_type": JWT_BEARER, "assertion": response.access_token}
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from jackstay.oauth._challenge import read_scopes, scope_form
+from jackstay.oauth._challenge import Scopes, read_scopes, scope_form
 from jackstay.oauth._discovery import AUTHORIZATION_CODE, Access
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._identity import Identity
@@ -37,13 +37,7 @@ class SignIn(msgspec.Struct, frozen=True):
 
 
 def begin(
-    access: Access,
-    client_id: str,
-    redirect_uri: str,
-    scopes: tuple[str, ...],
-    identity: Identity,
-    *,
-    thumbprint: str = "",
+    access: Access, client_id: str, redirect_uri: str, scopes: Scopes, identity: Identity, *, thumbprint: str = ""
 ) -> SignIn:
     """Start a sign-in: open its `url`, then pass the callback to `read_callback()`.
 
@@ -87,16 +81,15 @@ def check_flow(access: Access, identity: Identity) -> None:
     """Raises: AuthorizationError if the server does not support the flow. Called before registration."""
     server = access.server
     if server.authorization_endpoint is None:
-        raise AuthorizationError(f"{server.issuer}: metadata has no authorization_endpoint", issuer=server.issuer)
+        raise server.error(f"{server.issuer}: metadata has no authorization_endpoint")
     # 2025-11-25 basic/authorization, "Authorization Code Protection": refuse if it is absent. A 2025-03-26 server
     # without metadata cannot declare it; S256 is sent nevertheless.
     methods = server.code_challenge_methods_supported
     is_assumed = access.uses_default_endpoints or (methods is None and identity.assumes_pkce(server.issuer))
     if "S256" not in (methods or ()) and not is_assumed:
-        raise AuthorizationError(
+        raise server.error(
             f"{server.issuer}: code_challenge_methods_supported does not include S256 (PKCE); its operator must add"
-            " it. If you know that it supports PKCE, use Identity(issuer=..., assume_pkce=True)",
-            issuer=server.issuer,
+            " it. If you know that it supports PKCE, use Identity(issuer=..., assume_pkce=True)"
         )
 
 
@@ -121,31 +114,24 @@ def read_callback(sign_in: SignIn, callback_url: str) -> str:
     issuer = server.issuer
     if "iss" not in callback:
         if server.authorization_response_iss_parameter_supported is True:
-            raise AuthorizationError(
-                f"the sign-in callback of {issuer} has no iss, which its metadata promises, and was ignored",
-                issuer=issuer,
+            raise server.error(
+                f"the sign-in callback of {issuer} has no iss, which its metadata promises, and was ignored"
             )
     elif callback["iss"] != issuer:
         # RFC 9207, 2.4: simple comparison. The rest may be from an attacker and is not reported.
-        raise AuthorizationError(
-            f"the sign-in callback is not from {issuer} (wrong iss) and was ignored", issuer=issuer
-        )
+        raise server.error(f"the sign-in callback is not from {issuer} (wrong iss) and was ignored")
     if "error" in callback:
         description = callback.get("error_description")
         suffix = f" ({quoted(description)})" if description else ""
-        raise AuthorizationError(
-            f"{issuer} refused the sign-in: {quoted(callback['error'])}{suffix}",
-            error=callback["error"][:100],
-            issuer=issuer,
+        raise server.error(
+            f"{issuer} refused the sign-in: {quoted(callback['error'])}{suffix}", error=callback["error"][:100]
         )
     if not callback.get("code"):
-        raise AuthorizationError("the sign-in callback has no code", issuer=issuer)
+        raise server.error("the sign-in callback has no code")
     return callback["code"]
 
 
-def choose_scopes(
-    access: Access, required: Iterable[str], earlier: Iterable[str], extra: Iterable[str]
-) -> tuple[str, ...]:
+def choose_scopes(access: Access, required: Iterable[str], earlier: Iterable[str], extra: Iterable[str]) -> Scopes:
     """Return the scopes to request: those that the server requires, else those it supports, plus `earlier` and `extra`.
 
     `offline_access` (for refresh tokens) is added if the authorization server lists it, and never requested otherwise

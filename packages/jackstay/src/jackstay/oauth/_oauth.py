@@ -4,9 +4,12 @@ import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+import msgspec
+
 from jackstay.errors import UsageError
 from jackstay.oauth._authorizer import TokenAuthorizer
 from jackstay.oauth._browser import SIGN_IN_SECONDS, Redirect, free_port, is_free, open_browser, sign_in_with_browser
+from jackstay.oauth._challenge import Scopes
 from jackstay.oauth._discovery import Access
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._flow import begin, check_flow, read_callback
@@ -36,7 +39,7 @@ class OAuth(TokenAuthorizer):
         identity: Identity | None = None,
         *,
         store: TokenStore | None = None,
-        scopes: str | tuple[str, ...] = (),
+        scopes: str | Scopes = (),
         redirect: Redirect | None = None,
         redirect_uri: str = "",
         show: Callable[[str], None] | None = open_browser,
@@ -60,15 +63,15 @@ class OAuth(TokenAuthorizer):
         """Without tokens and secrets."""
         return f"OAuth({self.identity!r}, store={self.store!r})"
 
-    async def _grant(self, client: HttpClient, access: Access, scopes: tuple[str, ...]) -> Tokens:
+    async def _grant(self, client: HttpClient, access: Access, scopes: Scopes) -> Tokens:
         check_flow(access, self.identity)
         if self._redirect is None and self._show is None:
-            raise AuthorizationError(
+            raise access.server.error(
                 f"{access.resource} requires a sign-in at {access.issuer}, which is disabled here (show=None)",
                 error="login_required",
-                issuer=access.issuer,
             )
-        registered, redirect_uri = await self._registered(client, access, scopes)
+        registered = await self._registered(client, access, scopes)
+        redirect_uri = registered.redirect_uri
         client_auth = self._client_auth(registered, access)
         thumbprint = "" if client_auth.proofs is None else client_auth.proofs.thumbprint(client_auth.dpop_key)
         sign_in = begin(access, registered.client_id, redirect_uri, scopes, self.identity, thumbprint=thumbprint)
@@ -93,23 +96,20 @@ class OAuth(TokenAuthorizer):
             raise
         return read_tokens(response, client_auth, access.resource, scopes, self._clock())
 
-    async def _registered(
-        self, client: HttpClient, access: Access, scopes: tuple[str, ...]
-    ) -> tuple[RegisteredClient, str]:
-        """Return the client at this issuer and its redirect URI; registers the client if necessary."""
+    async def _registered(self, client: HttpClient, access: Access, scopes: Scopes) -> RegisteredClient:
+        """Return the client at this issuer with the redirect URI to use; registers the client if necessary."""
         configured = configured_client(self.identity, access)
         if configured is not None:
             if configured.client_id == self.identity.client_id:
                 self._bind(access)
-            return configured, self._redirect_uri or _usable_uri(None)
+            return msgspec.structs.replace(configured, redirect_uri=self._redirect_uri or _usable_uri(None))
         stored = await stored_client(self.store, access.issuer, self._clock())
         redirect_uri = self._redirect_uri or _usable_uri(stored)
         if stored is not None and covers_sign_in(stored, redirect_uri, scopes):
-            return stored, redirect_uri
-        registered = await register(
+            return stored
+        return await register(
             client, access, identity=self.identity, store=self.store, redirect_uri=redirect_uri, scopes=scopes
         )
-        return registered, redirect_uri
 
     async def _client_for(self, tokens: Tokens, access: Access) -> RegisteredClient | None:
         configured = await super()._client_for(tokens, access)
@@ -119,10 +119,9 @@ class OAuth(TokenAuthorizer):
         return stored if stored is not None and stored.client_id == tokens.client_id else None
 
 
-def _check_options(show: object, sign_in_timeout: object) -> None:
+def _check_options(show: object, seconds: object) -> None:
     if show is not None and not callable(show):
         raise UsageError(f"show must be a function or None, got {show!r}", path="show")
-    seconds = sign_in_timeout
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise UsageError(f"sign_in_timeout must be a positive number, got {seconds!r}", path="sign_in_timeout")
 

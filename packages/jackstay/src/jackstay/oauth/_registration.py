@@ -7,7 +7,7 @@ issuer.
 import msgspec
 
 from jackstay.errors import Json
-from jackstay.oauth._challenge import read_scopes, scope_form
+from jackstay.oauth._challenge import Scopes, read_scopes, scope_form
 from jackstay.oauth._discovery import AUTHORIZATION_CODE, REFRESH_TOKEN, Access, RegistrationResponse, read_document
 from jackstay.oauth._errors import AuthorizationError
 from jackstay.oauth._fetch import exchange
@@ -47,20 +47,14 @@ async def delete_client(store: TokenStore, issuer: str) -> None:
     await store.save(client_key(issuer), None)
 
 
-def covers_sign_in(found: RegisteredClient, redirect_uri: str, scopes: tuple[str, ...]) -> bool:
+def covers_sign_in(found: RegisteredClient, redirect_uri: str, scopes: Scopes) -> bool:
     """Return whether a registration covers this sign-in: the same redirect URI and all scopes."""
     has_scopes = found.scopes is None or set(scopes) <= set(found.scopes)
     return found.redirect_uri == redirect_uri and has_scopes
 
 
 async def register(
-    client: HttpClient,
-    access: Access,
-    *,
-    identity: Identity,
-    store: TokenStore,
-    redirect_uri: str,
-    scopes: tuple[str, ...],
+    client: HttpClient, access: Access, *, identity: Identity, store: TokenStore, redirect_uri: str, scopes: Scopes
 ) -> RegisteredClient:
     """Register dynamically (RFC 7591) and store the registration.
 
@@ -68,7 +62,7 @@ async def register(
     """
     server = access.server
     if server.registration_endpoint is None:
-        raise AuthorizationError(_registration_hint(identity, access), issuer=server.issuer)
+        raise server.error(_registration_hint(identity, access))
     document = client_document(identity, access, redirect_uri, scopes)
     reply = await exchange(client, "POST", server.registration_endpoint, _JSON, msgspec.json.encode(document))
     if reply.status not in (200, 201):
@@ -82,9 +76,7 @@ async def register(
         # The response should contain it (RFC 7591, 3.2.1); otherwise the requested method was registered.
         method = str(document["token_endpoint_auth_method"]) if response.client_secret else "none"
     if method not in _PREFERRED or (method != "none" and not response.client_secret):
-        raise AuthorizationError(
-            f"{server.issuer} registered the unsupported client authentication {method[:40]!a}", issuer=server.issuer
-        )
+        raise server.error(f"{server.issuer} registered the unsupported client authentication {method[:40]!a}")
     registered = RegisteredClient(
         server.issuer,
         response.client_id,
@@ -99,7 +91,7 @@ async def register(
     return registered
 
 
-def client_document(identity: Identity, access: Access, redirect_uri: str, scopes: tuple[str, ...]) -> dict[str, Json]:
+def client_document(identity: Identity, access: Access, redirect_uri: str, scopes: Scopes) -> dict[str, Json]:
     """Return the client metadata for dynamic registration (RFC 7591, section 2)."""
     server = access.server
     supported = server.token_endpoint_auth_methods_supported

@@ -15,14 +15,8 @@ import msgspec
 
 from jackstay.errors import TransportError, UsageError
 from jackstay.extras import install_command
-from jackstay.oauth._challenge import read_scopes
-from jackstay.oauth._discovery import (
-    REFRESH_TOKEN,
-    AuthorizationServer,
-    OAuthErrorResponse,
-    TokenResponse,
-    read_document,
-)
+from jackstay.oauth._challenge import Scopes, read_scopes
+from jackstay.oauth._discovery import REFRESH_TOKEN, AuthorizationServer, read_document
 from jackstay.oauth._dpop import NONCE_REQUIRED, Proofs
 from jackstay.oauth._errors import AuthorizationError, quoted
 from jackstay.oauth._fetch import Reply, exchange
@@ -44,6 +38,24 @@ REFRESH_MARGIN_SECONDS = 30.0
 _FORM = (("Content-Type", "application/x-www-form-urlencoded"),)
 
 
+class TokenResponse(msgspec.Struct, frozen=True):
+    """Response of a token endpoint (RFC 6749, 5.1; RFC 8693, 2.2.1). Some servers write `expires_in` as a string."""
+
+    access_token: str
+    token_type: str = "Bearer"  # noqa: S105 - the name of a type
+    expires_in: float | str | None = None
+    refresh_token: str | None = None
+    scope: str | None = None
+    issued_token_type: str | None = None
+
+
+class OAuthErrorResponse(msgspec.Struct, frozen=True):
+    """OAuth error response (RFC 6749, 5.2)."""
+
+    error: str
+    error_description: str | None = None
+
+
 class Tokens(msgspec.Struct, frozen=True):
     """An access token, the server it is for, and how to refresh it. Times are Unix time."""
 
@@ -55,8 +67,8 @@ class Tokens(msgspec.Struct, frozen=True):
     expires_at: float | None = None
     refresh_token: str | None = None
     # The requested scopes, which step-up adds to; fewer may have been granted.
-    scopes: tuple[str, ...] = ()
-    granted: tuple[str, ...] = ()
+    scopes: Scopes = ()
+    granted: Scopes = ()
     # The private key that the token is bound to (RFC 9449), as JSON; empty for a bearer token.
     dpop_key: str = ""
 
@@ -93,11 +105,10 @@ async def request_token(
     credentials, headers = authenticate(client_auth, now)
     body = urlencode({**form, **credentials}).encode()
     reply = await _post_form(client, client_auth, headers, body)
+    issuer = client_auth.server.issuer
     if reply.status != 200:
-        raise error_from_reply(
-            reply, f"{client_auth.server.issuer} refused the token request", client_auth.server.issuer
-        )
-    return read_document(reply.body, TokenResponse, f"the token response of {client_auth.server.issuer}")
+        raise error_from_reply(reply, f"{issuer} refused the token request", issuer)
+    return read_document(reply.body, TokenResponse, f"the token response of {issuer}")
 
 
 async def _post_form(client: HttpClient, client_auth: ClientAuth, headers: Headers, body: bytes) -> Reply:
@@ -134,9 +145,7 @@ async def refresh(client: HttpClient, client_auth: ClientAuth, tokens: Tokens, n
     )
 
 
-def read_tokens(
-    response: TokenResponse, client_auth: ClientAuth, resource: str, scopes: tuple[str, ...], now: float
-) -> Tokens:
+def read_tokens(response: TokenResponse, client_auth: ClientAuth, resource: str, scopes: Scopes, now: float) -> Tokens:
     """Return the tokens of a token response.
 
     Raises: AuthorizationError if it has another type than requested or cannot be sent in a header.
@@ -210,9 +219,8 @@ def choose_method(client_auth: ClientAuth) -> str:
     for method in ("client_secret_basic", "client_secret_post", "none"):
         if method in supported:
             return method
-    raise AuthorizationError(
-        f"{server.issuer} supports only the client authentication {', '.join(supported[:5])}, not a client_secret",
-        issuer=server.issuer,
+    raise server.error(
+        f"{server.issuer} supports only the client authentication {', '.join(supported[:5])}, not a client_secret"
     )
 
 
@@ -223,9 +231,8 @@ def authenticate(client_auth: ClientAuth, now: float) -> tuple[dict[str, str], H
     """
     client, identity, server = client_auth.client, client_auth.identity, client_auth.server
     if client.issuer != server.issuer:
-        raise AuthorizationError(
-            f"the client is registered at {client.issuer}; its credentials are not sent to {server.issuer}",
-            issuer=server.issuer,
+        raise server.error(
+            f"the client is registered at {client.issuer}; its credentials are not sent to {server.issuer}"
         )
     form = {"client_id": client.client_id}
     headers: Headers = ()
@@ -249,10 +256,9 @@ def authenticate(client_auth: ClientAuth, now: float) -> tuple[dict[str, str], H
         }
         supported = server.token_endpoint_auth_signing_alg_values_supported
         if supported is not None and identity.signing_algorithm not in supported:
-            raise AuthorizationError(
+            raise server.error(
                 f"{server.issuer} supports the signing algorithms {', '.join(supported[:8])}, "
-                f"not {identity.signing_algorithm}",
-                issuer=server.issuer,
+                f"not {identity.signing_algorithm}"
             )
         form["client_assertion_type"] = ASSERTION_TYPE
         form["client_assertion"] = sign(claims, identity.private_key, identity.signing_algorithm)

@@ -11,9 +11,9 @@ __all__, __getattr__, __dir__ = attach(
     __name__,
     {
         "._machine": "IMPOSSIBLE Cell Machine",
-        "._methods": "LISTS METHODS Method Sender is_known",
-        "._settings": "MIN_SECONDS Setting SettingsBase keywords refuse_unknown settings_of versions_setting"
-        " with_tuples",
+        "._methods": "LISTS LIST_CHANGES METHODS ListChange Method Sender is_known",
+        "._settings": "MAX_ROUNDS MAX_VIOLATION_WARNINGS MIN_SECONDS Setting SettingsBase keywords refuse_unknown"
+        " settings_of versions_setting with_tuples",
         "._timers": "Timers",
         "._versions": "ASSUMED_VERSION REVISIONS VERSIONS Era Revision newest",
     },

@@ -79,8 +79,6 @@ METHODS = {
                is_cacheable=True, entries="tools", changed_by="notifications/tools/list_changed"),
         Method("tools/call", "CallToolRequestParams", "CallToolResult", capability="tools", may_require_input=True,
                header_name="name"),
-        Method("notifications/tools/list_changed", "NotificationParams", sender=Sender.SERVER,
-               capability="tools.listChanged", is_early=True),
         # Resources.
         Method("resources/list", "PaginatedRequestParams", "ListResourcesResult", capability="resources", is_safe=True,
                is_cacheable=True, entries="resources", changed_by="notifications/resources/list_changed"),
@@ -93,8 +91,6 @@ METHODS = {
                until=_LAST_HANDSHAKE),
         Method("resources/unsubscribe", "UnsubscribeRequestParams", "EmptyResult", capability="resources.subscribe",
                until=_LAST_HANDSHAKE),
-        Method("notifications/resources/list_changed", "NotificationParams", sender=Sender.SERVER,
-               capability="resources.listChanged", is_early=True),
         Method("notifications/resources/updated", "ResourceUpdatedNotificationParams", sender=Sender.SERVER,
                capability="resources.subscribe"),
         # Prompts.
@@ -102,8 +98,6 @@ METHODS = {
                is_cacheable=True, entries="prompts", changed_by="notifications/prompts/list_changed"),
         Method("prompts/get", "GetPromptRequestParams", "GetPromptResult", capability="prompts", is_safe=True,
                may_require_input=True, header_name="name"),
-        Method("notifications/prompts/list_changed", "NotificationParams", sender=Sender.SERVER,
-               capability="prompts.listChanged", is_early=True),
         # Completion and logging.
         Method("completion/complete", "CompleteRequestParams", "CompleteResult", capability="completions",
                is_safe=True),
@@ -146,6 +140,26 @@ METHODS = {
 
 # The lists of a server, by method.
 LISTS = {row.name: row for row in METHODS.values() if row.changed_by}
+
+
+class ListChange(Method, frozen=True):
+    """A notification of a changed list. `flag` is its member of the filter of a subscription."""
+
+    flag: str = ""
+
+    @property
+    def list_capability(self) -> str:
+        """The capability of servers that have the list."""
+        return self.capability.partition(".")[0]
+
+
+# The notifications of changed lists, by method.
+LIST_CHANGES = {
+    row.changed_by: ListChange(row.changed_by, "NotificationParams", sender=Sender.SERVER, is_early=True,
+                               capability=f"{row.capability}.listChanged", flag=f"{row.capability}ListChanged")
+    for row in LISTS.values()
+}  # fmt: skip
+METHODS |= LIST_CHANGES
 
 
 def is_known(method: str, version: str, sender: Sender) -> bool:

@@ -16,6 +16,13 @@ from jackstay.protocol._versions import VERSIONS
 
 MIN_SECONDS: Final = 0.001  # event loops have no finer resolution
 
+# Rounds of input requests in one request (2026-07-28 basic/patterns/mrtr): a peer that requires input again and again
+# must not keep a request open forever.
+MAX_ROUNDS: Final = 8
+
+# Protocol violations of a peer that are all logged as warnings. Further ones are logged only at powers of two.
+MAX_VIOLATION_WARNINGS: Final = 8
+
 
 class Setting(msgspec.Struct, frozen=True):
     """One setting: its meaning and its valid values. `low` and `high` are inclusive.

@@ -7,7 +7,7 @@ that the other era requires.
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -48,7 +48,7 @@ encode = msgspec.json.encode
 class InputRequired(msgspec.Struct, rename="camel"):
     """An `input_required` result (2026-07-28)."""
 
-    result_type: str = ""
+    result_type: Literal["input_required"]
     input_requests: dict[str, "InputRequest"] | None = None
     request_state: Raw | UnsetType = UNSET
 
@@ -80,12 +80,10 @@ def split(params: Raw | bytes | None) -> tuple[bytes, Members]:
         return body, {}
     try:
         members = read_members(body)
-        meta = members.pop("_meta", None)
-        if meta is None:
-            return body, {}
+        meta = members.pop("_meta")
         return encode(members), read_members(meta)
-    except DECODE_ERRORS:
-        return body, {}  # forwarded as they are: the server reports what is wrong
+    except (*DECODE_ERRORS, KeyError):
+        return body, {}  # without `_meta`, or forwarded as they are: the server reports what is wrong
 
 
 def forwarded_meta(meta: Members, *, is_stateless: bool) -> bytes:
@@ -160,13 +158,11 @@ def parse_input_required(result: bytes) -> InputRequired | None:
     """Return the `input_required` result that these bytes encode, or None for any other result."""
     if b'"input_required"' not in result:
         return None
-    found = decode_or(None, _read_input_required, result)
-    return found if found is not None and found.result_type == "input_required" else None
+    return decode_or(None, _read_input_required, result)
 
 
-def input_required_result(state: str, input_requests: dict[str, tuple[str, bytes]]) -> bytes:
-    """Encode an `input_required` result. `input_requests` maps a key to a method and its encoded params."""
-    requests = {key: {"method": method, "params": Raw(params)} for key, (method, params) in input_requests.items()}
+def input_required_result(state: str, requests: dict[str, InputRequest]) -> bytes:
+    """Encode an `input_required` result with these requests."""
     return encode({"resultType": "input_required", "inputRequests": requests, "requestState": state})
 
 

@@ -4,6 +4,7 @@ The response to `initialize` is sent only after the upstream server has declared
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from jackstay.errors import McpError
@@ -41,10 +42,8 @@ class DownstreamConnection(Connection):
         super().went_down(error, exit_code, was_silent)
 
     async def _begin(self, frame: bytes) -> None:
-        try:
+        with suppress(asyncio.CancelledError):  # the client disconnected, or the proxy is shutting down
             await self._server._before_handshake()
-        except asyncio.CancelledError:
-            pass  # the client disconnected, or the proxy is shutting down
         if self._transport is None or self._ending is not None:
             return
         self.server_config, self.capabilities = self._server._current_config()

@@ -14,7 +14,7 @@ from jackstay.errors import JsonRpcError, RequestId
 from jackstay.protocol.server import events as e
 from jackstay.protocol.server import progress_token
 from jackstay.protocol.wire import ErrorCode
-from jackstay.proxy._bodies import client_meta, forwarded_meta, split
+from jackstay.proxy._bodies import InputRequest, client_meta, forwarded_meta, split
 from jackstay.server import Driver
 from jackstay.types import META_LOG_LEVEL, ProgressNotificationParams, encode_json
 
@@ -30,8 +30,7 @@ _SEVERAL = 2
 class PendingInputRequest(msgspec.Struct, eq=False):
     """A request from the server that the client receives in an `input_required` result."""
 
-    method: str
-    params: bytes
+    request: InputRequest
     response: "asyncio.Future[bytes]"
 
 
@@ -41,11 +40,6 @@ class InFlightCall:
     `connection`, `id`, `serial` and `token` change when a stateless-era client sends the next round. `body` and `meta`
     are its params without `_meta`, and the members of that.
     """
-
-    __slots__ = (
-        *("body", "capabilities", "connection", "has_ended", "id", "info", "input_requested", "input_requests"),
-        *("is_stateless", "level", "meta", "method", "serial", "token"),
-    )
 
     def __init__(self, connection: Driver, request: e.Serve) -> None:
         self.connection = connection
@@ -73,9 +67,10 @@ class InFlightCall:
         self.input_requested: asyncio.Future[None] | None = None
 
     @property
-    def is_awaited(self) -> bool:
-        """True while the client waits for the response, so that related messages can be sent."""
-        return not self.has_ended and self.connection.core.in_flight.get(self.id) == self.serial
+    def awaited_id(self) -> RequestId | None:
+        """The id while the client waits for the response, so that related messages can be sent; then None."""
+        is_awaited = not self.has_ended and self.connection.core.in_flight.get(self.id) == self.serial
+        return self.id if is_awaited else None
 
     @property
     def party(self) -> int | str:
@@ -105,20 +100,23 @@ class InFlightCall:
 
     def forward_progress(self, progress: ProgressNotificationParams) -> None:
         """Forward progress with the progress token of the client; all other members are unchanged."""
-        if self.is_awaited and self.token is not None:
+        about = self.awaited_id
+        if about is not None and self.token is not None:
             params = encode_json({**progress.raw, "progressToken": self.token})
-            self.connection.notify("notifications/progress", params, self.id)
+            self.connection.notify("notifications/progress", params, about)
 
     def rebind(self, other: "InFlightCall") -> None:
         """Continue for the next round of the client, which is the request of `other`."""
         self.connection, self.id = other.connection, other.id
         self.serial, self.token = other.serial, other.token
 
-    def add_input_request(self, key: str, request: PendingInputRequest) -> None:
-        """Add a request for the client, and wake the task that forwards the call."""
-        self.input_requests[key] = request
+    def add_input_request(self, key: str, method: str, params: bytes) -> "asyncio.Future[bytes]":
+        """Add a request for the client, and wake the task that forwards the call. Returns the future response."""
+        response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.input_requests[key] = PendingInputRequest(InputRequest(method, msgspec.Raw(params)), response)
         if self.input_requested is not None and not self.input_requested.done():
             self.input_requested.set_result(None)
+        return response
 
     def fail_input_requests(self, reason: str) -> None:
         """Respond to all pending input requests with an error."""

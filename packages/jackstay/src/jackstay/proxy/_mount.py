@@ -12,7 +12,6 @@ from jackstay.protocol.server import events as e
 from jackstay.proxy._failures import to_client_error
 from jackstay.proxy._gateway_config import read_gateway
 from jackstay.proxy._proxy import Proxy
-from jackstay.proxy._relay import request_level
 from jackstay.server import ALL, Driver, Mount, Outcome, Transforms
 
 # Returns whether a tool of the server is served; None: every tool.
@@ -54,13 +53,13 @@ class ProxyMount(Mount):
             upstream.unsubscribe(uri, key)
 
     def forget(self, connection: Driver) -> None:
-        self.child._client_requests.forget(connection)
+        self.child._router.forget(connection)
         for upstream in self.child._eras.all:
             upstream.forget(connection.number)
 
     async def set_level(self, connection: Driver) -> None:
         upstream = self.child._find(connection, is_stateless=False)
-        await request_level(upstream, connection)
+        await self.child._relay.request_level(upstream, connection)
 
     def notified(self, connection: Driver, method: str, params: Raw | None) -> None:
         # Not progress: its token does not identify the server that it is for.

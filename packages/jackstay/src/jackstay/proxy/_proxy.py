@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
@@ -21,13 +21,12 @@ from jackstay.protocol import Era
 from jackstay.protocol.client import ServerFacts
 from jackstay.protocol.server import ServerConfig, ServerOptions
 from jackstay.proxy._bodies import downstream_capabilities
-from jackstay.proxy._client_requests import ClientRequestRouter
 from jackstay.proxy._downstream import DownstreamConnection
 from jackstay.proxy._eras import Eras
-from jackstay.proxy._notification_router import NotificationRouter
 from jackstay.proxy._options import KEEPALIVE, ProxyOptions
 from jackstay.proxy._relay import Relay
 from jackstay.proxy._report import Report, ServerStatus, Snapshot, metrics_text, status_page
+from jackstay.proxy._router import Router
 from jackstay.proxy._upstream import Upstream
 from jackstay.server import CAPABILITIES, CHANGES, Connection, Driver, Kind, Server, clients_of
 from jackstay.transport import StdioTarget, Target, kill_children
@@ -36,7 +35,6 @@ from jackstay.types import encode_json
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
     from jackstay.proxy._mirror import Mirror
-    from jackstay.proxy._pages import Page
     from jackstay.server import Handlers, Mount
     from jackstay.server.http import App, Asgi, Guard, HttpKeywords, RunHttpKeywords
 
@@ -96,11 +94,8 @@ class Proxy(Server):
         self._stopping: set[asyncio.Task[None]] = set()
         # Connection number -> shared server. It does not change while the client is connected.
         self._shared: dict[int, Upstream] = {}
-        # What the server declares in each era, and what the proxy declares for it.
-        self._facts: tuple[ServerFacts, ServerFacts] | None = None
-        self._config: tuple[ServerConfig, frozenset[str]]
-        self._client_requests = ClientRequestRouter()
-        self._router = NotificationRouter(self)
+        self._config_for = lru_cache(maxsize=1)(self._make_config)
+        self._router = Router(self)
         self._relay = Relay(self)
         self.on_startup(self._open)
 
@@ -138,7 +133,7 @@ class Proxy(Server):
 
     async def _end_serving(self) -> None:
         """Stop all upstream servers."""
-        self._client_requests.stop()
+        self._router.stop()
         if self._mirror is not None:
             self._mirror.stop()
         await asyncio.gather(
@@ -172,16 +167,11 @@ class Proxy(Server):
             kill_children()  # a second signal, or the shutdown timed out
             return exit_process(code)
 
-        def with_pages(app: "App") -> "Asgi":
-            from jackstay.proxy._pages import Pages  # noqa: PLC0415  # only over HTTP
-
-            return Pages(app, self._pages(app))
-
         return super().run(
             transport=transport,
             loop_factory=loop_factory,
             exit_process=kill_and_exit,
-            wrap_app=with_pages if wrap_app is None else wrap_app,
+            wrap_app=self._with_pages if wrap_app is None else wrap_app,
             **options,
         )
 
@@ -215,7 +205,7 @@ class Proxy(Server):
             sessions=sessions,
             children=len(dedicated),
             children_down=sum(not upstream.is_ready() for upstream in dedicated),
-            unattributed=self._client_requests.refused + self._router.dropped,
+            unattributed=self._router.unattributed.total(),
         )
 
     async def _check_health(self) -> tuple[str, Mapping[str, Json]]:
@@ -223,15 +213,16 @@ class Proxy(Server):
         servers = [replace(server, cause="".join(server.cause.splitlines()[:1])[:200]) for server in now.servers]
         return now.state, {"servers": msgspec.to_builtins(servers)}
 
-    def _pages(self, app: "App") -> "dict[str, Page]":
-        from jackstay.proxy._pages import METRICS_PATH, STATUS_PATH  # noqa: PLC0415  # only over HTTP
+    def _with_pages(self, app: "App") -> "Asgi":
+        """Return the app with the pages that are enabled."""
+        from jackstay.proxy._pages import METRICS_PATH, STATUS_PATH, Pages  # noqa: PLC0415  # only over HTTP
 
         async def page(render: Callable[[Report, Snapshot], str]) -> str:
             return render(self._report, await self.snapshot(app.sessions))
 
         options = self.proxy_options
         rows = {METRICS_PATH: (options.metrics, metrics_text), STATUS_PATH: (options.status, status_page)}
-        return {path: partial(page, render) for path, (is_served, render) in rows.items() if is_served}
+        return Pages(app, {path: partial(page, render) for path, (is_served, render) in rows.items() if is_served})
 
     def _keep_stderr(self, line: str) -> None:
         logging.getLogger(f"jackstay.server.{self._target.name}").info("%s", line)
@@ -244,10 +235,7 @@ class Proxy(Server):
         first = self._eras.first
         if self._mirror is not None and (first is None or not first.starts):
             return super()._current_config()  # a mounted server that could not be started yet
-        facts = self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS)
-        if facts != self._facts:
-            self._facts, self._config = facts, self._make_config(*facts)
-        return self._config
+        return self._config_for(self._eras.facts(Era.HANDSHAKE), self._eras.facts(Era.STATELESS))
 
     def _param_headers(self, tool: str) -> "Sequence[ParamHeader]":
         """Return the arguments of this tool that HTTP clients also send as headers, by the forwarded tool list."""
@@ -255,6 +243,7 @@ class Proxy(Server):
         return () if first is None else first.lists.param_headers.get(tool, ())
 
     def _make_config(self, handshake: ServerFacts, facts: ServerFacts) -> tuple[ServerConfig, frozenset[str]]:
+        """Return what the proxy declares for what the server declares in each era."""
         is_dedicated = self.proxy_options.per_client
         capabilities, names = downstream_capabilities(handshake.capabilities, is_dedicated=is_dedicated)
         stateless, stateless_names = downstream_capabilities(facts.capabilities, is_dedicated=is_dedicated)
@@ -278,7 +267,7 @@ class Proxy(Server):
     def _remove_connection(self, connection: Driver) -> None:
         """Remove a closed connection, with its subscriptions and its dedicated server."""
         super()._remove_connection(connection)
-        self._client_requests.forget(connection)
+        self._router.forget(connection)
         upstream = self._dedicated.pop(connection.number, None)
         if upstream is not None:
             upstream.owner = None

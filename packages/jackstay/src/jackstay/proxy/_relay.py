@@ -7,13 +7,13 @@ that subscribe to one resource are one subscription at the server, and the serve
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from jackstay.errors import BackpressureError, JsonRpcError, McpError, ProtocolError, TransportError
-from jackstay.protocol import LISTS
+from jackstay.protocol import LISTS, MAX_ROUNDS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.proxy._bodies import for_handshake, for_stateless, next_round_params, parse_input_required, split_round
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 # Handles a request: the server, the client, the request, and the member of its params.
 LocalHandler: TypeAlias = Callable[[Upstream, Driver, e.Serve, Any], Coroutine[Any, Any, bytes]]
-
-# How many `input_required` results a call may have. The same limit as in `jackstay.client`.
-MAX_ROUNDS = 8
 
 _ROOTS_CHANGED = "notifications/roots/list_changed"
 _PROGRESS = "notifications/progress"
@@ -117,16 +114,16 @@ class Relay:
         if call.is_stateless and not upstream.is_stateless:
             call.body, state, responses = split_round(call.body)
             if state is not None:
-                suspended = self._proxy._client_requests.resume(state, call, responses)
+                suspended = self._proxy._router.resume(state, call, responses)
                 upstream, call, sent = suspended.upstream, suspended.call, suspended.sent
         for _ in range(MAX_ROUNDS + 1):
             sent, result = await self._once(upstream, call, sent)
             if result is None:
-                return self._proxy._client_requests.suspend(upstream, call, sent)
+                return self._proxy._router.suspend(upstream, call, sent)
             required = parse_input_required(result) if sent.is_stateless and not call.is_stateless else None
             if required is None:
                 return _finalize(upstream, call, sent, result)
-            responses = await self._proxy._client_requests.request_inputs(call, required)
+            responses = await self._proxy._router.request_inputs(call, required)
             call.body, sent = next_round_params(call.body, required, responses), None
         raise ProtocolError(f"the server returned input_required more than {MAX_ROUNDS} times", sent=True)
 
@@ -135,7 +132,8 @@ class Relay:
 
         It is sent again only if it is known not to have run.
         """
-        deadline = upstream.deadline()
+        # Until when the call waits for a server that is down, over all attempts.
+        deadline = asyncio.get_running_loop().time() + self._proxy.proxy_options.wait
         has_listed = False
         while True:
             if sent is None:
@@ -201,18 +199,13 @@ class Relay:
         key = (connection.number, request.serial)
         accepted: list[str] = []
 
-        def unsubscribe() -> None:
-            for uri in accepted:
-                upstream.unsubscribe(uri, key)
-
-        try:
+        with ExitStack() as stack:  # a cancellation removes the subscriptions
             for uri in dict.fromkeys(wanted.resource_subscriptions or ()):
                 with suppress(McpError):
                     await upstream.subscribe(uri, key)
+                    stack.callback(upstream.unsubscribe, uri, key)
                     accepted.append(uri)
-        except asyncio.CancelledError:
-            unsubscribe()
-            raise
+            unsubscribe = stack.pop_all().close
         if wanted.resource_subscriptions is not None:
             wanted = msgspec.structs.replace(wanted, resource_subscriptions=accepted)
         connection.subscriptions.listen(request, wanted, on_close=unsubscribe)
@@ -220,15 +213,14 @@ class Relay:
 
     async def _set_level(self, upstream: Upstream, connection: Driver, _: e.Serve, level: str) -> bytes:
         connection.log_level = connection.store["level"] = level
-        await request_level(upstream, connection)
+        await self.request_level(upstream, connection)
         return b"{}"
 
-
-async def request_level(upstream: Upstream, connection: Driver) -> None:
-    """Request the most verbose log level that a client of the server has set. Raises: McpError."""
-    clients = [connection, *upstream.session_clients()]
-    levels = [client.store["level"] for client in clients if "level" in client.store]
-    await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
+    async def request_level(self, upstream: Upstream, connection: Driver) -> None:
+        """Request the most verbose log level that a client of the server has set. Raises: McpError."""
+        clients = [connection, *self._proxy.session_clients(upstream)]
+        levels = [client.store["level"] for client in clients if "level" in client.store]
+        await upstream.set_level(min(levels, key=LOGGING_LEVELS.index))
 
 
 def _finalize(upstream: Upstream, call: InFlightCall, sent: Sent, result: bytes) -> bytes:

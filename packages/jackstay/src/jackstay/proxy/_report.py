@@ -52,13 +52,12 @@ class Snapshot(msgspec.Struct, frozen=True):
         return next((server.state for server in self.servers if server.state != "ok"), "ok")
 
 
-class Report:
+class Report(msgspec.Struct, eq=False):
     """Counts calls by method and outcome, and keeps the last lines of the server's standard error."""
 
-    def __init__(self) -> None:
-        self.calls: Counter[tuple[str, str]] = Counter()
-        self.seconds: dict[str, float] = {}
-        self.lines: deque[str] = deque(maxlen=MAX_LINES)
+    calls: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    seconds: dict[str, float] = {}
+    lines: deque[str] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_LINES))
 
     def count(self, method: str, outcome: str, seconds: float) -> None:
         """Count a call: `outcome` is `ok`, `error` (from the server), `cancelled`, or a reason from `_failures`."""

@@ -67,7 +67,7 @@ class Sent(NamedTuple):
 
     def cancel(self) -> None:
         """Cancel the call: nothing waits for it any more. The server is notified once."""
-        self.client.wire.cancel_call(self.call)
+        self.client.forwarding.cancel_call(self.call)
         self.call.cancel()
 
 
@@ -136,7 +136,7 @@ class Upstream:
 
     async def stop(self) -> None:
         """Stop the server, and return when it is closed and all background tasks are cancelled."""
-        self.client.wire.on_state = None
+        self.client.forwarding.on_state = None
         self._is_ready.clear()
         for task in list(self._tasks):
             task.cancel()
@@ -151,7 +151,7 @@ class Upstream:
     @property
     def facts(self) -> ServerFacts:
         """What the server last declared. Raises: StateError before it was ready for the first time."""
-        return self.client.wire.facts if self._server_facts is None else self._server_facts
+        return self.client.forwarding.facts if self._server_facts is None else self._server_facts
 
     @property
     def is_stateless(self) -> bool:
@@ -162,7 +162,7 @@ class Upstream:
     def cause(self) -> str:
         """Why the server is not ready."""
         try:
-            cause = self.client.wire.cause
+            cause = self.client.forwarding.cause
         except StateError:  # not opened yet
             return "starting"
         return "starting" if cause is None else cause.message
@@ -170,10 +170,6 @@ class Upstream:
     def is_ready(self) -> bool:
         """True while calls can be sent."""
         return self._is_ready.is_set()
-
-    def session_clients(self) -> list[Driver]:
-        """Return the clients of this server, if it is shared, that can receive requests outside a call."""
-        return self._handler.session_clients(self)
 
     # --- health -------------------------------------------------------------------------------------------------------
 
@@ -188,7 +184,7 @@ class Upstream:
         check = self._check
         if check is None or (check.done() and asyncio.get_running_loop().time() >= self._checked_until):
             method = "server/discover" if self.is_stateless else "ping"
-            call = self.client.wire.call(method, b"{}", timeout=None, max_timeout=MAX_CALL_SECONDS)
+            call = self.client.forwarding.call(method, b"{}", timeout=None, max_timeout=MAX_CALL_SECONDS)
             check = self._check = call.future
             check.add_done_callback(self._checked)
         await asyncio.wait((check,), timeout=CHECK_TIMEOUT)
@@ -201,10 +197,6 @@ class Upstream:
         self._checked_until = asyncio.get_running_loop().time() + CHECK_MAX_AGE if _has_answered(check) else 0.0
 
     # --- calls --------------------------------------------------------------------------------------------------------
-
-    def deadline(self) -> float:
-        """Return until when a call that starts now waits for a server that is down, over all attempts."""
-        return asyncio.get_running_loop().time() + self._options.wait
 
     async def send(self, call: InFlightCall, deadline: float) -> Sent:
         """Send a call as soon as the server is ready. Await its future, or call `cancel()`.
@@ -219,7 +211,7 @@ class Upstream:
             client = self.client
             is_stateless = self.is_stateless
             meta, on_behalf_of = call.encode_meta(is_stateless=is_stateless)
-            wire_call = client.wire.call(
+            forwarded = client.forwarding.call(
                 call.method.name,
                 call.body,
                 meta=meta,
@@ -228,13 +220,13 @@ class Upstream:
                 timeout=self._options.timeout,
                 max_timeout=max(self._options.timeout or 0.0, MAX_CALL_SECONDS),
             )
-            if isinstance(wire_call.retrieve_exception(), StateError | ShutdownError | ClosedError):
+            if isinstance(forwarded.retrieve_exception(), StateError | ShutdownError | ClosedError):
                 self._is_ready.clear()  # just lost: the state callback follows in the next iteration of the loop
                 continue
             self.in_flight.start(call)
-            self._by_id[wire_call.id] = call
-            wire_call.future.add_done_callback(partial(self._settle, wire_call.id, call))
-            return Sent(client, wire_call, is_stateless)
+            self._by_id[forwarded.id] = call
+            forwarded.future.add_done_callback(partial(self._settle, forwarded.id, call))
+            return Sent(client, forwarded, is_stateless)
 
     def _settle(self, id: int, call: InFlightCall, future: "asyncio.Future[bytes]") -> None:
         """Done callback of a call, whether or not anything still waits for it."""
@@ -244,11 +236,11 @@ class Upstream:
 
     async def fetch(self, method: str, params: bytes) -> bytes:
         """Send a request of the proxy itself and return the encoded result. Raises: McpError."""
-        call = self.client.wire.call(method, params, timeout=OWN_TIMEOUT)
+        call = self.client.forwarding.call(method, params, timeout=OWN_TIMEOUT)
         try:
             return await call.future
         except asyncio.CancelledError:
-            self.client.wire.cancel_call(call)
+            self.client.forwarding.cancel_call(call)
             raise
 
     async def _wait_until_ready(self, deadline: float) -> None:
@@ -267,7 +259,7 @@ class Upstream:
             self._unsent.append((method, params))
             return
         try:
-            self.client.wire.notify(method, params)
+            self.client.forwarding.notify(method, params)
         except McpError as error:
             logger.info("%s was not forwarded: %s", method, error)
 
@@ -279,21 +271,20 @@ class Upstream:
         subscribers = self._subscriptions.setdefault(uri, set())
         subscribers.add(key)
         try:
-            while not await self._subscribe(uri):
-                pass
+            await self._subscribe(uri)
         except BaseException:
             self._remove_subscriber(uri, key)
             raise
 
-    async def _subscribe(self, uri: str) -> bool:
-        """Subscribe at the server. False: another subscriber cancelled it meanwhile; try again. Raises: McpError."""
-        try:
-            await self.client.resources.subscribe(uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0))
-        except StateError as error:
-            if error.state != "unsubscribed":
-                raise
-            return False
-        return True
+    async def _subscribe(self, uri: str) -> None:
+        """Subscribe at the server, again if another subscriber cancelled it meanwhile. Raises: McpError."""
+        while uri in self._subscriptions:
+            try:
+                await self.client.resources.subscribe(uri, wait_for_ready=True, timeout=max(self._options.wait, 1.0))
+                return
+            except StateError as error:
+                if error.state != "unsubscribed":
+                    raise
 
     async def _resubscribe(self) -> None:
         """Restore all subscriptions. The client does not repeat those that it still has."""
@@ -360,13 +351,13 @@ class Upstream:
     # --- events of the client -----------------------------------------------------------------------------------------
 
     def _attach(self) -> None:
-        wire, router, client_requests = self.client.wire, self._handler._router, self._handler._client_requests
-        wire.on_state = self._on_state_change
-        wire.on_message = lambda method, params, source: router.handle_notification(
+        forwarding, router = self.client.forwarding, self._handler._router
+        forwarding.on_state = self._on_state_change
+        forwarding.on_message = lambda method, params, source: router.handle_notification(
             self, method, params, self._by_id.get(source)
         )
-        wire.handle_requests(
-            lambda method, params: client_requests.handle_request(self, method, params, self._by_id.get(wire.source()))
+        forwarding.handle_requests(
+            lambda method, params: router.handle_request(self, method, params, self._by_id.get(forwarding.source()))
         )
 
     def _on_state_change(self, state: str) -> None:
@@ -376,12 +367,12 @@ class Upstream:
         self._is_ready.clear()
         if state in ("backoff", "closed") and self._keeps_trying:
             self._handler.state_changed(self)
-            cause = str(self.client.wire.cause)
+            cause = str(self.client.forwarding.cause)
             if cause != self._reported:  # not again for each attempt
                 logger.warning("the upstream server %s is down: %s", self.target.name, cause)
                 self._reported = cause
             if state == "closed":
-                if not isinstance(self.client.wire.cause, TransportError | TimeoutError):
+                if not isinstance(self.client.forwarding.cause, TransportError | TimeoutError):
                     # The server no longer supports the era that it was limited to: allow the other one.
                     self._settings["versions"] = self._versions
                 delay = backoff_delay(self.client.settings, self._failures, random.random())  # noqa: S311  # jitter
@@ -389,8 +380,7 @@ class Upstream:
                 self.run_in_background(self._replace(delay))
 
     def _on_ready(self) -> None:
-        was_ready = self._server_facts is not None
-        self._server_facts = self.client.wire.facts
+        self._server_facts = self.client.forwarding.facts
         self._failures = 0
         self._reported = ""
         self.starts += 1
@@ -400,7 +390,7 @@ class Upstream:
         self.in_flight.reset()
         self._restore()
         self._handler.state_changed(self)
-        if was_ready:
+        if self.starts > 1:
             logger.warning("the upstream server %s is ready again", self.target.name)
             self._handler.reconnected(self)
 

@@ -8,10 +8,8 @@ the same for every connection (2026-07-28 server/tools: list results must not va
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -21,7 +19,6 @@ from jackstay.errors import UsageError, did_you_mean
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.server import ListOptions
 from jackstay.server._entries import Entry, check_tags
-from jackstay.server._pages import Position, read_cursor, write_cursor
 
 # Loaded when the first entry of a kind is registered.
 if TYPE_CHECKING:
@@ -75,12 +72,19 @@ class Listing(Generic[E]):
         Raises:
             ProtocolError: (-32602) for an invalid cursor.
         """
-        begin = 0 if cursor is None else self._index_after(read_cursor(cursor, self.kind))
+        begin = 0 if cursor is None else self._index_after(cursor)
         cached = self._pages.get((_FORMS[version], begin))
         return self._encode(_FORMS[version], begin) if cached is None else cached
 
-    def _index_after(self, position: Position) -> int:
+    def _index_after(self, cursor: str) -> int:
         """Return the index after the last entry sent; if that was removed, the index after where it was."""
+        # Loaded here, because few lists have a second page.
+        from bisect import bisect_right  # noqa: PLC0415
+        from operator import itemgetter  # noqa: PLC0415
+
+        from jackstay.server._pages import read_cursor  # noqa: PLC0415
+
+        position = read_cursor(cursor, self.kind)
         index = bisect_right(self._rows, position.number, key=itemgetter(0))
         entry = self.entries.get(position.key)
         if entry is None or (index and self._rows[index - 1][1] is entry):
@@ -95,6 +99,8 @@ class Listing(Generic[E]):
         lines = [entry.listed if has_structure else entry.listed_plain for _, entry in rows]
         page = b'{"%b":[%b]' % (self.kind.encode(), b",".join(lines))
         if begin + size < len(self._rows):
+            from jackstay.server._pages import Position, write_cursor  # noqa: PLC0415  # as above
+
             number, last = rows[-1]
             page += b',"nextCursor":"%b"' % write_cursor(Position(self.kind, number, last.key)).encode()
         if has_hints:
@@ -379,10 +385,9 @@ class Catalogue:
     def _remove(self, keys: tuple[str, ...], *kinds: Kind) -> None:
         with self._lock:
             self._require_known(keys, f"entry in {kinds[0]}", *kinds)
-            found = {kind: [key for key in keys if key in self._lists[kind]] for kind in kinds}
-            removed = {kind: keys for kind, keys in found.items() if keys}
-            for kind, keys_of_kind in removed.items():
-                self._lists[kind].remove(keys_of_kind)
+            removed = {kind: found for kind in kinds if (found := [key for key in keys if key in self._lists[kind]])}
+            for kind, found in removed.items():
+                self._lists[kind].remove(found)
         self._notify_changed(removed)
 
     def _require_known(self, keys: tuple[str, ...], what: str, *kinds: Kind) -> None:

@@ -18,15 +18,6 @@ from jackstay.errors import UsageError
 from jackstay.server._foreign import encode_foreign
 from jackstay.types import encode_json
 
-BLOCKS = (
-    types.TextContent,
-    types.ImageContent,
-    types.AudioContent,
-    types.ResourceLink,
-    types.EmbeddedResource,
-    types.UnknownContent,
-)
-
 # The first revision with each block type; the others are in all revisions (schema.ts).
 BLOCKS_SINCE: dict[type, str] = {types.AudioContent: "2025-03-26", types.ResourceLink: "2025-06-18"}
 
@@ -152,7 +143,7 @@ def encode_base64(data: bytes) -> str:
 
 def is_block(value: object) -> bool:
     """Return whether the value is a block, an `Image`, an `Audio` or a `File`."""
-    return isinstance(value, (*BLOCKS, *MEDIA))
+    return isinstance(value, types.ContentBlock | _Medium | File)
 
 
 def to_block(value: object) -> types.ContentBlock:
@@ -161,7 +152,7 @@ def to_block(value: object) -> types.ContentBlock:
     Raises:
         UsageError: as `encode_value`.
     """
-    if isinstance(value, BLOCKS):
+    if isinstance(value, types.ContentBlock):
         return value
     if isinstance(value, str):
         return types.TextContent(text=value)

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from jackstay import types
 from jackstay.errors import CapabilityError, JsonRpcError, McpError, ProtocolError, ShutdownError
 from jackstay.protocol import METHODS, REVISIONS
-from jackstay.protocol.server import check_capabilities
+from jackstay.protocol.server import ServerConfig, check_capabilities
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._catalogue import LISTS, Catalogue
@@ -122,7 +122,8 @@ class Dispatch:
         self.round_timeout = server.options.round_timeout
         self.middleware: Sequence[Middleware] = ()
         self.views: Views | None = None
-        self._finalized: dict[bytes, bytes] = {}
+        # Cached, because a page is the same object until the catalogue changes, and Python caches its hash.
+        self._finalize_page = lru_cache(_MAX_FINALIZED)(_finalize_page)
         self._on_notification: Callable[[Driver, str, Raw | None], None] | None = None
         methods: dict[str, Serve] = {
             "tools/call": self._call_tool,
@@ -241,15 +242,7 @@ class Dispatch:
             page = self.catalogue.page(LISTS[request.method.name], request.version, cursor)
         except ProtocolError as error:
             raise JsonRpcError(ErrorCode.INVALID_PARAMS, error.message) from error
-        if request.meta is None:
-            return page
-        # Cached, because a page is the same object until the catalogue changes, and Python caches its hash.
-        finalized = self._finalized.get(page)
-        if finalized is None:
-            if len(self._finalized) >= _MAX_FINALIZED:
-                self._finalized.clear()
-            finalized = self._finalized[page] = connection.server_config.finalize(page)
-        return finalized
+        return page if request.meta is None else self._finalize_page(connection.server_config, page)
 
     # --- tools --------------------------------------------------------------------------------------------------------
 
@@ -518,6 +511,10 @@ def read_params(cls: type[B], method: str, params: bytes | Raw | None) -> B:
 def _not_found(request: e.Serve, uri: str) -> JsonRpcError:
     code = REVISIONS[request.version].resource_not_found
     return JsonRpcError(code, "resource not found", {"uri": uri})
+
+
+def _finalize_page(config: ServerConfig, page: bytes) -> bytes:
+    return config.finalize(page)
 
 
 def _finalize(connection: Driver, request: e.Serve, result: bytes) -> bytes:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 import msgspec
 
 from jackstay.errors import FrameTooLargeError, Json, JsonRpcError, MachineError, McpError, RequestId
-from jackstay.protocol import LISTS
+from jackstay.protocol import LIST_CHANGES, MAX_VIOLATION_WARNINGS
 from jackstay.protocol.server import ServerConfig, ServerConnection
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ABSENT
@@ -31,9 +31,6 @@ logger = logging.getLogger("jackstay.server")
 
 # An encoded result, or a coroutine that returns it, or None if `finish()` is called later.
 Outcome: TypeAlias = "bytes | Coroutine[Any, Any, bytes] | None"
-
-# Protocol violations of a client that are all logged as warnings. Further ones are logged only at powers of two.
-MAX_VIOLATION_WARNINGS = 8
 
 # Options of tasks that run handlers: their first step runs at once, where Python supports that.
 _TASK_OPTIONS: dict[str, Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
@@ -90,10 +87,6 @@ _NO_CALLER = Caller()
 Serve: TypeAlias = "Callable[[Driver, e.Serve, Caller], Outcome]"
 
 
-# The methods of the notifications that a list has changed.
-LIST_CHANGES = tuple(dict.fromkeys(row.changed_by for row in LISTS.values()))
-
-
 class SubscriberIndex:
     """The connections of a server by what their clients are notified of. Thread-safe.
 
@@ -128,16 +121,15 @@ class SubscriberIndex:
                         del self._by_topic[topic]
 
     def find(self, topic: str) -> "list[Driver]":
-        """Return the connections whose clients are notified of this topic."""
-        with self._lock:
-            return list(self._by_topic.get(topic, ()))
+        """Return the connections whose clients are notified of this topic, which has changed.
 
-    def find_for_list(self, method: str) -> "list[Driver]":
-        """As `find()`, for a list that has changed. `changes_since()` returns it from now on."""
+        If it is a list, `changes_since()` returns it from now on.
+        """
         with self._lock:
-            self.number += 1
-            self._changes[method] = self.number
-            return list(self._by_topic.get(method, ()))
+            if topic in LIST_CHANGES:
+                self.number += 1
+                self._changes[topic] = self.number
+            return list(self._by_topic.get(topic, ()))
 
     def changes_since(self, number: int) -> list[str]:
         """Return the methods of the lists that have changed after the change of this number."""
@@ -341,19 +333,25 @@ class Driver:
         elif self._wake is not None or self.core.wake_at is not None:
             self._arm()
 
+    def _perform(self, effects: e.Effects) -> None:
+        self._is_stepping = True
+        try:
+            perform = self.PERFORM
+            for effect in effects:
+                perform[type(effect)](self, effect)
+        finally:
+            self._is_stepping = False
+
     def _process_events(self) -> None:
         """Process queued events, then arm the timer. If one of them raises, the others are processed soon after."""
         try:
             while self._queued_events:
                 event = self._queued_events.pop(0)
-                self._is_stepping = True
                 try:
                     self._perform(self.core.step(event, self._loop.time()))
                 except McpError:
                     # Not expected: invalid and oversized notifications are rejected before.
                     logger.exception("connection %d: %s was rejected", self.number, type(event).__name__)
-                finally:
-                    self._is_stepping = False
         finally:
             self._arm()
             if self._queued_events:
@@ -464,11 +462,6 @@ class Driver:
             task.cancel(effect.reason or None)
 
     # --- other effects ------------------------------------------------------------------------------------------------
-
-    def _perform(self, effects: e.Effects) -> None:
-        perform = self.PERFORM
-        for effect in effects:
-            perform[type(effect)](self, effect)
 
     def _send(self, effect: e.Send) -> None:
         raise NotImplementedError

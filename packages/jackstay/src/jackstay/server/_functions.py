@@ -121,6 +121,7 @@ class Function:
                 continue
             self._add_parameter(parameter, hints, docstring.parameters, bound)
         self.injected: Injected | None = self._inject(dependencies) if dependencies else None
+        self.takes_context = self._context is not None
         self.input_schema = _describe(self.parameters, self.name)
         self._struct = _make_struct(self.parameters, self.name)
         self._decode = msgspec.json.Decoder[Any](self._struct, dec_hook=decode_foreign).decode
@@ -142,11 +143,6 @@ class Function:
         )
         self.call, self.is_async = injected, True
         return injected
-
-    @property
-    def takes_context(self) -> bool:
-        """True if a parameter receives the context."""
-        return self._context is not None
 
     def _add_parameter(
         self, parameter: inspect.Parameter, hints: dict[str, Any], descriptions: dict[str, str], bound: frozenset[str]

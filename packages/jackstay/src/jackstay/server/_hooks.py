@@ -133,21 +133,27 @@ class Hooks:
 
 
 class _Row(NamedTuple):
-    name: str
+    hook: Callable[..., Awaitable[Result]]
     params: type[RequestParams]
     result: type[Result]
+
+    @property
+    def name(self) -> str:
+        return self.hook.__name__
 
 
 # The hook of each method, and the types of its params and its result.
 HOOKS: dict[str, _Row] = {
-    "tools/call": _Row("on_call_tool", CallToolRequestParams, CallToolResult),
-    "tools/list": _Row("on_list_tools", PaginatedRequestParams, ListToolsResult),
-    "resources/read": _Row("on_read_resource", ReadResourceRequestParams, ReadResourceResult),
-    "resources/list": _Row("on_list_resources", PaginatedRequestParams, ListResourcesResult),
-    "resources/templates/list": _Row("on_list_resource_templates", PaginatedRequestParams, ListResourceTemplatesResult),
-    "prompts/get": _Row("on_get_prompt", GetPromptRequestParams, GetPromptResult),
-    "prompts/list": _Row("on_list_prompts", PaginatedRequestParams, ListPromptsResult),
-    "completion/complete": _Row("on_complete", CompleteRequestParams, CompleteResult),
+    "tools/call": _Row(Hooks.on_call_tool, CallToolRequestParams, CallToolResult),
+    "tools/list": _Row(Hooks.on_list_tools, PaginatedRequestParams, ListToolsResult),
+    "resources/read": _Row(Hooks.on_read_resource, ReadResourceRequestParams, ReadResourceResult),
+    "resources/list": _Row(Hooks.on_list_resources, PaginatedRequestParams, ListResourcesResult),
+    "resources/templates/list": _Row(
+        Hooks.on_list_resource_templates, PaginatedRequestParams, ListResourceTemplatesResult
+    ),
+    "prompts/get": _Row(Hooks.on_get_prompt, GetPromptRequestParams, GetPromptResult),
+    "prompts/list": _Row(Hooks.on_list_prompts, PaginatedRequestParams, ListPromptsResult),
+    "completion/complete": _Row(Hooks.on_complete, CompleteRequestParams, CompleteResult),
 }
 _NAMES = ("on_request", *(row.name for row in HOOKS.values()))
 

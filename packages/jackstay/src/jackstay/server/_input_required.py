@@ -15,6 +15,7 @@ from typing import Final, NoReturn, TypeVar
 import msgspec
 
 from jackstay.errors import Json, JsonRpcError, ProtocolError
+from jackstay.protocol import MAX_ROUNDS
 from jackstay.protocol.wire import ErrorCode
 from jackstay.server._pages import decode_base64url, encode_base64url
 from jackstay.types import DECODE_ERRORS, Body, CreateMessageResult, ElicitResult, ListRootsResult, decode, encode_json
@@ -22,7 +23,6 @@ from jackstay.types import DECODE_ERRORS, Body, CreateMessageResult, ElicitResul
 B = TypeVar("B", bound=Body)
 
 MAX_STATE_BYTES = 65_536
-MAX_ROUNDS = 8
 
 # The result type of each request. An invalid response is ignored, and the request is sent again.
 RESPONSE_TYPES: Mapping[str, type[Body]] = {
@@ -63,11 +63,10 @@ class RequestState(msgspec.Struct, array_like=True):
 _read_state = msgspec.json.Decoder(RequestState).decode
 
 
-class KeyRing:
+class KeyRing(msgspec.Struct):
     """The HMAC secrets of a server. The first one signs, all of them verify. Without any, a random one is created."""
 
-    def __init__(self, keys: tuple[bytes, ...] = ()) -> None:
-        self._keys = keys
+    _keys: tuple[bytes, ...] = ()
 
     def sign(self, data: bytes) -> str:
         """Return the data with a signature, as base64url."""
@@ -119,14 +118,11 @@ class InputRounds:
         self._unsolicited = dict(responses) if state is None else {}
         if state is not None:
             self._state = self._open(state, bound)
+        # The results of `ctx.once` by key, as JSON text.
+        self.once = self._state.once
         for row in self._state.requests:
             if row.response is None and row.key in responses:  # unknown keys are ignored
                 row.response = _read_response(row.method, responses[row.key])
-
-    @property
-    def once(self) -> dict[str, str]:
-        """The results of `ctx.once` by key, as JSON text."""
-        return self._state.once
 
     def is_ended_by(self, error: BaseException) -> bool:
         """Return whether this exception of the handler ends the round with an `input_required` result."""

@@ -57,13 +57,7 @@ def compile_validator(schema: Schema, where: str, max_match_length: Callable[[st
     """
     try:
         # Optional, slow to import, and without type information.
-        from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]  # noqa: PLC0415
-        from jsonschema.validators import (  # type: ignore[import-untyped]  # noqa: PLC0415
-            SPECIFICATIONS,
-            Draft202012Validator,
-            extend,
-            validator_for,
-        )
+        from jsonschema import exceptions, validators  # type: ignore[import-untyped]  # noqa: PLC0415
         from referencing import Resource  # noqa: PLC0415
         from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
     except ImportError as missing:
@@ -71,20 +65,20 @@ def compile_validator(schema: Schema, where: str, max_match_length: Callable[[st
         raise UsageError(f"validation of {where} needs the extra 'schema': {advice}", path=where) from missing
     _refuse_references(schema, where)
     # 2020-12 unless the document names another dialect (2025-11-25 basic/index).
-    dialect = validator_for(schema, default=Draft202012Validator)
+    dialect = validators.validator_for(schema, default=validators.Draft202012Validator)
     try:
         dialect.check_schema(schema)
         root = Resource.from_contents(schema, default_specification=DRAFT202012)
         uri = root.id() or ""
         # Crawl for `$anchor` and `$id` once, not for each reference.
-        resolver = SPECIFICATIONS.with_resource(uri, root).crawl().resolver(uri)
-    except SchemaError as error:
+        resolver = validators.SPECIFICATIONS.with_resource(uri, root).crawl().resolver(uri)
+    except exceptions.SchemaError as error:
         pointer = "".join(f"/{step}" for step in error.absolute_path)
         raise UsageError(f"{where} is invalid at #{pointer}: {error.message[:200]}", path=where) from error
     except Exception as error:  # such as ValueError for an `$id` that is not a URI, or OverflowError for a pattern
         raise UsageError(f"{where} is not supported ({type(error).__name__})", path=where) from error
     if max_match_length is not None:
-        dialect = extend(dialect, {"pattern": _bounded(dialect.VALIDATORS["pattern"], max_match_length)})
+        dialect = validators.extend(dialect, {"pattern": _bounded(dialect.VALIDATORS["pattern"], max_match_length)})
     validator = dialect(schema, _resolver=resolver)
 
     def problems(value: Json) -> Iterator[tuple[JsonPath, str]]:

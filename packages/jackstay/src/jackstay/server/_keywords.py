@@ -14,6 +14,6 @@ ServerKeywords = keywords("ServerKeywords", Options, without=("name", "version",
 
 ToolKeywords = keywords("ToolKeywords", ToolOptions)
 # Those of a tool with a JSON Schema.
-AddedToolKeywords = keywords("AddedToolKeywords", ToolOptions, without=("name", "structured", "output_schema"))
+AddedToolKeywords = keywords("AddedToolKeywords", ToolOptions, without=("name", "structured"))
 ResourceKeywords = keywords("ResourceKeywords", ResourceOptions)
 PromptKeywords = keywords("PromptKeywords", PromptOptions)

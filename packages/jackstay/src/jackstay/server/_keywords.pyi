@@ -74,6 +74,7 @@ class AddedToolKeywords(TypedDict, total=False):
     scopes: Iterable[str]
     timeout: float | None
     annotations: ToolAnnotations | Mapping[str, Json] | None
+    output_schema: Mapping[str, Json] | None
     task: bool | TaskSupport | None
     app: App | None
     app_only: bool

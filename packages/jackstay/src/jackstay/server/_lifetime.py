@@ -35,7 +35,7 @@ class Lifetime:
         # Run after the shutdown hooks.
         self.final_hooks: list[Callable[[], object]] = []
         self.pool = Pool(HOOK_THREADS)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._users: set[Hashable] = set()
         # Startup hooks that have succeeded. One that raised runs again with the next attempt.
         self._started = 0
@@ -62,14 +62,11 @@ class Lifetime:
     def try_enter(self, user: Hashable) -> bool:
         """Enter if there is nothing to wait for: no startup hooks, or they have run. Returns whether it entered."""
         with self._lock:
-            return self._try_enter(user)
-
-    def _try_enter(self, user: Hashable) -> bool:
-        if self._running_hooks is not None or not (self._users or self._started == len(self.startup_hooks)):
-            return False
-        self._needs_shutdown = True
-        self._users.add(user)
-        return True
+            if self._running_hooks is not None or not (self._users or self._started == len(self.startup_hooks)):
+                return False
+            self._needs_shutdown = True
+            self._users.add(user)
+            return True
 
     async def enter(self, user: Hashable) -> bool:
         """Run the startup hooks, if this is the first user. Returns False if `cancel_startup()` was called.
@@ -78,7 +75,7 @@ class Lifetime:
         """
         while True:
             with self._lock:
-                if self._try_enter(user):
+                if self.try_enter(user):
                     return True
                 running = self._running_hooks
                 if running is None:

@@ -147,9 +147,9 @@ def _tool(api: Api, endpoint: Endpoint) -> ToolEntry:
         destructive=route.destructive if is_read_only or route.destructive is not None else replaces,
         idempotent=route.idempotent if is_read_only or route.idempotent is not None else is_repeatable,
         open_world=True,
+        output_schema=None if output is None else output.schema,
     )
-    output_schema = None if output is None else output.schema
-    entry = tool_from_schema(call, options, operation.input_schema, output_schema, validate=False)
+    entry = tool_from_schema(call, options, operation.input_schema, validate=False)
     bind = _validating(entry.bind, _lazy_validator(operation.input_schema, f"{endpoint.name}(input_schema)"))
     return msgspec.structs.replace(entry, bind=bind)
 

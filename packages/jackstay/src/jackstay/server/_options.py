@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import jackstay.protocol.server as core
 from jackstay import types
 from jackstay.errors import Json, UnexpectedOptionError
-from jackstay.protocol import METHODS, MIN_SECONDS, Era, Setting, refuse_unknown, with_tuples
+from jackstay.protocol import LISTS, METHODS, MIN_SECONDS, Era, Setting, refuse_unknown, with_tuples
 from jackstay.server._entries import IconLike, read_icons
 from jackstay.server._pool import THREADS
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jackstay.server._extensions import Extensions
 
 # The capabilities that a server can declare before anything is registered.
-CAPABILITIES = ("tools", "resources", "prompts", "completions")
+CAPABILITIES = (*dict.fromkeys(row.capability for row in LISTS.values()), "completions")
 
 # The flags of each capability are those that messages need.
 _DECLARATIONS: dict[str, dict[str, Json]] = {name: {} for name in CAPABILITIES}
@@ -114,11 +114,9 @@ def make_options(**given: Any) -> Options:
         from jackstay.server.http._options import HTTP_OPTIONS  # noqa: PLC0415  # only for this hint
         from jackstay.server.http._run import RUN_OPTIONS  # noqa: PLC0415
 
-        if error.option in HTTP_OPTIONS:
-            hint = "it is an option of asgi() and of run(transport='http')"
-        elif error.option in RUN_OPTIONS:
-            hint = "it is an option of run(transport='http')"
-        else:
+        hints = dict.fromkeys(RUN_OPTIONS, "it is an option of run(transport='http')")
+        hints |= dict.fromkeys(HTTP_OPTIONS, "it is an option of asgi() and of run(transport='http')")
+        if error.option not in hints:
             raise
-        raise UnexpectedOptionError("Server()", error.option, known, hint=hint) from None
+        raise UnexpectedOptionError("Server()", error.option, known, hint=hints[error.option]) from None
     return Options(**with_tuples(given))

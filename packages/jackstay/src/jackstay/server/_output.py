@@ -63,13 +63,6 @@ def bare(hint: Hint) -> Hint:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def output_from_schema(schema: Schema, tool: str, check: Check | None) -> Output:
-    """Return the output of a tool that was registered with a JSON Schema."""
-    from jackstay.server._structured import structured_encoder  # noqa: PLC0415  # see above
-
-    return Output(schema, structured_encoder(tool, check or (lambda _: None)))
-
-
 def encode_content_result(value: object, version: str) -> bytes:
     """Encode a result that has only content. A `Result` object is sent unchanged.
 

@@ -11,6 +11,7 @@ import msgspec
 
 from jackstay.errors import ProtocolError
 from jackstay.protocol.wire import ErrorCode
+from jackstay.types import DECODE_ERRORS
 
 _MAX_CURSOR_LENGTH = 8192
 _TO_URL = bytes.maketrans(b"+/", b"-_")
@@ -60,7 +61,7 @@ def read_cursor(cursor: str, list: str) -> Position:
         position = _read(data[4:])
         if position.list != list:
             raise ValueError("of another list")
-    except (ValueError, msgspec.DecodeError) as error:
+    except (ValueError, *DECODE_ERRORS) as error:
         message = "invalid cursor for this list; start again without a cursor"
         raise ProtocolError(message, path="$.cursor", quote=cursor[:40], code=ErrorCode.INVALID_PARAMS) from error
     return position

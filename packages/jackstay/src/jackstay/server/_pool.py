@@ -28,8 +28,7 @@ class Pool:
 
     def __init__(self, threads: int = THREADS) -> None:
         self._limit = threads
-        self._lock = threading.Lock()
-        self._has_work = threading.Condition(self._lock)
+        self._lock = threading.Condition()  # notified when there is work
         # In the order of their turns.
         self._queues: OrderedDict[Hashable, deque[Work]] = OrderedDict()
         # The number of functions that wait for a thread.
@@ -65,7 +64,7 @@ class Pool:
         """End idle threads. Queued work is still done, and later work starts new threads."""
         with self._lock:
             self._is_closed = True
-            self._has_work.notify_all()
+            self._lock.notify_all()
 
     def close(self) -> None:
         """Discard queued work and end idle threads. Running functions continue in their daemon threads."""
@@ -86,7 +85,7 @@ class Pool:
                 self._idle += 1
                 thread.start()
             else:
-                self._has_work.notify()
+                self._lock.notify()
 
     def _remove(self, owner: Hashable, work: Work) -> None:
         """Remove work that has not started: a client that calls and cancels must not fill the queue."""
@@ -122,7 +121,7 @@ class Pool:
                     self._idle -= 1
                     self._threads.discard(threading.current_thread())
                     return None
-                self._has_work.wait()
+                self._lock.wait()
             owner, queue = self._queues.popitem(last=False)
             work = queue.popleft()
             if queue:

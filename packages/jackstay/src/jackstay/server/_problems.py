@@ -11,17 +11,16 @@ from typing import (
     Any,
     NotRequired,
     Required,
-    TypeAlias,
     TypeVar,
     Union,
     get_args,
     get_origin,
     get_type_hints,
-    is_typeddict,
 )
 
 import msgspec
 from msgspec import Raw
+from msgspec.inspect import DataclassType, StructType, TypedDictType
 
 from jackstay.errors import Json
 from jackstay.server._foreign import Hint, decode_foreign, is_pydantic
@@ -36,7 +35,7 @@ MAX_STEP_LENGTH = 64
 MAX_SEARCHED_BYTES = 65_536
 
 # A path inside the arguments, outermost step first.
-JsonPath: TypeAlias = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 
 _MAPPINGS = (dict, Mapping, MutableMapping)
 _ARRAYS = (list, set, frozenset, Sequence, MutableSequence, Collection)
@@ -172,31 +171,21 @@ class _Members(msgspec.Struct, frozen=True):
 
 
 def _members_of(hint: Hint) -> _Members | None:
-    cls = get_origin(hint) or hint  # the class of a parametrized generic
-    if not isinstance(cls, type):
+    info = msgspec.inspect.type_info(hint)
+    if not isinstance(info, StructType | DataclassType | TypedDictType):
         return None
-    if issubclass(cls, msgspec.Struct):
-        config = cls.__struct_config__
-        if config.array_like:
-            return None
-        fields = msgspec.structs.fields(hint)  # type: ignore[arg-type]  # accepts generics, too
-        required = frozenset(field.encode_name for field in fields if field.required)
-        hints = {field.encode_name: field.type for field in fields}
-        return _Members(hints, required, config.forbid_unknown_fields, config.tag_field)
-    if is_typeddict(cls):
-        return _Members(_hints_of(cls, hint), frozenset(getattr(cls, "__required_keys__", ())))
-    if hasattr(cls, "__dataclass_fields__"):
-        import dataclasses  # noqa: PLC0415  # already loaded by the module that defines the class
-
-        assert dataclasses.is_dataclass(cls)
-        absent = dataclasses.MISSING
-        needed = (f.name for f in dataclasses.fields(cls) if f.default is absent and f.default_factory is absent)
-        return _Members(_hints_of(cls, hint), frozenset(needed))
-    return None
+    required = frozenset(field.encode_name for field in info.fields if field.required)
+    if not isinstance(info, StructType):
+        return _Members(_hints_of(hint), required)
+    if info.array_like:
+        return None
+    hints = {field.encode_name: field.type for field in msgspec.structs.fields(hint)}  # type: ignore[arg-type]  # accepts generics, too
+    return _Members(hints, required, info.forbid_unknown_fields, info.tag_field)
 
 
-def _hints_of(cls: type, hint: Hint) -> dict[str, Any]:
+def _hints_of(hint: Hint) -> dict[str, Any]:
     """Return the hints of the members, with the type variables of a generic class replaced."""
+    cls: Any = get_origin(hint) or hint
     given = dict(zip(getattr(cls, "__parameters__", ()), get_args(hint), strict=False))
     hints = get_type_hints(cls, include_extras=True)
     return {name: _substitute(member, given) for name, member in hints.items()}

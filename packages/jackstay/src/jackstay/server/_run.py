@@ -7,6 +7,7 @@ hangs: a handler, a hook, a lock, the event loop or interpreter exit. Clients us
 import _thread
 import asyncio
 import atexit
+import gc
 import logging
 import math
 import os
@@ -217,11 +218,14 @@ def run(server: "Server", loop_factory: _LoopFactory = None, exit_process: Calla
     loop = (loop_factory or asyncio.new_event_loop)()
     # The limit of 1.5 s includes the default drain timeout of 1 s; another value moves the limit.
     shutdown = Shutdown(server.drain, loop, exit_process, END_TIMEOUT - 1.0 + server.options.drain_timeout)
-    server._on_stdio_ending = lambda is_starting: shutdown.begin(STARTUP_TIMEOUT if is_starting else None)
+    serving = server._serve_stdio("lines", lambda is_starting: shutdown.begin(STARTUP_TIMEOUT if is_starting else None))
+    # What is imported and registered stays until the exit. The garbage collector would visit it during the start, and
+    # again whenever many calls are in flight.
+    gc.freeze()
     try:
-        return shutdown.run(server, server.serve_stdio())
+        return shutdown.run(server, serving)
     finally:
-        server._on_stdio_ending = None
+        gc.unfreeze()
 
 
 async def cancel_remaining_tasks(loop: asyncio.AbstractEventLoop) -> bool:

@@ -55,9 +55,8 @@ def schemas_of(
             msgspec.json.Decoder[Any](hint)  # rejects some unions that have a schema
     except UNUSABLE as error:
         raise UnusableHintError(" ".join(str(error).split())) from error
-    if (
-        not reserved and lifted.keys() & definitions.keys()
-    ):  # an enum beside a model that has it, or two classes of one name
+    # An enum beside a model that has it, or two classes of one name.
+    if not reserved and lifted.keys() & definitions.keys():
         return schemas_of(hints, mode, reserved=definitions.keys())
     return Schemas(schemas, {**lifted, **definitions})
 

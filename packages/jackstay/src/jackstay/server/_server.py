@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from jackstay._signatures import shows
 from jackstay.errors import Json, UsageError
+from jackstay.protocol import LIST_CHANGES
 from jackstay.server._catalogue import CHANGES, Catalogue, Kind
 from jackstay.server._entries import check_function, refuse_name
 from jackstay.server._lifetime import Lifetime
@@ -109,9 +110,6 @@ class Server:
         self._lifespan: Lifespan | None = None
         if lifespan is not None:
             self._add_lifespan(lifespan)
-        # Set by `run()`. Called from any thread when the stdio client has closed its end, with True while startup
-        # hooks still run.
-        self._on_stdio_ending: Callable[[bool], None] | None = None
         self._lock = threading.Lock()
         self._connections: dict[int, Driver] = {}
         # None: there was no connection yet.
@@ -237,7 +235,6 @@ class Server:
         *,
         input_schema: Mapping[str, Json],
         handler: Callable[..., object],
-        output_schema: Mapping[str, Json] | None = None,
         validate: bool = True,
         replace: bool = False,
         **options: Unpack[AddedToolKeywords],
@@ -249,9 +246,7 @@ class Server:
 
         Raises: UsageError for an invalid schema, a duplicate name, or a missing extra.
         """
-        entry = self.tool_from_schema(
-            name, input_schema=input_schema, handler=handler, output_schema=output_schema, validate=validate, **options
-        )
+        entry = self.tool_from_schema(name, input_schema=input_schema, handler=handler, validate=validate, **options)
         self.catalogue.add_tools(entry, replace=replace)
 
     @shows("jackstay.server._tools:ToolOptions", without="structured")
@@ -261,7 +256,6 @@ class Server:
         *,
         input_schema: Mapping[str, Json],
         handler: Callable[..., object],
-        output_schema: Mapping[str, Json] | None = None,
         validate: bool = True,
         **options: Unpack[AddedToolKeywords],
     ) -> ToolEntry:
@@ -274,7 +268,7 @@ class Server:
         from jackstay.server._tools import ToolOptions, tool_from_schema  # noqa: PLC0415  # loaded on first use
 
         made = ToolOptions.from_keywords("add_tool()", {"name": name, **options})
-        return self._extend_for(tool_from_schema(handler, made, input_schema, output_schema, validate=validate))
+        return self._extend_for(tool_from_schema(handler, made, input_schema, validate=validate))
 
     @shows("jackstay.server._resources:ResourceOptions")
     def resource(self, uri: str, **options: Unpack[ResourceKeywords]) -> Callable[[F], F]:
@@ -537,14 +531,10 @@ class Server:
 
         `params`, if there are any, are sent unchanged. Thread-safe.
         """
-        index = self._subscriber_index
-        if index is None:  # there was no connection yet
-            connections = []
-        elif uri:  # there may be thousands of connections, of which few have subscribed
-            connections = index.find(uri)
-        elif method in CHANGES.values():
-            connections = index.find_for_list(method)
-        else:  # of anything, see `GAP`
+        index, is_list = self._subscriber_index, method in LIST_CHANGES
+        if index is not None and (uri or is_list):  # of thousands of connections, few may have subscribed
+            connections = index.find(uri or method)
+        else:  # of anything, see `GAP`; or there was no connection yet
             with self._lock:
                 connections = list(self._connections.values())
         if self._views is not None and self._bus is None and method in CHANGES.values():
@@ -624,6 +614,12 @@ class Server:
 
         Raises: TransportError, if stdio is in use or closed.
         """
+        return await self._serve_stdio(framing, lambda _: None)
+
+    async def _serve_stdio(self, framing: str, on_ending: Callable[[bool], object]) -> int:
+        """As `serve_stdio`. When the client has closed its end, call `on_ending` in any thread: with True while startup
+        hooks still run.
+        """
         from jackstay.transport import own_stdio  # noqa: PLC0415  # only needed for stdio
 
         target = own_stdio(framing)
@@ -633,8 +629,7 @@ class Server:
             is_starting = self._lifetime.is_starting
             if not is_starting:
                 ended_at.append(time.monotonic())
-            if self._on_stdio_ending is not None:
-                self._on_stdio_ending(is_starting)
+            on_ending(is_starting)
 
         target.on_end_of_input = on_end_of_input
         with target.acquired():  # what hooks print is no more for the client than what tools print
@@ -705,7 +700,7 @@ class Server:
         connection.join(self._subscriber_index)
 
     def _remove_connection(self, connection: Driver) -> None:
-        """Undo `add_connection()`."""
+        """Undo `_add_connection()`."""
         with self._lock:
             self._connections.pop(connection.number, None)
         index, connection.subscriber_index = connection.subscriber_index, None

@@ -10,16 +10,14 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from jackstay import types
-from jackstay.errors import JsonRpcError
-from jackstay.protocol import LISTS, REVISIONS
+from jackstay.errors import Json, JsonRpcError
+from jackstay.protocol import LIST_CHANGES, REVISIONS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, splice_meta
 from jackstay.server._changes import GAP
@@ -50,14 +48,6 @@ _UPDATED = "notifications/resources/updated"
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-@cache
-def _flags() -> Mapping[str, tuple[str, str]]:
-    """Return the capability and the member of the filter for each notification."""
-    members = types.SubscriptionFilter.__struct_fields__
-    rows = ((row, f"{row.capability}_list_changed") for row in LISTS.values())
-    return {row.changed_by: (row.capability, member) for row, member in rows if member in members}
-
-
 class Quota(msgspec.Struct):
     """Limits the bytes of subscribed URIs: of each client, and of all clients that share it (None: no limit)."""
 
@@ -81,18 +71,15 @@ class Quota(msgspec.Struct):
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """An open `subscriptions/listen` request, and the part of its filter that was accepted."""
+    """An open `subscriptions/listen` request, and the part of its filter that was accepted.
+
+    `topics` are the accepted URIs, and the methods of the accepted notifications of changed lists.
+    """
 
     request: e.Serve
-    accepted: "SubscriptionFilter"
     uris: frozenset[str]
+    topics: frozenset[str]
     on_close: Callable[[], None] | None = None
-
-    @property
-    def topics(self) -> Iterator[str]:
-        """The accepted URIs, and the methods of the accepted notifications of changed lists."""
-        lists = (method for method, (_, member) in _flags().items() if getattr(self.accepted, member))
-        return chain(self.uris, lists)
 
     @property
     def meta(self) -> bytes:
@@ -100,14 +87,11 @@ class Subscription(msgspec.Struct, frozen=True):
         return b'{"%b":%b}' % (META_SUBSCRIPTION_ID.encode(), encode_json(self.request.id))
 
 
-class _Flusher:
+class _Flusher(msgspec.Struct):
     """Notifies the clients of one loop of what has changed, `FLUSHED_PER_TURN` of them in each turn."""
 
-    __slots__ = ("_waiting", "loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._waiting: deque[Subscriptions] = deque()
+    loop: asyncio.AbstractEventLoop
+    _waiting: "deque[Subscriptions]" = msgspec.field(default_factory=deque)
 
     def add(self, subscriptions: "Subscriptions") -> None:
         """Flush these in one of the next turns."""
@@ -230,11 +214,11 @@ class Subscriptions:
         `task_ids` are the accepted tasks; `on_close` is called when the subscription has ended.
         """
         capabilities = self._connection.capabilities
-        members = [member for capability, member in _flags().values() if capability in capabilities]
-        flags = {member: True for member in members if getattr(wanted, member)}
-        uris: list[str] | None = None
+        flags = {name for name, value in wanted.raw.items() if value is True}
+        changes = [row for row in LIST_CHANGES.values() if row.list_capability in capabilities and row.flag in flags]
+        accepted: dict[str, Json] = {row.flag: True for row in changes}
+        uris: list[str] = []
         if wanted.resource_subscriptions is not None and "resources" in capabilities:
-            uris = []
             # URIs beyond the limits are not acknowledged, so the client can see that they were not accepted.
             remaining = MAX_URIS - sum(len(other.uris) for other in self._open.values())
             known = (uri for uri in wanted.resource_subscriptions if len(uri) <= MAX_URI_LENGTH and exists(uri))
@@ -242,10 +226,13 @@ class Subscriptions:
                 if not self._reserve(_size(uri)):
                     break
                 uris.append(uri)
-        accepted = types.SubscriptionFilter(**flags, resource_subscriptions=uris, task_ids=task_ids)  # type: ignore[arg-type]  # all bool
+            accepted["resourceSubscriptions"] = uris
+        if task_ids is not None:
+            accepted["taskIds"] = task_ids
         # Without params: they are a view of the frame, which would be kept in memory with the subscription.
         bare: e.Serve = msgspec.structs.replace(request, params=None, meta=None)
-        subscription = Subscription(bare, accepted, frozenset(uris or ()), on_close)
+        topics = frozenset([*uris, *(row.name for row in changes)])
+        subscription = Subscription(bare, frozenset(uris), topics, on_close)
         self._open[request.serial] = subscription
         self._add_to_index(subscription.topics)
         params = b'{"notifications":%b,"_meta":%b}' % (encode_json(accepted), subscription.meta)
@@ -297,25 +284,26 @@ class Subscriptions:
 
     def _announce_gap(self) -> None:
         """Changes may have been missed: notify the client that everything it subscribed to has changed."""
-        for method in _flags():
+        for method in LIST_CHANGES:
             self.changed(method)
-        for uri in set(self.topics).difference(_flags()):
+        for uri in set(self.topics).difference(LIST_CHANGES):
             self.changed(_UPDATED, uri)
 
     def flush_changes(self) -> None:
         """Send what has changed."""
         changed, self._changed = self._changed, {}
         version = self._connection.core.version
+        capabilities = self._connection.capabilities
         # In the stateless era, and before the handshake, nothing is sent without a subscription.
         is_stateful = version is not None and REVISIONS[version].has_server_requests
         for method, uri, given in changed:
             is_update = method == _UPDATED
-            capability, member = ("", "") if is_update else _flags()[method]
             params = given or (b'{"uri":%b}' % encode_json(uri) if is_update else b"{}")
-            if is_stateful and (uri in self.uris if is_update else capability in self._connection.capabilities):
+            is_wanted = uri in self.uris if is_update else LIST_CHANGES[method].list_capability in capabilities
+            if is_stateful and is_wanted:
                 self._connection.notify(method, params)
             for subscription in list(self._open.values()):
-                if uri in subscription.uris if is_update else getattr(subscription.accepted, member):
+                if (uri if is_update else method) in subscription.topics:
                     self._connection.notify(method, _with_meta(params, subscription.meta), subscription.request.id)
 
 

@@ -15,7 +15,7 @@ from jackstay.errors import Json, ProtocolError, UsageError, did_you_mean
 from jackstay.server._docstrings import read_docstring
 from jackstay.server._entries import Entry, EntryOptions, body_fields, check_name, check_scopes, entry_fields
 from jackstay.server._functions import Bind, Call, Function, RawArguments
-from jackstay.server._output import EncodeResult, Output, encode_content_result, output_from_schema, read_output
+from jackstay.server._output import EncodeResult, Output, encode_content_result, read_output
 from jackstay.server._schema import Schema
 from jackstay.types import DECODE_ERRORS, Tool, ToolAnnotations, encode_json
 
@@ -30,6 +30,9 @@ else:
 # When a call of a tool is run as a task, if its client declared the extension: always; always, and otherwise it is
 # refused; or from `await ctx.background()` on.
 TaskSupport: TypeAlias = Literal["optional", "required", "deferred"]
+
+# The options that are annotations of MCP, as in `readOnlyHint`.
+_HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -99,12 +102,7 @@ def tool_from_function(call: Callable[..., object], options: ToolOptions | None 
 
 
 def tool_from_schema(
-    call: Callable[..., object],
-    options: ToolOptions,
-    input_schema: Mapping[str, Json],
-    output_schema: Mapping[str, Json] | None = None,
-    *,
-    validate: bool = True,
+    call: Callable[..., object], options: ToolOptions, input_schema: Mapping[str, Json], *, validate: bool = True
 ) -> ToolEntry:
     """Create a tool with JSON Schemas. `call` gets the arguments as a dict, and the context as a second parameter.
 
@@ -120,27 +118,26 @@ def tool_from_schema(
     schema = check_schema(dict(input_schema), f"{name}(input_schema)")
     validator = compile_validator(schema, f"{name}(input_schema)") if validate else None
     output = Output(None, encode_content_result)
-    if output_schema is not None:
-        output = _read_output_schema(output_schema, name, validate=validate)
+    if options.output_schema is not None:
+        output = _read_output_schema(options.output_schema, name, validate=validate)
     return _make(handler, schema, output, handler.binder(validator), options)
 
 
 def _read_output_schema(schema: object, name: str, *, validate: bool) -> Output:
     from jackstay.server._json_schema import check_schema, compile_validator  # noqa: PLC0415  # few servers need it
+    from jackstay.server._structured import structured_encoder  # noqa: PLC0415  # as above
 
     where = f"{name}(output_schema)"
     plain: Any = dict(schema) if isinstance(schema, Mapping) else schema
     checked = check_schema(plain, where)
-    if not validate:
-        return output_from_schema(checked, name, None)
-    find_problems = compile_validator(checked, where)
+    find_problems = compile_validator(checked, where) if validate else None
 
     def check(data: bytes) -> None:
-        invalid = find_problems(msgspec.json.decode(data))
+        invalid = None if find_problems is None else find_problems(msgspec.json.decode(data))
         if invalid is not None:
             raise ValueError("; ".join(map(str, invalid.problems)))
 
-    return output_from_schema(checked, name, check)
+    return Output(checked, structured_encoder(name, check))
 
 
 class Handler:
@@ -246,12 +243,7 @@ def _read_headers(name: str, schema: Schema) -> "tuple[ParamHeader, ...]":
 
 def _hints(options: ToolOptions, name: str) -> ToolAnnotations | None:
     """Return the tool annotations. Those that are not set have defaults at the client."""
-    keywords = {
-        "read_only_hint": options.read_only,
-        "destructive_hint": options.destructive,
-        "idempotent_hint": options.idempotent,
-        "open_world_hint": options.open_world,
-    }
+    keywords = {f"{name}_hint": getattr(options, name) for name in _HINTS}
     given = {field: value for field, value in keywords.items() if value is not None}
     annotations: object = options.annotations
     if annotations is None:

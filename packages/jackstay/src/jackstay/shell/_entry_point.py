@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Sequence
 else:
-    try:
-        # The built-in half of `signal`: its import is faster, because it creates no enums.
-        import _signal as signal
-    except ImportError:  # pragma: no cover  # another Python than CPython
-        import signal
+    # The built-in half of `signal`: its import is faster, because it creates no enums. Only CPython must have it, and
+    # msgspec supports no other Python.
+    import _signal as signal
 
 DONE = 0
 FAILED = 1

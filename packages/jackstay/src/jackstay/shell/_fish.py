@@ -39,9 +39,7 @@ function @function@_servers
     end
     string join -- \n $names
 end
-"""
 
-_DASHES = r"""
 # What follows -- is the command of a server.
 function @function@_after_dashes
     contains -- -- (commandline -opc)
@@ -60,16 +58,9 @@ complete -c @name@ -n @function@_after_dashes -a '(@function@_command)'
 
 def fish(program: Program) -> str:
     """Return the script."""
-    text = "".join(
-        [
-            _AT if program.commands else "",
-            _SERVERS if program.names else "",
-            _DASHES if program.has_servers else "",
-            "\ncomplete -c @name@ -f\n",
-            "\n".join(_lines(program)),
-            "\n",
-        ]
-    )
+    text = _AT if program.commands else ""
+    text += _SERVERS if program.names else ""
+    text += "".join(f"{line}\n" for line in ("\ncomplete -c @name@ -f", *_lines(program)))
     function = "__" + program.name.replace("-", "_")
     return fill(text, function=function, names=program.names, name=program.name).lstrip("\n")
 

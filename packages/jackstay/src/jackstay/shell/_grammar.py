@@ -47,7 +47,7 @@ class Program(NamedTuple):
     """A program with its sub-commands. `options` are those before the sub-command, or all if there is none.
 
     `script` are the arguments that print a completion script, before the name of the shell. `names` are the arguments
-    that print the server names of a configuration file, before the path; empty if the program has no such command.
+    that print the server names of a configuration file, before the path; empty if the program starts no servers.
     """
 
     name: str
@@ -55,11 +55,6 @@ class Program(NamedTuple):
     options: tuple[Option, ...]
     script: str
     names: str = ""
-
-    @property
-    def has_servers(self) -> bool:
-        """True if one of the commands starts a server."""
-        return any(command.has_server for command in self.commands)
 
 
 def fill(script: str, **values: str) -> str:

@@ -10,7 +10,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, TextIO
 
 from jackstay.shell._status_line import output, terminal_width
@@ -113,10 +112,7 @@ class Screen:
             self.print_line("\n".join(f"{indent}{part}".rstrip() for part in lines))
 
     def table(
-        self,
-        heads: Sequence[str],
-        table: Iterable[Sequence[object]],
-        colours: Mapping[str, str] = MappingProxyType({}),
+        self, heads: Sequence[str], table: Iterable[Sequence[object]], colours: Mapping[str, str] | None = None
     ) -> None:
         """Print columns with headings. On a terminal, all but the first are wrapped.
 
@@ -137,7 +133,7 @@ class Screen:
         self.print_line(self.paint(GAP.join(_padded(heads, widths)), BOLD))
         for line in lines:
             painted = [
-                self.paint(text, colours.get(text.rstrip(), "") if column else GREEN)
+                self.paint(text, (colours or {}).get(text.rstrip(), "") if column else GREEN)
                 for column, text in enumerate(_padded(line, widths))
             ]
             self.print_line(GAP.join(painted).rstrip())

@@ -70,13 +70,9 @@ _OTHER = "'*: :->other'"
 
 def zsh(program: Program) -> str:
     """Return the script."""
+    body = f"    _arguments \\\n@options@\n        {_OTHER}\n"
     if program.commands:
-        body = _DASHES if program.has_servers else ""
-        body += _COMMANDS
-    else:
-        body = f"    _arguments \\\n@options@\n        {_OTHER}\n"
-    # Named like the file: zsh loads it as the function of that name.
-    function = f"_{program.name}"
+        body = (_DASHES if program.names else "") + _COMMANDS
     commands = (quote(f"{command.name}:{command.summary}") for command in program.commands)
     return fill(
         _SCRIPT,
@@ -84,24 +80,22 @@ def zsh(program: Program) -> str:
         body=body,
         options="\n".join(f"        {line} \\" for line in _options(program.options)),
         commands="\n".join(f"                {command}" for command in commands),
-        cases="\n".join(line for command in program.commands for line in _case(command, function)),
-        function=function,
+        cases="\n".join(_case(command) for command in program.commands),
+        function=f"_{program.name}",  # like the file: zsh loads it as the function of that name
         names=program.names,
         name=program.name,
     )
 
 
-def _case(command: Command, function: str) -> Iterator[str]:
+def _case(command: Command) -> str:
     arguments = [*_options(command.options)]
     for number, value in enumerate(command.positionals, 1):
         place = "*" if value.is_repeatable else number
-        arguments.append(quote(f"{place}: :{_action(value, function, '->other')}"))
+        arguments.append(quote(f"{place}: :{_action(value, '->other')}"))
     if not any(value.is_repeatable for value in command.positionals):
         arguments.append(_OTHER)
-    yield f"                {command.name})"
-    yield "                    _arguments \\"
-    yield " \\\n".join(f"                        {argument}" for argument in arguments)
-    yield "                    ;;"
+    lines = " \\\n".join(f"                        {argument}" for argument in arguments)
+    return f"                {command.name})\n                    _arguments \\\n{lines}\n                    ;;"
 
 
 def _options(options: tuple[Option, ...]) -> Iterator[str]:
@@ -109,13 +103,13 @@ def _options(options: tuple[Option, ...]) -> Iterator[str]:
         # An option that was typed is not offered again, by any of its names.
         before = "*" if option.is_repeatable else f"({' '.join(option.flags)})"
         description = re.sub(r"([\[\]:\\])", r"\\\1", option.help)
-        after = "" if option.value is None else f": :{_action(option.value, '', ' ')}"
+        after = "" if option.value is None else f": :{_action(option.value, ' ')}"
         for flag in option.flags:
             yield quote(f"{before}{flag}[{description}]{after}")
 
 
-def _action(value: Value, function: str, other: str) -> str:
+def _action(value: Value, other: str) -> str:
     """Return the action that completes this value; `other` if there is none."""
     if value.choices:
         return f"({' '.join(value.choices)})"
-    return {"file": "_files", "directory": "_files -/", "server": f"{function}_servers"}.get(value.kind, other)
+    return {"file": "_files", "directory": "_files -/", "server": "@function@_servers"}.get(value.kind, other)

@@ -260,16 +260,6 @@ class Fleet:
     def __repr__(self) -> str: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
-    def __init__(
-        self,
-        targets: Mapping[str, Target],
-        *,
-        separator: str = "__",
-        require_all: bool = False,
-        parallel_starts: int | None = None,
-        **settings: Unpack[FleetKeywords],
-    ) -> None: ...
-    def __getitem__(self, name: str) -> Client: ...
     def open(self) -> None:
         """Open the servers, `parallel_starts` at a time, and list their tools; return when each is ready or has failed.
 
@@ -280,6 +270,16 @@ class Fleet:
     def stop(self, drain: float | None = None) -> None:
         """Close every server, as `client.stop()` does; return when all are closed."""
 
+    def __init__(
+        self,
+        targets: Mapping[str, Target],
+        *,
+        separator: str = "__",
+        require_all: bool = False,
+        parallel_starts: int | None = None,
+        **settings: Unpack[FleetKeywords],
+    ) -> None: ...
+    def __getitem__(self, name: str) -> Client: ...
     @classmethod
     def from_config(
         cls,
@@ -557,8 +557,7 @@ class Tools:
     ) -> CallToolResult:
         """Call a tool. `.text` is the text of the result, `.data` its structured output.
 
-        Options: `timeout`, `max_timeout`, `wait_for_ready`, `busy`, `replay`, `on_progress`, `meta`, `check_output` and
-        `raise_on_error`; see `CallOptions` and `ToolOptions`.
+        The options are those of `CallOptions` and `ToolOptions`.
 
         Output that violates the listed output schema is logged; with `check_output=True` it raises ProtocolError.
 

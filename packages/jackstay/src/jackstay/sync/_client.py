@@ -120,13 +120,13 @@ class _Openable(Blocking):
     """What `Client` and `Fleet` share: `with`, and the portal runs while they are open."""
 
     def __enter__(self) -> Self:
-        self._open()
+        self.open()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        self.stop()
 
-    def _open(self, **kwargs: Any) -> None:
+    def open(self, **kwargs: Any) -> None:
         is_registered = self._portal.register(self._async, self._async.stop)
         try:
             self._portal.wait(self._async.open, **kwargs)
@@ -135,7 +135,7 @@ class _Openable(Blocking):
                 self._mark_closed()
             raise
 
-    def _stop(self, *args: Any, **kwargs: Any) -> None:
+    def stop(self, *args: Any, **kwargs: Any) -> None:
         self._portal.wait(self._async.stop, *args, **kwargs)
         self._mark_closed()
 
@@ -155,18 +155,10 @@ class Client(_Openable, source=async_api.Client, inline=("state", "on_progress",
     Ctrl-C while a method waits cancels the request at the server. Handlers run on the event loop thread.
     """
 
-    _omitted = ("wire",)  # for proxies, which cannot forward messages while they block
+    _omitted = ("forwarding",)  # for proxies, which cannot forward messages while they block
 
     def __init__(self, client: async_api.Client) -> None:
         super().__init__(client, ClientPortal())
-
-    @like(async_api.Client.open)
-    def open(self, **kwargs: Any) -> None:
-        self._open(**kwargs)
-
-    @like(async_api.Client.stop)
-    def stop(self, *args: Any, **kwargs: Any) -> None:
-        self._stop(*args, **kwargs)
 
     @shows("jackstay.client:CallOptions")
     def submit(
@@ -201,14 +193,6 @@ class Fleet(_Openable, source=async_api.Fleet, inline=("states", "names", "name_
 
     def __getitem__(self, name: str) -> Client:
         return self._clients[name]
-
-    @like(async_api.Fleet.open)
-    def open(self) -> None:
-        self._open()
-
-    @like(async_api.Fleet.stop)
-    def stop(self, *args: Any, **kwargs: Any) -> None:
-        self._stop(*args, **kwargs)
 
     def _mark_closed(self) -> None:
         for client in self._clients.values():

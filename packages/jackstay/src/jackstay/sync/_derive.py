@@ -22,7 +22,7 @@ class Blocking:
 
     `source` is the async class. A coroutine function waits for its result; any other method or property runs on the
     event loop thread, or on the thread of the caller if it is in `inline`. Attributes of the async object are copied,
-    with their blocking counterparts where there are any. What the subclass defines itself is kept.
+    with their blocking counterparts where there are any. What the subclass defines or inherits is kept.
     """
 
     _counterparts: ClassVar[dict[type, type["Blocking"]]] = {}
@@ -38,8 +38,11 @@ class Blocking:
         cls._counterparts[source] = cls
         for name, member in vars(source).items():
             is_public = name in SPECIAL or not name.startswith("_")
-            if is_public and name not in vars(cls) and (derived := _derive(name, member, inline)) is not None:
-                setattr(cls, name, derived)
+            if is_public and name not in vars(cls):
+                own = getattr(cls, name, None)
+                derived = _derive(name, member, inline) if own is None else _inherit(own, member)
+                if derived is not None:
+                    setattr(cls, name, derived)
 
     def __init__(self, async_object: Any, client_portal: ClientPortal) -> None:
         self._bind(async_object, client_portal)
@@ -73,6 +76,16 @@ def like(source: Callable[..., Any]) -> Callable[[F], F]:
 def _blocking_text(text: str | None) -> str | None:
     """Return a docstring of the async API in the words of the blocking one."""
     return text and text.replace("`async with`", "`with`").replace("between tasks", "between threads")
+
+
+def _inherit(own: Callable[..., Any], member: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of a base class with the signature and docstring of the source of this class."""
+
+    @like(member)
+    def call(self: Blocking, *args: Any, **kwargs: Any) -> Any:
+        return own(self, *args, **kwargs)
+
+    return call
 
 
 def _derive(name: str, member: Any, inline: Collection[str]) -> Any:

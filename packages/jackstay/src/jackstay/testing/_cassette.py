@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from jackstay.errors import Json
-from jackstay.protocol.wire import ABSENT, Absent, Error, ErrorCode
+from jackstay.protocol.wire import ABSENT, Absent, Error, ErrorCode, Result
 from jackstay.testing._interactions import Interaction, Respond, meta_of, read_interactions, read_members
 from jackstay.testing._recording import Recording
 from jackstay.types import META_PROGRESS_TOKEN, META_PROTOCOL_VERSION, encode_json
@@ -105,11 +105,11 @@ class Cassette:
     # --- eras ---------------------------------------------------------------------------------------------------------
 
     def _note_version(self, interaction: Interaction) -> None:
-        result = next((step.result for step in interaction.steps if isinstance(step, Respond)), None)
-        if result is None:
+        response = next((step.response for step in interaction.steps if isinstance(step, Respond)), None)
+        if not isinstance(response, Result):
             return
         if interaction.method == "initialize":
-            version, versions = read_members(result).get("protocolVersion"), self._handshake
+            version, versions = read_members(response.result).get("protocolVersion"), self._handshake
         else:
             version, versions = meta_of(interaction.params).get(META_PROTOCOL_VERSION), self._stateless
         if isinstance(version, str) and version not in versions:

@@ -146,7 +146,8 @@ class FaultyTransport:
         """Pull the frames and apply faults to them."""
         while self.inner is not None and not self._is_over and (frame := self.inner.next_frame()) is not None:
             if self._target.occurs("cut"):
-                self._cut()
+                self._is_over = True
+                self._handler.went_down(TransportError("connection cut (injected fault)"), None, False)
                 return
             if self._target.occurs("drop"):
                 continue
@@ -157,8 +158,7 @@ class FaultyTransport:
                 self._later(self._flow)
             if isinstance(frame, bytes) and self._target.occurs("truncate"):
                 frame = self._target.truncated(frame)
-            copies = 2 if self._target.occurs("repeat") else 1
-            for _ in range(copies):
+            for _ in range(2 if self._target.occurs("repeat") else 1):
                 if self._target.occurs("delay"):
                     self._later(partial(self._deliver, frame))
                 else:
@@ -207,7 +207,3 @@ class FaultyTransport:
 
         handle = asyncio.get_running_loop().call_later(self._target.delay(), run)
         self._handles.add(handle)
-
-    def _cut(self) -> None:
-        self._is_over = True
-        self._handler.went_down(TransportError("connection cut (injected fault)"), None, False)

@@ -6,19 +6,17 @@ cancelled it, with the connection if the server crashed, and with an error if th
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
 from jackstay.errors import Json, RequestId
+from jackstay.protocol import LIST_CHANGES
 from jackstay.protocol.wire import (
-    ABSENT,
-    Absent,
     Batch,
     Error,
     ErrorCode,
-    Malformed,
     Message,
     Notification,
     Request,
@@ -27,16 +25,16 @@ from jackstay.protocol.wire import (
     encode_notification,
 )
 from jackstay.testing._recording import Entry
-from jackstay.types import META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID, encode_json
+from jackstay.types import DECODE_ERRORS, META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID, encode_json
 
 # Sent at any time: notifications do not belong to these requests.
 UNRELATED: Final = frozenset({"ping", "subscriptions/listen"})
 
 # Change notifications are not repeated when an interaction is played again: the client would send its request again
 # because of each, in an endless loop.
-_CHANGES: Final = ("/list_changed", "notifications/resources/updated")
+_CHANGES: Final = {*LIST_CHANGES, "notifications/resources/updated"}
 
-_decode = msgspec.json.Decoder().decode
+_decode: Callable[[bytes], Json] = msgspec.json.Decoder().decode
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -55,7 +53,6 @@ class Send(Step, frozen=True):
 class SendProgress(Step, frozen=True):
     """Send a progress notification with the current token of the request."""
 
-    method: str
     params: dict[str, Json]
 
 
@@ -69,11 +66,9 @@ class SendToSubscription(Step, frozen=True):
 
 
 class SendRequest(Step, frozen=True):
-    """Send a request to the client; `id` is its id in the recording."""
+    """Send a request to the client, with another id than in the recording."""
 
-    id: RequestId
-    method: str
-    params: bytes | None
+    request: Request
 
 
 class CancelRequest(Step, frozen=True):
@@ -90,12 +85,9 @@ class Expect(Step, frozen=True):
 
 
 class Respond(Step, frozen=True):
-    """Respond to the request."""
+    """Respond to the request, with its current id."""
 
-    result: bytes | None
-    code: int = 0
-    message: str = ""
-    data: "Json | Absent" = ABSENT
+    response: Result | Error
 
 
 class Disconnect(Step, frozen=True):
@@ -116,7 +108,6 @@ class Interaction(msgspec.Struct, eq=False):
     method: str
     params: Json = None
     id: RequestId | None = None
-    token: Json = None
     is_abandoned: bool = False
     steps: list[Step] = []
 
@@ -141,10 +132,9 @@ def meta_of(params: Json) -> dict[str, Json]:
 def read_params(raw: msgspec.Raw | bytes | None) -> Json:
     """Return params as plain JSON; None if there are none, or they cannot be decoded."""
     try:
-        params: Json = None if raw is None else _decode(raw)
-    except (msgspec.DecodeError, RecursionError):  # for example a number that is too large
+        return None if raw is None else _decode(raw)
+    except DECODE_ERRORS:  # for example a number that is too large
         return None
-    return params
 
 
 def read_members(raw: msgspec.Raw | bytes) -> dict[str, Json]:
@@ -171,23 +161,25 @@ class _Reader:
         self._interactions = interactions
         self._open: dict[RequestId, Interaction] = {}
         self._server_requests: dict[RequestId, Interaction] = {}
-        self._by_token: dict[str, Interaction] = {}
+        self._by_token: dict[RequestId, Interaction] = {}
         self._last: Interaction | None = None
         self._newest: Interaction | None = None  # as `_last`, but including UNRELATED requests
 
     def read(self, entry: Entry) -> None:
         line, at = entry.line, entry.line.at
-        if entry.garbage is not None and line.sender == "server":
-            self._cause(entry).steps.append(Send(at, entry.garbage))
-        elif entry.message is not None:
-            for message in _each(entry.message):
+        content = entry.content
+        if isinstance(content, bytes):
+            if line.sender == "server":
+                self._cause(entry).steps.append(Send(at, content))
+        elif content is not None:
+            for message in content.members if isinstance(content, Batch) else (content,):
                 if line.sender == "client":
                     self._from_client(entry, message)
                 else:
                     self._from_server(entry, message)
         elif line.lost is not msgspec.UNSET:
             why = f"the recorded request failed without a response: {line.why}"
-            self._answer(line.lost, Respond(at, None, ErrorCode.INTERNAL_ERROR, why))
+            self._answer(at, Error(line.lost, ErrorCode.INTERNAL_ERROR, why))
         elif line.aborted is not msgspec.UNSET:
             self._abandon(line.aborted)
         elif line.ended is not msgspec.UNSET:
@@ -200,7 +192,8 @@ class _Reader:
         for interaction in self._waiting():
             if interaction.method not in UNRELATED:
                 message = f"the recording ends before the response to {interaction.method} (line {interaction.line})"
-                interaction.steps.append(Respond(interaction.at, None, ErrorCode.INTERNAL_ERROR, message))
+                error = Error(interaction.id, ErrorCode.INTERNAL_ERROR, message)
+                interaction.steps.append(Respond(interaction.at, error))
 
     # --- the client ---------------------------------------------------------------------------------------------------
 
@@ -209,9 +202,9 @@ class _Reader:
             params = read_params(message.params)
             interaction = self._begin(entry, message.method, params, message.id)
             self._open[message.id] = interaction
-            interaction.token = meta_of(params).get(META_PROGRESS_TOKEN)
-            if interaction.token is not None:
-                self._by_token[_token_key(interaction.token)] = interaction
+            token = meta_of(params).get(META_PROGRESS_TOKEN)
+            if isinstance(token, int | str):
+                self._by_token[token] = interaction
         elif isinstance(message, Notification):
             params = read_params(message.params)
             if message.method == "notifications/cancelled":
@@ -238,16 +231,13 @@ class _Reader:
 
     def _from_server(self, entry: Entry, message: Message) -> None:
         at = entry.line.at
-        if isinstance(message, Result):
-            self._answer(message.id, Respond(at, bytes(message.result)))
-        elif isinstance(message, Error) and message.id is not None:
-            self._answer(message.id, Respond(at, None, message.code, message.message, message.data))
-        elif isinstance(message, Error):
+        if isinstance(message, Error) and message.id is None:
             self._cause(entry).steps.append(Send(at, encode_error(None, message.code, message.message, message.data)))
+        elif isinstance(message, Result | Error):
+            self._answer(at, message)
         elif isinstance(message, Request):
             interaction = self._server_requests[message.id] = self._cause(entry)
-            params = None if message.params is None else bytes(message.params)
-            interaction.steps.append(SendRequest(at, message.id, message.method, params))
+            interaction.steps.append(SendRequest(at, message))
         elif isinstance(message, Notification):
             self._notify(entry, message)
 
@@ -255,28 +245,27 @@ class _Reader:
         at, method, params = entry.line.at, message.method, read_params(message.params)
         if isinstance(params, dict):
             token, subscription = params.get("progressToken"), meta_of(params).get(META_SUBSCRIPTION_ID)
-            if method == "notifications/progress" and _token_key(token) in self._by_token:
-                self._by_token[_token_key(token)].steps.append(SendProgress(at, method, params))
+            if method == "notifications/progress" and isinstance(token, int | str) and token in self._by_token:
+                self._by_token[token].steps.append(SendProgress(at, params))
                 return
             if isinstance(subscription, int | str) and subscription in self._open:
                 opened = self._open[subscription]
                 # Only those before the client's next message are the subscription's own: others were caused by it.
                 is_own = self._newest is opened or method == "notifications/subscriptions/acknowledged"
                 cause = opened if is_own else self._cause(entry)
-                cause.steps.append(SendToSubscription(at, method, params, opened, method.endswith(_CHANGES)))
+                cause.steps.append(SendToSubscription(at, method, params, opened, method in _CHANGES))
                 return
             id = cancelled_id(params) if method == "notifications/cancelled" else None
             if id in self._server_requests:
                 self._server_requests.pop(id).steps.append(CancelRequest(at, id, params))
                 return
-        frame = encode_notification(method, None if message.params is None else bytes(message.params))
-        self._cause(entry).steps.append(Send(at, frame, method.endswith(_CHANGES)))
+        frame = encode_notification(method, message.params)
+        self._cause(entry).steps.append(Send(at, frame, method in _CHANGES))
 
-    def _answer(self, id: RequestId, answer: Respond) -> None:
+    def _answer(self, at: float, response: Result | Error) -> None:
         """Add a response. One to a request that is not open is dropped."""
-        interaction = self._open.pop(id, None)
-        if interaction is not None:
-            interaction.steps.append(answer)
+        if response.id in self._open:
+            self._open.pop(response.id).steps.append(Respond(at, response))
 
     def _waiting(self) -> list[Interaction]:
         return [interaction for interaction in self._open.values() if not interaction.is_abandoned]
@@ -290,14 +279,3 @@ class _Reader:
             self._last = Interaction(entry.number, 0.0, "")
             self._interactions.append(self._last)
         return self._last
-
-
-def _each(message: Message) -> Iterable[Message]:
-    """Return the valid members of a batch, or the one message."""
-    members = message.members if isinstance(message, Batch) else (message,)
-    return [member for member in members if not isinstance(member, Malformed)]
-
-
-def _token_key(token: Json) -> str:
-    """Return a key for a token: 1 and "1" are different tokens."""
-    return encode_json(token).decode()

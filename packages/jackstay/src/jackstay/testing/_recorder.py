@@ -10,18 +10,15 @@ import logging
 import os
 import stat
 import time
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol
 
 from jackstay.errors import McpError, RequestId, TransportError, UsageError
 from jackstay.testing._recording import Recording, Side, event_line, frame_line, header_line, read_recording
 from jackstay.testing._redaction import Redaction
 from jackstay.transport import ExchangeHandler, ExchangeTransport, Target, Transport, TransportHandler
-
-if TYPE_CHECKING:
-    from jackstay.protocol.http import ParamHeader
 
 logger = logging.getLogger("jackstay.testing")
 
@@ -67,7 +64,6 @@ class RecordingFile:
         self._connections = max((line.connection for line in lines), default=0)
         self._began = time.monotonic() - max((line.at for line in lines), default=0.0)
         self._open = 0
-        self._size = 0
         self._file: int | None = None
 
     def begin(self) -> int:
@@ -75,7 +71,6 @@ class RecordingFile:
         if self._file is None and self.error is None:
             try:
                 self._file = _open(self.path, is_new=not self._is_begun, overwrite=self._overwrite)
-                self._size = os.fstat(self._file).st_size
             except OSError as error:
                 reason = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
                 raise TransportError(f"cannot write the recording {self.path!r}: {reason}", permanent=True) from error
@@ -104,18 +99,16 @@ class RecordingFile:
     def _write(self, line: bytes) -> None:
         if self._file is None:
             return  # the recording has stopped
+        written = 0
         try:
-            written = os.write(self._file, line)
             while written < len(line):  # a nearly full disk accepts a part and rejects the rest
                 written += os.write(self._file, line[written:])
-            self._size += len(line)
         except OSError as error:
             self.error = error
             logger.error("the recording %s stops: %s; the connection continues", self.path, error.strerror or error)
-            try:
-                os.ftruncate(self._file, self._size)  # an incomplete line would make the file invalid
-            except OSError:
-                pass  # not a regular file
+            with suppress(OSError):  # not a regular file
+                # An incomplete line would make the file invalid.
+                os.ftruncate(self._file, os.fstat(self._file).st_size - written)
             self._close()
 
     def _close(self) -> None:
@@ -157,13 +150,13 @@ class RecordedTarget:
 
     async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
         """Return a recorded transport. Raises: TransportError, also if the file cannot be created."""
-        if self.is_http and not isinstance(handler, ExchangeHandler):
-            raise UsageError(
-                f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
-                path="handler",
-            )
         transport = (RecordedHttpTransport if self.is_http else RecordedTransport)(self._recording)
-        inner = await self._target.open(_RecordingHandler(handler, transport), max_frame_bytes, close_step)
+        recording: TransportHandler
+        if isinstance(handler, ExchangeHandler):
+            recording = _RecordingExchangeHandler(handler, transport)
+        else:
+            recording = _RecordingHandler(handler, transport)
+        inner = await self._target.open(recording, max_frame_bytes, close_step)
         try:
             transport.begin(inner)
         except TransportError:
@@ -173,56 +166,49 @@ class RecordedTarget:
 
 
 class _RecordingHandler:
-    """The handler of one session of the recorded transport: records each callback and forwards it.
-
-    After `renew()`, requests of the session before still have their own handler.
-    """
+    """The handler of a recorded transport: records callbacks and forwards them."""
 
     def __init__(self, handler: TransportHandler, transport: "RecordedTransport") -> None:
-        # Only a transport over HTTP calls what a `TransportHandler` does not have; `open()` has checked its handler.
-        self._handler = cast("ExchangeHandler", handler)
+        self._handler = handler
         self._transport = transport
-
-    def frames_arrived(self) -> None:
-        """See `TransportHandler.frames_arrived`. Frames are recorded when they are pulled."""
-        self._handler.frames_arrived()
+        self.frames_arrived = handler.frames_arrived  # frames are recorded when they are pulled
+        self.room_made = handler.room_made
 
     def wrote(self, through: int) -> None:
         """See `TransportHandler.wrote`. Records the frames that are sent now."""
         self._transport.wrote(through)
         self._handler.wrote(through)
 
-    def room_made(self) -> None:
-        """See `TransportHandler.room_made`."""
-        self._handler.room_made()
-
     def went_down(self, error: McpError, exit_code: int | None, was_silent: bool) -> None:
         """See `TransportHandler.went_down`. Records the message without stderr, which may contain secrets."""
         self._transport.went_down(error.message, exit_code)
         self._handler.went_down(error, exit_code, was_silent)
+
+
+class _RecordingExchangeHandler(_RecordingHandler):
+    """The handler of one session of a recorded transport over HTTP.
+
+    After `renew()`, requests of the session before still have their own handler.
+    """
+
+    _handler: ExchangeHandler
+
+    def __init__(self, handler: ExchangeHandler, transport: "RecordedTransport") -> None:
+        super().__init__(handler, transport)
+        self.queued = handler.queued
+        self.started = handler.started
+        self.header_params = handler.header_params
 
     def exchange_lost(self, id: int, error: McpError, was_declined: bool) -> None:
         """See `ExchangeHandler.exchange_lost`."""
         self._transport.lost(id, error.message)
         self._handler.exchange_lost(id, error, was_declined)
 
-    def queued(self, id: int) -> None:
-        """See `ExchangeHandler.queued`."""
-        self._handler.queued(id)
-
-    def started(self, id: int) -> None:
-        """See `ExchangeHandler.started`."""
-        self._handler.started(id)
-
     def session_lost(self, id: int) -> None:
         """See `ExchangeHandler.session_lost`."""
         if id:
             self._transport.lost(id, "the server dropped the session")
         self._handler.session_lost(id)
-
-    def header_params(self, tool: str) -> "Sequence[ParamHeader]":
-        """See `ExchangeHandler.header_params`."""
-        return self._handler.header_params(tool)
 
 
 class RecordedTransport:
@@ -232,20 +218,21 @@ class RecordedTransport:
 
     def __init__(self, recording: RecordingSink) -> None:
         self._recording = recording
-        self._queued: deque[tuple[int, bytes]] = deque()  # until they are sent
+        self._queued: dict[int, bytes] = {}  # frames by their number, until they are sent
         self._number = 0
-        self._end: tuple[Side, str, dict[str, int]] = ("client", "closed", {})
-        self._is_over = False
+        # The event that `close()` records, once.
+        self._end: tuple[Side, str, dict[str, int]] | None = ("client", "closed", {})
 
     def begin(self, inner: Transport) -> None:
         """Begin to record this transport. Raises: TransportError, if it cannot be recorded."""
         self._inner = inner
+        self.flush, self.stop_writing = inner.flush, inner.stop_writing  # see `Transport`
         self._number = self._recording.begin()
 
     def wrote(self, through: int) -> None:
         """Record the queued frames up to this one."""
-        while self._queued and self._queued[0][0] <= through:
-            self._recording.frame("client", self._number, self._queued.popleft()[1])
+        for number in [number for number in self._queued if number <= through]:
+            self._recording.frame("client", self._number, self._queued.pop(number))
 
     def lost(self, id: int, why: str) -> None:
         """Record that a request got no response."""
@@ -255,27 +242,24 @@ class RecordedTransport:
         """Keep the cause for `close()`: frames that the server sent before may still be pulled."""
         self._end = ("server", why, {} if exit_code is None else {"exit": exit_code})
 
-    def _release(self, number: int) -> None:
-        self._queued = deque(item for item in self._queued if item[0] != number)
-
     # --- the contract -------------------------------------------------------------------------------------------------
 
     def send(self, frame: bytes, number: int) -> bool:
         """See `Transport.send`."""
         is_taken = False
-        self._queued.append((number, frame))  # before `send()`, which may call `wrote`
+        self._queued[number] = frame  # before `send()`, which may call `wrote`
         try:
             is_taken = self._inner.send(frame, number)
         finally:
             if not is_taken:
-                self._release(number)
+                self._queued.pop(number, None)
         return is_taken
 
     def withdraw(self, number: int) -> bool:
         """See `Transport.withdraw`."""
         is_withdrawn = self._inner.withdraw(number)
         if is_withdrawn:
-            self._release(number)
+            self._queued.pop(number, None)
         return is_withdrawn
 
     def next_frame(self) -> bytes | McpError | None:
@@ -287,19 +271,11 @@ class RecordedTransport:
             self._recording.frame("server", self._number, frame)
         return frame
 
-    async def flush(self) -> bool:
-        """See `Transport.flush`."""
-        return await self._inner.flush()
-
-    def stop_writing(self) -> None:
-        """See `Transport.stop_writing`."""
-        self._inner.stop_writing()
-
     async def close(self) -> None:
         """See `Transport.close`."""
-        if not self._is_over:
-            self._is_over = True
-            sender, why, more = self._end
+        end, self._end = self._end, None
+        if end is not None:
+            sender, why, more = end
             self._recording.event(sender, self._number, "ended", why, **more)
             self._recording.end()
         await self._inner.close()
@@ -324,7 +300,7 @@ class RecordedHttpTransport(RecordedTransport):
 
     def renew(self, handler: ExchangeHandler) -> None:
         """See `ExchangeTransport.renew`. The next session belongs to the same recorded connection."""
-        self._inner.renew(_RecordingHandler(handler, self))
+        self._inner.renew(_RecordingExchangeHandler(handler, self))
 
 
 def recorded(

@@ -4,8 +4,6 @@ The first line is a header. Every other line is an event on one connection (docs
 frames that are not messages are kept as text. Errors name the line and what to do.
 """
 
-import base64
-import binascii
 import os
 from datetime import datetime
 from typing import Annotated, Final, Literal
@@ -18,8 +16,7 @@ from jackstay.protocol.wire import MAX_FRAME_BYTES, Malformed, Message, decode
 from jackstay.testing._redaction import Redaction
 from jackstay.types import DECODE_ERRORS
 
-# The kind in the header, and the newest version of the format.
-KIND: Final = "recording"
+# The newest version of the format.
 VERSION: Final = 1
 
 # Four times the usual limit, so that a large message does not fail because of the recorder.
@@ -43,7 +40,7 @@ _BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
 class Header(msgspec.Struct, frozen=True):
     """The first line. `target` is the server's name, without its command or URL."""
 
-    jackstay: str
+    jackstay: Literal["recording"]
     version: int
     recorded: str = ""
     target: str = "recording"
@@ -59,7 +56,7 @@ class Line(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     message: Raw | UnsetType = UNSET
     # A frame that is not a JSON-RPC message.
     text: str | UnsetType = UNSET
-    base64: str | UnsetType = UNSET
+    base64: bytes | UnsetType = UNSET
     # This side ended the connection; `exit` is the exit code of a process.
     ended: str | UnsetType = UNSET
     exit: int | None = None
@@ -82,9 +79,8 @@ class Entry(msgspec.Struct, frozen=True):
 
     number: int
     line: Line
-    # The decoded message, or the bytes of a frame that is not a message.
-    message: Message | None = None
-    garbage: bytes | None = None
+    # The decoded message, or the bytes of a frame that is not a message; None for another event.
+    content: Message | bytes | None = None
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -111,31 +107,33 @@ _encode = msgspec.json.Encoder().encode
 def header_line(target: str, now: datetime, redaction: Redaction = NO_REDACTION) -> bytes:
     """Return the first line of a file."""
     recorded = now.isoformat(timespec="seconds")
-    return _encode(Header(KIND, VERSION, recorded, target, sorted(redaction.names))) + b"\n"
+    return _encode(Header("recording", VERSION, recorded, target, sorted(redaction.names))) + b"\n"
 
 
 def frame_line(sender: Side, at: float, connection: int, frame: bytes, redaction: Redaction = NO_REDACTION) -> bytes:
     """Return the line for a frame: with `message` if it is one, otherwise with `text` or `base64`."""
-    head = _head(sender, at, connection)
     if isinstance(decode(frame), Malformed):
-        return b"%b%b}\n" % (head, _garbage(frame, redaction))
+        return event_line(sender, at, connection, *_garbage(frame, redaction))
     redacted = redaction.of_frame(frame)
     if redacted is None:
-        return b'%b"note":"omitted a message that cannot be parsed for redaction"}\n' % head
-    return b'%b"message":%b}\n' % (head, redacted.translate(_BREAKS_TO_SPACES))
+        return event_line(sender, at, connection, "note", "omitted a message that cannot be parsed for redaction")
+    return b'%b"message":%b}\n' % (_head(sender, at, connection), redacted.translate(_BREAKS_TO_SPACES))
 
 
-def _garbage(frame: bytes, redaction: Redaction) -> bytes:
+def _garbage(frame: bytes, redaction: Redaction) -> tuple[str, str | bytes]:
+    """Return the member for a frame that is not a message, and its value."""
     if redaction.names:
         # It has no members, so the values to redact cannot be found.
-        return b'"note":"omitted a frame that is not a message and cannot be redacted"'
+        return "note", "omitted a frame that is not a message and cannot be redacted"
     try:
-        return b'"text":%b' % _encode(frame.decode())
+        return "text", frame.decode()
     except UnicodeDecodeError:
-        return b'"base64":"%b"' % base64.b64encode(frame)
+        return "base64", frame
 
 
-def event_line(sender: Side, at: float, connection: int, what: str, value: RequestId, **more: str | int) -> bytes:
+def event_line(
+    sender: Side, at: float, connection: int, what: str, value: RequestId | bytes, **more: RequestId
+) -> bytes:
     """Return the line for another event, with the member `what`."""
     return _head(sender, at, connection) + _encode({what: value, **more})[1:] + b"\n"
 
@@ -195,11 +193,9 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
 def _header(line: bytes) -> Header:
     try:
         header = _read_header(line)
-    except DECODE_ERRORS:
-        header = None
-    if header is None or header.jackstay != KIND:
+    except DECODE_ERRORS as error:
         advice = "pass a file written by `jackstay record`"
-        raise _InvalidLineError(f"is not the header of a recording ({_quote(line)})", advice)
+        raise _InvalidLineError(f"is not the header of a recording ({_quote(line)})", advice) from error
     if header.version > VERSION:
         what = f"has version {header.version}, but this Jackstay reads versions up to {VERSION}"
         raise _InvalidLineError(what, "update Jackstay, or record again")
@@ -227,23 +223,18 @@ def _entry(number: int, data: bytes) -> Entry:
         raise _InvalidLineError(what)
     if line.sender != _SENDERS.get(kinds[0], line.sender):
         raise _InvalidLineError(f"has {kinds[0]} from the {line.sender}")
-    return Entry(number, line, *_content(line))
+    return Entry(number, line, _content(line))
 
 
-def _content(line: Line) -> tuple[Message | None, bytes | None]:
+def _content(line: Line) -> Message | bytes | None:
     if line.message is not UNSET:
         message = decode(bytes(line.message))
         if isinstance(message, Malformed):
             raise _InvalidLineError(f"has an invalid message: {message.message} at {message.path or '$'}")
-        return message, None
+        return message
     if line.text is not UNSET:
-        return None, line.text.encode()
-    if line.base64 is not UNSET:
-        try:
-            return None, base64.b64decode(line.base64, validate=True)
-        except binascii.Error as error:
-            raise _InvalidLineError(f"has invalid base64: {error}", "record again, or delete the line") from error
-    return None, None
+        return line.text.encode()
+    return None if line.base64 is UNSET else line.base64
 
 
 def _quote(line: bytes) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from jackstay.errors import Json, UsageError
+from jackstay.types import DECODE_ERRORS
 
 # The replacement of a value.
 REDACTED: Final = "[redacted]"
@@ -56,7 +57,7 @@ class Redaction:
         try:
             message = _decode(frame)
             redacted = [self._message(one) for one in message] if isinstance(message, list) else self._message(message)
-        except (msgspec.DecodeError, RecursionError):  # for example a number that is too large
+        except DECODE_ERRORS:  # for example a number that is too large
             return None
         return _encode(redacted)
 
@@ -90,7 +91,7 @@ class Redaction:
             return text
         try:
             return _encode(self._replace(_decode(text), keeps_shape=keeps_shape)).decode()
-        except (msgspec.DecodeError, RecursionError):
+        except DECODE_ERRORS:
             return REDACTED
 
     def _is_suspect(self, text: str) -> bool:
@@ -129,5 +130,5 @@ def _is_json(text: Json) -> bool:
         return True
     try:
         return isinstance(_decode(text), (dict, list))
-    except (msgspec.DecodeError, RecursionError):
+    except DECODE_ERRORS:
         return False

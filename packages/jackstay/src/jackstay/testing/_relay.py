@@ -49,8 +49,6 @@ CLOSE_STEP: Final = 0.4
 # The first id that is given to a request: beyond the ids that clients use, and exact as a double.
 FIRST: Final = 1 << 48
 
-_SUBSCRIPTION: Final = META_SUBSCRIPTION_ID.encode()
-
 
 class RelayResult(msgspec.Struct, frozen=True):
     """How it ended: `error` is that of the server's side, or None if the client disconnected."""
@@ -91,7 +89,7 @@ class IdMap:
                 return frame
             number = self._given[message.id] = next(self._numbers)
             self._own[number] = message.id
-            return encode_request(number, message.method, None if message.params is None else bytes(message.params))
+            return encode_request(number, message.method, message.params)
         if isinstance(message, Notification) and message.method == "notifications/cancelled" and self._given:
             params = read_params(message.params)
             id = cancelled_id(params)
@@ -106,7 +104,7 @@ class IdMap:
         if isinstance(message, Result):
             renamed = self._renamed(message.result)
             if renamed is not None or message.id in self._own:
-                return encode_result(self.own(message.id), renamed or bytes(message.result))
+                return encode_result(self.own(message.id), renamed or message.result)
         elif isinstance(message, Notification):
             renamed = self._renamed(message.params)
             if renamed is not None:
@@ -115,13 +113,11 @@ class IdMap:
 
     def _renamed(self, raw: msgspec.Raw | None) -> bytes | None:
         """Return the body with the client's id of its subscription, or None if that is not mapped."""
-        if not self._own or raw is None or _SUBSCRIPTION not in bytes(raw):
+        if not self._own or raw is None:
             return None
         members = read_members(raw)
         id = meta_of(members).get(META_SUBSCRIPTION_ID)
-        if not isinstance(id, int) or id not in self._own:
-            return None
-        return with_subscription(members, self._own[id])
+        return with_subscription(members, self._own[id]) if isinstance(id, int) and id in self._own else None
 
 
 class _End:
@@ -229,12 +225,12 @@ class _Relay:
         self.header_param_rows: dict[str, Sequence[ParamHeader]] = {}
         # Open requests of the client, by its id: the method, and whether it is of the stateless era.
         self._open: dict[RequestId, tuple[str, bool]] = {}
-        self.outcome: RelayResult | None = None
+        self.outcome: asyncio.Future[RelayResult] = asyncio.get_running_loop().create_future()
 
     def ended(self, end: _End, passed: RelayResult) -> None:
         """Record the outcome; the side that ends first determines it."""
-        if self.outcome is None:
-            self.outcome = passed if end is self.upstream else RelayResult()
+        if not self.outcome.done():
+            self.outcome.set_result(passed if end is self.upstream else RelayResult())
         self.changed.set()
 
     def answered(self, id: RequestId) -> None:
@@ -290,9 +286,8 @@ class _Relay:
         """Run until one side ends."""
         self.downstream.pump()
         self.upstream.pump()
-        await self._until(lambda: self.outcome is not None)
-        assert self.outcome is not None  # waited for
-        while self.outcome.error is None and not self.upstream.is_down:
+        outcome = await self.outcome
+        while outcome.error is None and not self.upstream.is_down:
             if all(method == "subscriptions/listen" for method, _ in self._open.values()):
                 break
             self.changed.clear()
@@ -301,7 +296,7 @@ class _Relay:
         assert self.downstream.transport is not None  # it was opened
         await finishes_within(DRAIN_TIMEOUT, self._until(lambda: not self.upstream.waiting))
         await finishes_within(FLUSH, self.downstream.transport.flush())
-        return self.outcome
+        return outcome
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():

@@ -9,7 +9,7 @@ import logging
 import math
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
@@ -62,8 +62,6 @@ FLUSH_SECONDS: Final = 0.25
 # Enough for every recorded frame, even with a longer id.
 MAX_FRAME: Final = 2 * MAX_LINE
 
-_SUBSCRIPTION = META_SUBSCRIPTION_ID.encode()
-
 
 class Playback(msgspec.Struct, eq=False):
     """An interaction that is played for a request or a notification: the next steps, and the recorded time so far."""
@@ -115,12 +113,12 @@ class Replayer:
 
     async def settle(self) -> None:
         """Wait until everything is sent, except for steps that wait for a response of the client."""
-        while self._timed or self._unsent:
-            await self._changed()
+        await self._until(lambda: not self._timed and not self._unsent)
 
-    async def _changed(self) -> None:
-        self._settled.clear()
-        await self._settled.wait()
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._settled.clear()
+            await self._settled.wait()
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -243,28 +241,26 @@ class Replayer:
         match step:
             case Send(frame=frame):
                 self._send(frame)
-            case SendProgress(method=method, params=params):
+            case SendProgress(params=params):
                 if playback.token is not None:  # otherwise progress was not requested this time
                     body = encode_json({**params, "progressToken": playback.token})
-                    self._send(encode_notification(method, body))
+                    self._send(encode_notification("notifications/progress", body))
             case SendToSubscription():
                 self._notify_subscription(step)
-            case SendRequest(id=recorded, method=method, params=params):
-                id = playback.request_ids[recorded] = next(self._ids)
+            case SendRequest(request=request):
+                id = playback.request_ids[request.id] = next(self._ids)
                 self._requests[id] = playback
-                self._send(encode_request(id, method, params))
+                self._send(encode_request(id, request.method, request.params))
             case CancelRequest(id=recorded, params=params):
                 current = playback.request_ids.get(recorded)
                 if current is not None and self._requests.pop(current, None) is not None:
                     body = encode_json({**params, "requestId": current})
                     self._send(encode_notification("notifications/cancelled", body))
-            case Respond():
-                self._answer(playback, step)
+            case Respond(response=response):
+                self._answer(playback, response)
             case Disconnect():
                 error = TransportError(f"{step.why} (replayed)", exit_code=step.exit_code)
                 self._ending = asyncio.ensure_future(self._disconnect(error))
-            case Expect():
-                pass  # the response is already here
 
     def _notify_subscription(self, step: SendToSubscription) -> None:
         """Send the notification to the same subscription, or to one of the same method, if one is open."""
@@ -273,17 +269,16 @@ class Replayer:
         for playback in sorted(candidates, key=lambda each: each.interaction is not step.subscription)[:1]:
             self._send(encode_notification(step.method, with_subscription(step.params, playback.id)))
 
-    def _answer(self, playback: Playback, step: Respond) -> None:
+    def _answer(self, playback: Playback, response: Result | Error) -> None:
         assert playback.id is not None  # only requests have a response
         self._playbacks.pop(playback.id, None)
-        if step.result is None:
-            self._send(encode_error(playback.id, step.code, step.message, step.data))
+        if isinstance(response, Error):
+            self._send(encode_error(playback.id, response.code, response.message, response.data))
             return
-        result = step.result
-        if _SUBSCRIPTION in result:
-            body = read_members(result)
-            if META_SUBSCRIPTION_ID in meta_of(body):
-                result = with_subscription(body, playback.id)
+        result: bytes = response.result
+        body = read_members(result)
+        if META_SUBSCRIPTION_ID in meta_of(body):
+            result = with_subscription(body, playback.id)
         self._send(encode_result(playback.id, result))
 
     def _abandon(self, playback: Playback) -> None:
@@ -297,8 +292,7 @@ class Replayer:
 
     async def _disconnect(self, error: TransportError) -> None:
         """End the connection when everything is sent."""
-        while self._unsent:
-            await self._changed()
+        await self._until(lambda: not self._unsent)
         if self._transport is not None:
             await self._transport.flush()
         self._end(error)

@@ -233,11 +233,8 @@ class ScriptedPeer:
         return {"protocolVersion": self.version, "serverInfo": info, **common}
 
     def _serve(self, request: ReceivedMessage) -> None:
-        method = request["method"]
-        own = {"initialize": self._initialize, "server/discover": self._discover, "ping": lambda _: {}}
-        script = self.on[method] if method in self.on else own.get(method)
-        if script is None:
-            return
+        scripts = {"initialize": self._initialize, "server/discover": self._discover, "ping": lambda _: {}, **self.on}
+        script = scripts.get(request["method"])
         try:
             result = script(request.params) if callable(script) else script
         except ScriptedError as refusal:

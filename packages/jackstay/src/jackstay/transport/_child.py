@@ -10,12 +10,13 @@ import os
 import signal
 from enum import Enum
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from jackstay.errors import ProtocolError, TransportError
+from jackstay.protocol import IMPOSSIBLE, Cell
 from jackstay.transport._contract import TransportHandler
 from jackstay.transport._pipe import PipeTransport, ReadPipe
-from jackstay.transport._process import Child, Process, close_pipes
+from jackstay.transport._process import Child, Process, close_pipes, is_set_within
 from jackstay.transport._stderr_tail import StderrTail
 
 # The longest time between the first event that ends a child and the call of `went_down` (docs/guarantees.md G1).
@@ -36,7 +37,7 @@ _log = logging.getLogger("jackstay.transport")
 
 
 class ChildState(Enum):
-    """The state of a child, as seen by its transport: it may skip states, but never returns to an earlier one."""
+    """The state of a child, as seen by its transport."""
 
     OPEN = "open"
     ENDING = "ending"  # still read, no longer written to
@@ -44,9 +45,27 @@ class ChildState(Enum):
     CLOSING = "closing"  # `close()` ends the process
     CLOSED = "closed"
 
+    __hash__ = object.__hash__  # that of Enum is a Python function
 
-# In Python 3.11 the lookup of a member takes as long as a function call.
-_OPEN, _ENDING, _CLOSING = ChildState.OPEN, ChildState.ENDING, ChildState.CLOSING
+
+class ChildEvent(Enum):
+    """What happens to a child, except for data on its pipes."""
+
+    # The child is ending. The first of these is reported, unless the child exits meanwhile.
+    STDOUT_ENDED = "closed its stdout"
+    EXITED = "exited"
+    WRITE_FAILED = "does not read its stdin"
+
+    CORRUPTED = "its stdout can no longer be cut into frames"
+    SETTLED = "it has exited, and both its pipes have ended"
+    EXPIRED = "it is ending for 100 ms; a process that it started may keep the pipes open"
+    CLOSED = "`close()` was called"
+    RELEASED = "every process and descriptor is gone"
+
+    __hash__ = object.__hash__
+
+
+_OPEN, _CLOSING = ChildState.OPEN, ChildState.CLOSING  # a lookup in an Enum takes as long as a function call in 3.11
 
 
 class ChildTransport(PipeTransport):
@@ -74,17 +93,17 @@ class ChildTransport(PipeTransport):
         self._stderr_tail = stderr_tail
         self._name = name
         self._close_step = close_step
-        self._state = _OPEN
+        self._state = ChildState.OPEN
         self._reason = ""  # how it began to end
         self._error: ProtocolError | None = None  # what corrupted the frames
         self._report_timer: asyncio.TimerHandle | None = None
         self._have_pipes_ended = asyncio.Event()
         self._shutdown: asyncio.Task[None] | None = None
-        self._input = ReadPipe(self._loop, fds[1], self._received, self._stdout_ended)
+        self._input = ReadPipe(self._loop, fds[1], self._received, partial(self._on_end, ChildEvent.STDOUT_ENDED))
         self._pipes = [self._input]
         if child.stderr is not None:
             self._pipes.append(ReadPipe(self._loop, fds[2], stderr_tail.feed, self._settle, STDERR_BYTES))
-        self._process = Process(self._loop, child, partial(self._on_end, "exited"))
+        self._process = Process(self._loop, child, partial(self._on_end, ChildEvent.EXITED))
         for pipe in self._pipes:
             pipe.resume()
 
@@ -99,8 +118,7 @@ class ChildTransport(PipeTransport):
         Returns when the child is reaped and every descriptor is closed. Cancelling the caller does not stop it.
         """
         if self._shutdown is None:
-            self._stop(_CLOSING)
-            self._frames.close()
+            self._change(ChildEvent.CLOSED)
             self._shutdown = self._loop.create_task(self._end(), name=f"jackstay-close-{self._name}")
         await asyncio.shield(self._shutdown)
 
@@ -117,53 +135,60 @@ class ChildTransport(PipeTransport):
         if self._frames.is_notified and self._state is _OPEN and self._frames.is_full():
             self._input.pause()
 
-    def _stdout_ended(self) -> None:
-        if self._state is not _CLOSING:
-            self._frames.end()
-        self._on_end("closed its stdout")
+    def _on_end(self, event: ChildEvent, error: OSError | None = None) -> None:
+        if not self._reason:
+            self._reason = event.value if error is None else f"{event.value} ({error.strerror})"
+        self._change(event)
+        self._settle()
 
     def _write_failed(self, error: OSError) -> None:
-        self._on_end(f"does not read its stdin ({error.strerror})")
-
-    def _on_end(self, reason: str) -> None:
-        """Stop writing, read the rest, and report the end within 100 ms. Does nothing if it is ending or was closed."""
-        if self._state is _OPEN:
-            self._state = _ENDING
-            self._reason = reason
-            self._queue.pause()
-            self._input.resume()  # even if the handler does not pull: the pipe is about to close
-            self._report_timer = self._loop.call_later(REPORT_AFTER, self._expired)
-        self._settle()
+        self._on_end(ChildEvent.WRITE_FAILED, error)
 
     def _lost(self, error: ProtocolError) -> None:
         self._error = error
-        self._go_down()
+        self._change(ChildEvent.CORRUPTED)
 
     def _settle(self) -> None:
         if all(pipe.has_ended for pipe in self._pipes):
             self._have_pipes_ended.set()
             if self._process.has_exited:
-                self._go_down()
+                self._change(ChildEvent.SETTLED)
 
     def _expired(self) -> None:
         # Read what is there now. If another process keeps the pipes open, their end may never come.
         for pipe in self._pipes:
             pipe.drain()
-        if self._state is _ENDING:
-            self._frames.end()
-            self._go_down()
+        self._change(ChildEvent.EXPIRED)
 
-    def _stop(self, state: ChildState) -> None:
-        self._state = state
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    def _change(self, event: ChildEvent) -> None:
+        cell = CELLS[event][self._state]
+        assert not cell.is_impossible, f"{event.name} in {self._state.value}"
+        to: Any = cell.to
+        if to is not None:
+            self._state = to
+        for action in cell.actions:
+            action(self)
+
+    def _end_frames(self) -> None:
+        """deliver the last line"""
+        self._frames.end()
+
+    def _begin_ending(self) -> None:
+        """stop writing, read the rest, report within 100 ms"""
+        self._queue.pause()
+        self._input.resume()  # even if the handler does not pull: the pipe is about to close
+        self._report_timer = self._loop.call_later(REPORT_AFTER, self._expired)
+
+    def _stop(self) -> None:
+        """stop writing, cancel the timer"""
         self._queue.close()
         if self._report_timer is not None:
             self._report_timer.cancel()
 
-    def _go_down(self) -> None:
-        """Report the end, unless that was done or `close()` was called."""
-        if self._state not in (_OPEN, _ENDING):
-            return
-        self._stop(ChildState.DOWN)
+    def _report(self) -> None:
+        """call `went_down`"""
         code = self._process.exit_code
         error = self._error or TransportError(
             f"the server {self._name!r} {'exited' if self._process.has_exited else self._reason}",
@@ -177,6 +202,10 @@ class ChildTransport(PipeTransport):
         """Return True if the program closed its stdout before it sent anything."""
         return self._input.has_ended and self._frames.was_silent
 
+    def _drop_frames(self) -> None:
+        """drop what was not pulled"""
+        self._frames.close()
+
     # --- close() ends the child ---------------------------------------------------------------------------------------
 
     async def _end(self) -> None:
@@ -184,6 +213,7 @@ class ChildTransport(PipeTransport):
         # A program that is not a server has no session to end.
         first = min(step, SILENT_GRACE) if self._is_no_server() else step
         try:
+            self._output.unwatch()
             assert self._child.stdin is not None
             self._child.stdin.close()
             self._input.resume()
@@ -199,22 +229,50 @@ class ChildTransport(PipeTransport):
             self._process.discard()
             raise
         finally:
-            self._release()
+            for pipe in self._pipes:
+                pipe.stop()
+            close_pipes(self._child)
+            self._stderr_tail.close()
+            self._change(ChildEvent.RELEASED)
 
     async def _end_leftovers(self) -> None:
         """Let processes that the child left behind in its group, and that keep the pipes open, exit on SIGTERM."""
         if self._have_pipes_ended.is_set() or not self._process.has_exited:
             return
         self._process.signal(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(min(self._close_step, LEFTOVER_GRACE)):
-                await self._have_pipes_ended.wait()
-        except TimeoutError:
-            pass  # they are killed next
+        await is_set_within(self._have_pipes_ended, min(self._close_step, LEFTOVER_GRACE))  # they are killed next
 
-    def _release(self) -> None:
-        for pipe in self._pipes:
-            pipe.stop()
-        close_pipes(self._child)
-        self._stderr_tail.close()
-        self._state = ChildState.CLOSED
+
+def _cells() -> dict[ChildEvent, dict[ChildState, Cell]]:
+    """Return the table. A pair that is not listed is impossible."""
+    child, state, event = ChildTransport, ChildState, ChildEvent
+    begin: Any = Cell((child._begin_ending,), state.ENDING)
+    report: Any = Cell((child._stop, child._report), state.DOWN)
+    close = Cell((child._stop, child._drop_frames), state.CLOSING)
+    stay = Cell()
+    rows: dict[ChildEvent, dict[ChildState, Cell]] = {
+        event.STDOUT_ENDED: {
+            state.OPEN: Cell((child._end_frames, child._begin_ending), state.ENDING),
+            state.ENDING: Cell((child._end_frames,)),
+            state.DOWN: Cell((child._end_frames,)),
+            state.CLOSING: stay,
+        },
+        event.EXITED: {
+            state.OPEN: begin,
+            **dict.fromkeys((state.ENDING, state.DOWN, state.CLOSING, state.CLOSED), stay),
+        },
+        event.WRITE_FAILED: {state.OPEN: begin},
+        event.CORRUPTED: {state.OPEN: report, state.ENDING: report, **dict.fromkeys(_ENDED, stay)},
+        event.SETTLED: {state.ENDING: report, **dict.fromkeys(_ENDED, stay)},
+        event.EXPIRED: {
+            state.ENDING: Cell((child._end_frames, child._stop, child._report), state.DOWN),
+            **dict.fromkeys(_ENDED, stay),
+        },
+        event.CLOSED: dict.fromkeys((state.OPEN, state.ENDING, state.DOWN), close),
+        event.RELEASED: {state.CLOSING: Cell((), state.CLOSED)},
+    }
+    return {event: {state: cells.get(state, IMPOSSIBLE) for state in ChildState} for event, cells in rows.items()}
+
+
+_ENDED = (ChildState.DOWN, ChildState.CLOSING, ChildState.CLOSED)
+CELLS = _cells()

@@ -5,6 +5,7 @@ While it is open, descriptors 0 and 1 are moved away, where neither `print` nor 
 can be sent until `close()`, so that `server < requests > responses` works.
 """
 
+import _thread
 import contextlib
 import errno
 import os
@@ -13,13 +14,14 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from jackstay.errors import McpError, ProtocolError, TransportError, UsageError
+from jackstay.errors import McpError, TransportError, UsageError
 from jackstay.protocol.wire import FRAMINGS, LineFramer
-from jackstay.transport._contract import TransportHandler
-from jackstay.transport._pipe import PipeTransport, ReadingThread, ReadPipe
+from jackstay.transport._pipe import PipeTransport, ReadPipe, piped
+
+if TYPE_CHECKING:
+    from jackstay.transport._contract import TransportHandler
 
 # Printed to stderr if stdin is a terminal.
 INTERACTIVE_HINT: Final = (
@@ -159,10 +161,10 @@ class EndOfInput:
         self.has_ended = False
         self._ended = ended
         waking, self._wake = os.pipe()
-        self._thread = threading.Thread(
-            target=self._run, args=(os.dup(fd), waking), name="jackstay-stdin-end", daemon=True
-        )
-        self._thread.start()
+        self._is_running = threading.Lock()
+        self._is_running.acquire()
+        # `Thread.start()` would wait until the thread runs, and the first response with it.
+        _thread.start_new_thread(self._run, (os.dup(fd), waking))
 
     def __repr__(self) -> str:
         return f"<{self.__class__.__name__}{' has ended' if self.has_ended else ''}>"
@@ -170,7 +172,7 @@ class EndOfInput:
     def stop(self) -> None:
         """Stop watching. Call it once."""
         os.close(self._wake)  # wakes the thread by a hangup of the other pipe that it polls
-        self._thread.join(_JOIN_SECONDS)
+        self._is_running.acquire(timeout=_JOIN_SECONDS)
 
     def _run(self, fd: int, waking: int) -> None:
         poll = select.poll()
@@ -184,6 +186,7 @@ class EndOfInput:
         finally:
             os.close(fd)
             os.close(waking)
+            self._is_running.release()
 
 
 class OwnStdioTarget:
@@ -205,23 +208,34 @@ class OwnStdioTarget:
         return f"<{self.__class__.__name__} {self._framing}>"
 
     @contextlib.contextmanager
-    def acquired(self) -> Iterator[None]:
+    def acquired(self) -> Iterator[Streams]:
         """Acquire stdin and stdout now, and release them after the block instead of in `close()`.
 
         With this, user code that runs before and after the connection cannot print into the frames, either.
 
         Raises: TransportError, as `open()`.
         """
-        self._acquired = self._acquire()
+        if not _stdio_lock.acquire(blocking=False):
+            raise TransportError("stdin and stdout are in use by another server of this process", permanent=True)
         try:
-            yield
+            self._acquired = streams = Streams()
+        except OSError as error:
+            _stdio_lock.release()
+            raise TransportError(f"cannot serve over stdio: {error}", permanent=True) from error
+        # The end of a regular file is found by reading.
+        self._end = end = EndOfInput(streams.input, self._input_ended) if streams.is_input_watchable else None
+        try:
+            yield streams
         finally:
-            self._release(self._acquired)
-            self._acquired = None
+            self._acquired = self._end = None
+            if end is not None:
+                end.stop()
+            streams.restore()
+            _stdio_lock.release()
 
     async def open(
         self,
-        handler: TransportHandler,
+        handler: "TransportHandler",
         max_frame_bytes: int,
         close_step: float,  # noqa: ARG002  # part of the contract
     ) -> "OwnStdioTransport":
@@ -229,13 +243,13 @@ class OwnStdioTarget:
 
         Raises: TransportError, permanent: another server of this process uses them, or stdout is closed.
         """
-        streams = self._acquire() if self._acquired is None else self._acquired
+        acquired = contextlib.ExitStack()
+        streams = self._acquired or acquired.enter_context(self.acquired())
         if os.isatty(streams.input):
             # A user started it in a terminal, and would see nothing happen.
             with contextlib.suppress(OSError):
                 os.write(2, INTERACTIVE_HINT)
-        release = None if self._acquired is not None else partial(self._release, streams)
-        self._transport = OwnStdioTransport(streams, handler, self._framing, max_frame_bytes, release)
+        self._transport = OwnStdioTransport(streams, handler, self._framing, max_frame_bytes, acquired.close)
         if self.has_input_ended:
             self._transport.input_ended()
         return self._transport
@@ -244,26 +258,6 @@ class OwnStdioTarget:
     def has_input_ended(self) -> bool:
         """True once the client has closed stdin, while stdin is acquired or open."""
         return self._end is not None and self._end.has_ended
-
-    def _acquire(self) -> Streams:
-        if not _stdio_lock.acquire(blocking=False):
-            raise TransportError("stdin and stdout are in use by another server of this process", permanent=True)
-        try:
-            streams = Streams()
-        except OSError as error:
-            _stdio_lock.release()
-            raise TransportError(f"cannot serve over stdio: {error}", permanent=True) from error
-        # The end of a regular file is found by reading.
-        if streams.is_input_watchable:
-            self._end = EndOfInput(streams.input, self._input_ended)
-        return streams
-
-    def _release(self, streams: Streams) -> None:
-        end, self._end = self._end, None
-        if end is not None:
-            end.stop()
-        streams.restore()
-        _stdio_lock.release()
 
     def _input_ended(self) -> None:
         """Called on the watching thread."""
@@ -277,11 +271,11 @@ class OwnStdioTarget:
 class OwnStdioTransport(PipeTransport):
     """Frames over this process's stdin and stdout. Sending, and `flush()`, are possible after the end of stdin.
 
-    `close()` calls `release`, unless it is None.
+    `close()` calls `release`.
     """
 
     def __init__(
-        self, streams: Streams, handler: TransportHandler, framing: str, limit: int, release: Callable[[], None] | None
+        self, streams: Streams, handler: "TransportHandler", framing: str, limit: int, release: Callable[[], None]
     ) -> None:
         super().__init__(handler, streams.output, framing, limit, must_not_wait=streams.must_not_wait)
         if isinstance(self._framer, LineFramer):
@@ -291,8 +285,8 @@ class OwnStdioTransport(PipeTransport):
         self._is_down = False
         self._is_closed = False
         self.send_all = self._queue.send_all
-        reader = ReadPipe if streams.is_input_watchable else ReadingThread
-        self._input = reader(self._loop, streams.input, self._received, self._stdin_ended)
+        fd = streams.input if streams.is_input_watchable else piped(streams.input)
+        self._input = ReadPipe(self._loop, fd, self._received, self._stdin_ended)
         self._input.resume()
 
     def __repr__(self) -> str:
@@ -307,8 +301,9 @@ class OwnStdioTransport(PipeTransport):
         self._queue.close()
         self._frames.close()
         self._input.stop()
-        if self._release is not None:
-            self._release()
+        if self._input.fd != self._streams.input:
+            os.close(self._input.fd)
+        self._release()
 
     def input_ended(self) -> None:
         """The client has closed stdin: read the rest of it now, even if the handler has stopped pulling.
@@ -337,18 +332,15 @@ class OwnStdioTransport(PipeTransport):
     def _stdin_ended(self) -> None:
         if not self._is_closed:
             self._frames.end()
-            self._go_down(TransportError("the client closed stdin"))
+            self._lost(TransportError("the client closed stdin"))
 
     def _write_failed(self, error: OSError) -> None:
         self._queue.close()
         if not self._streams.is_input_shared:
             self._input.drain()  # deliver what the client had sent; if stdin has ended, that is reported instead
-        self._go_down(TransportError(f"the client closed stdout ({error.strerror})"))
+        self._lost(TransportError(f"the client closed stdout ({error.strerror})"))
 
-    def _lost(self, error: ProtocolError) -> None:
-        self._go_down(error)
-
-    def _go_down(self, error: McpError) -> None:
+    def _lost(self, error: McpError) -> None:
         if not self._is_down and not self._is_closed:
             self._is_down = True
             self._handler.went_down(error, None, self._frames.was_silent)

@@ -1,4 +1,4 @@
-"""Reading and writing of file descriptors on the event loop, and in a thread those that no loop can watch.
+"""Reading and writing of file descriptors on the event loop; a thread copies those that no loop can watch.
 
 `add_reader` and `add_writer` are used instead of `connect_read_pipe` and `connect_write_pipe`: when a child dies, the
 rest of the pipe must be read at once, and a write must return how much was accepted (with a buffer in between, "not
@@ -17,11 +17,11 @@ import msgspec
 
 from jackstay.errors import FrameTooLargeError, McpError, ProtocolError
 from jackstay.protocol.wire import LineFramer, framing_of
-from jackstay.transport._contract import TransportHandler
 from jackstay.transport._queue import WriteQueue
 
 if TYPE_CHECKING:
     from jackstay.protocol.wire import ContentLengthFramer
+    from jackstay.transport._contract import TransportHandler
 
 # A Linux pipe holds 64 KiB: one read empties it.
 READ_BYTES: Final = 65_536
@@ -85,7 +85,7 @@ class ReadPipe(msgspec.Struct, eq=False):
         self.has_ended = True
 
     def drain(self) -> None:
-        """Read everything that is available now. For non-blocking descriptors."""
+        """Read everything that is available now."""
         remaining = DRAIN_BYTES
         while not self.has_ended and remaining > 0 and (size := self._read()):
             remaining -= size
@@ -105,68 +105,25 @@ class ReadPipe(msgspec.Struct, eq=False):
         return 0
 
 
-class ReadingThread(ReadPipe):
-    """Reads, in a thread, a descriptor that no event loop can watch: a regular file or /dev/null.
+def piped(fd: int) -> int:
+    """Return a pipe with the content of a descriptor that no event loop can watch: a regular file or /dev/null.
 
-    It reads a duplicate of the descriptor, since a read cannot be cancelled, and one chunk ahead at most. The thread is
-    a daemon, because some devices block forever.
+    A thread copies it until its end or until the pipe is closed. It reads a duplicate of the descriptor, since a read
+    cannot be cancelled, and is a daemon, because some devices block forever.
     """
+    source = os.dup(fd)
+    output, sink = os.pipe()
 
-    _turn: threading.Semaphore = msgspec.field(default_factory=lambda: threading.Semaphore(0))  # one permit per read
-    _thread: threading.Thread | None = None
+    def copy() -> None:
+        with contextlib.suppress(OSError), open(sink, "wb") as pipe:
+            while data := os.read(source, READ_BYTES):
+                pipe.write(data)
+                pipe.flush()
+        os.close(source)
 
-    def __post_init__(self) -> None:
-        self.fd = os.dup(self.fd)
-
-    def resume(self) -> None:
-        """Start or resume reading."""
-        if self.is_reading or self.has_ended:
-            return
-        self.is_reading = True
-        self._turn.release()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="jackstay-stdin", daemon=True)
-            self._thread.start()
-
-    def pause(self) -> None:
-        """Stop reading until `resume()`."""
-        self.is_reading = False
-
-    def stop(self) -> None:
-        """Stop reading permanently, without a callback."""
-        super().stop()
-        self._turn.release()
-        if self._thread is None:
-            os.close(self.fd)
-
-    def drain(self) -> None:
-        """Does nothing: a read may block."""
-
-    def _run(self) -> None:
-        try:
-            while self._turn.acquire() and not self.has_ended:
-                try:
-                    data = os.read(self.fd, self.size)
-                except OSError:
-                    data = b""
-                self.loop.call_soon_threadsafe(self._on_data, data)
-                if not data:
-                    break
-        except RuntimeError:
-            pass  # the loop is closed
-        finally:
-            os.close(self.fd)
-
-    def _on_data(self, data: bytes) -> None:
-        if self.has_ended:
-            return
-        if not data:
-            self.has_ended = True
-            self.ended()
-            return
-        self.received(data)
-        if self.is_reading:
-            self._turn.release()
+    os.set_blocking(output, False)
+    threading.Thread(target=copy, name="jackstay-stdin", daemon=True).start()
+    return output
 
 
 class WritePipe(msgspec.Struct, eq=False):
@@ -226,8 +183,8 @@ class FrameReader(msgspec.Struct, eq=False):
     The frames of one read are cut at once; the rest stays as bytes. If the handler stops pulling and enough is
     buffered, reading stops.
 
-    `on_frames` is called when there is something to pull and there was nothing before. `on_drained` is called when a
-    reader that was full has been emptied. `on_lost` is called once, if the stream can no longer be cut into frames.
+    `_on_frames` is called when there is something to pull and there was nothing before. `_on_drained` is called when a
+    reader that was full has been emptied. `_on_lost` is called once, if the stream can no longer be cut into frames.
     """
 
     framer: "LineFramer | ContentLengthFramer"
@@ -261,7 +218,7 @@ class FrameReader(msgspec.Struct, eq=False):
         self.is_lost = True
 
     def is_full(self) -> bool:
-        """Whether to stop reading, until `on_drained` is called."""
+        """Whether to stop reading, until `_on_drained` is called."""
         if self.is_notified and self.framer.buffered > FULL_BYTES:
             self._was_full = True
         return self._was_full
@@ -309,7 +266,7 @@ class PipeTransport(ABC):
     _input: ReadPipe
 
     def __init__(
-        self, handler: TransportHandler, output: int, framing: str, limit: int, *, must_not_wait: bool = False
+        self, handler: "TransportHandler", output: int, framing: str, limit: int, *, must_not_wait: bool = False
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._handler = handler
@@ -324,14 +281,11 @@ class PipeTransport(ABC):
         )
         self._output = WritePipe(self._loop, output, must_not_wait)
         self._queue = WriteQueue(self._loop, self._output, handler, join, self._write_failed, limit=limit)
-        # See `Transport`. These run for every frame, so there is no method around them.
+        # See `Transport`. Most of these run for every frame, so there is no method around them.
         self.next_frame = self._frames.next_frame
         self.send = self._queue.send
         self.withdraw = self._queue.withdraw
-
-    async def flush(self) -> bool:
-        """See `Transport.flush`."""
-        return await self._queue.flush()
+        self.flush = self._queue.flush
 
     def stop_writing(self) -> None:
         """See `Transport.stop_writing`."""

@@ -13,14 +13,13 @@ import subprocess
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TypeAlias, TypeVarTuple, Unpack
+from typing import TypeAlias
 
 import msgspec
 
 from jackstay.errors import TransportError
 
 Child: TypeAlias = subprocess.Popen[bytes]
-Arguments = TypeVarTuple("Arguments")
 
 _log = logging.getLogger("jackstay.transport")
 
@@ -49,70 +48,50 @@ async def spawn(command: Command) -> Child:
     """
     start = _Start(command)
     try:
-        return await asyncio.shield(start.outcome)
+        result = await asyncio.shield(start.result)
     except asyncio.CancelledError:
+        start.is_decided.set()
         # `exec` cannot be cancelled: wait for its result, unless this wait is cancelled, too.
-        await start.undo()
+        await asyncio.shield(start.undone)
         raise
+    start.is_wanted = True
+    start.is_decided.set()
+    if isinstance(result, TransportError):
+        raise result
+    return result
 
 
 class _Start:
     """One start, in progress in a thread, because `Popen` blocks until the child has run `exec`, which can be slow.
 
     Not in the loop's executor: its threads are limited and may all be busy, and the loop waits for them when it closes.
+    The thread owns the child until `is_decided` is set, and discards it unless it `is_wanted` then.
     """
 
     def __init__(self, command: Command) -> None:
         self._loop = asyncio.get_running_loop()
         self._command = command
-        self._lock = threading.Lock()
-        self._is_unwanted = False
-        self._child: Child | None = None  # started, and not yet undone
-        self.outcome: asyncio.Future[Child] = self._loop.create_future()
-        self._undone: asyncio.Future[None] = self._loop.create_future()
+        self.is_wanted = False
+        self.is_decided = threading.Event()
+        # The error is a result, because nothing may be waiting for it.
+        self.result: asyncio.Future[Child | TransportError] = self._loop.create_future()
+        self.undone: asyncio.Future[None] = self._loop.create_future()
         threading.Thread(target=self._run, name="jackstay-spawn", daemon=True).start()
-
-    async def undo(self) -> None:
-        with self._lock:
-            self._is_unwanted = True
-            child, self._child = self._child, None
-        if self.outcome.done():
-            self.outcome.exception()  # retrieved, so that asyncio does not log it
-        if child is not None:
-            threading.Thread(target=self._discard, args=(child,), name="jackstay-discard", daemon=True).start()
-        await asyncio.shield(self._undone)
 
     def _run(self) -> None:
         try:
-            child, error = _start(self._command), None
+            result: Child | TransportError = _start(self._command)
         except (OSError, ValueError, subprocess.SubprocessError) as failure:
-            child, error = None, _start_error(self._command, failure)
-        with self._lock:
-            is_unwanted = self._is_unwanted
-            if not is_unwanted:
-                self._child = child
-        if is_unwanted or not call_on_loop(self._loop, self._settle, child, error):
-            self._discard(child)
-
-    def _discard(self, child: Child | None) -> None:
-        if child is not None:
-            discard(child)
-        call_on_loop(self._loop, self._undone.set_result, None)
-
-    def _settle(self, child: Child | None, error: TransportError | None) -> None:
-        if child is not None:
-            self.outcome.set_result(child)
-            return
-        assert error is not None  # `_run` passes one of the two
-        self.outcome.set_exception(error)
-        if self._is_unwanted:
-            self.outcome.exception()  # retrieved, as in `undo`
-        self._undone.set_result(None)
+            result = _start_error(self._command, failure)
+        if call_on_loop(self._loop, self.result.set_result, result):
+            self.is_decided.wait()
+        if not self.is_wanted:
+            if not isinstance(result, TransportError):
+                discard(result)
+            call_on_loop(self._loop, self.undone.set_result, None)
 
 
-def call_on_loop(
-    loop: asyncio.AbstractEventLoop, function: Callable[[Unpack[Arguments]], object], *arguments: *Arguments
-) -> bool:
+def call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> bool:
     """Call a function on the loop from another thread; return False if the loop is closed."""
     try:
         loop.call_soon_threadsafe(function, *arguments)
@@ -222,12 +201,7 @@ class Process:
 
     async def exits_within(self, seconds: float) -> bool:
         """Wait for the exit. Returns False if it takes longer than `seconds`."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._has_exited.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await is_set_within(self._has_exited, seconds)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child's process group."""
@@ -280,6 +254,16 @@ class Process:
             self.exit_code = code
             self._has_exited.set()
             self._exited()
+
+
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event. Returns False if it takes longer than `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def exit_code_of(child: Child) -> int | None:

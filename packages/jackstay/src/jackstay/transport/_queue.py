@@ -6,12 +6,12 @@ operating system has accepted no byte stays here and can be withdrawn, so "not s
 """
 
 import asyncio
-from bisect import bisect_left
 from collections.abc import Callable, Sequence, Sized
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from jackstay.errors import FrameTooLargeError
+from jackstay.protocol import IMPOSSIBLE, Cell
 
 if TYPE_CHECKING:
     from jackstay.transport._contract import TransportHandler
@@ -70,6 +70,8 @@ class FrameQueue(Generic[Frame]):
 
     def withdraw(self, number: int) -> bool:
         """See `Transport.withdraw`."""
+        from bisect import bisect_left  # noqa: PLC0415  # only for a call that is cancelled before it was written
+
         index = bisect_left(self._numbers, number)
         if index == len(self._numbers) or self._numbers[index] != number:
             return False
@@ -80,10 +82,7 @@ class FrameQueue(Generic[Frame]):
         """Remove one of `frames`. `room_made` is called in the next iteration of the event loop."""
         del self._numbers[index]
         self.size -= len(self.frames.pop(index))
-        if self.was_refused:
-            self._loop.call_soon(self.notify_room)  # which resolves flushes after it
-        else:
-            self.resolve_flush()
+        self._loop.call_soon(self.notify_room)
 
     def renew(self, handler: "TransportHandler") -> None:
         """Notify this handler from now on. Its numbers begin again: what is queued can no longer be withdrawn."""
@@ -97,7 +96,9 @@ class FrameQueue(Generic[Frame]):
         return self._numbers.pop(0), frame
 
     def notify_room(self) -> None:
-        """Notify the handler once after a rejection, when half of the queue is free, and resolve pending flushes.
+        """Notify the handler once after a rejection, when half of the queue is free. Resolve flushes of an empty queue.
+
+        Called after every write, when the handler may have sent more.
 
         With less than half, the handler would be notified once per frame. If a frame needs more than half and is
         rejected again, the handler is notified again after the next write, at the latest when the queue is empty.
@@ -105,7 +106,8 @@ class FrameQueue(Generic[Frame]):
         if self.was_refused and len(self) <= MAX_QUEUED_FRAMES // 2 and self.size <= MAX_QUEUED_BYTES // 2:
             self.was_refused = False
             self._handler.room_made()
-        self.resolve_flush()
+        if not len(self) and not self.was_refused:
+            self._end_flush(True)
 
     async def flush(self) -> bool:
         """Wait until the queue is empty and any due `room_made` was called; False: it was cleared."""
@@ -114,14 +116,6 @@ class FrameQueue(Generic[Frame]):
         if self._flushed is None:
             self._flushed = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._flushed)  # shared by all callers
-
-    def resolve_flush(self) -> None:
-        """Resolve pending flushes if the queue is empty.
-
-        Called after every write, when the handler may have sent more.
-        """
-        if not len(self) and not self.was_refused:
-            self._end_flush(True)
 
     def clear(self) -> None:
         """Forget everything; nothing of it will be written."""
@@ -147,9 +141,27 @@ class QueueState(Enum):
     PAUSED = "paused"  # frames are kept and not written
     CLOSED = "closed"
 
+    __hash__ = object.__hash__  # that of Enum is a Python function
+
+
+class QueueEvent(Enum):
+    """What happens to a `WriteQueue`, except for frames that do not change its state."""
+
+    SENT = "the first frame was sent"
+    HELD = "the transport begins to deliver received data"
+    EMPTIED = "everything is written"
+    INTERRUPTED = "a flush has written as much as one iteration of the event loop may"
+    FILLED = "the sink accepts no more"
+    DRAINED = "the sink accepts more"
+    FAILED = "a write failed"
+    PAUSED = "`pause()` was called"
+    CLOSED = "`close()` was called"
+
+    __hash__ = object.__hash__
+
 
 # In Python 3.11 the lookup of a member takes as long as a function call.
-_IDLE, _HELD, _DUE, _CLOSED = QueueState.IDLE, QueueState.HELD, QueueState.DUE, QueueState.CLOSED
+_IDLE, _HELD, _CLOSED = QueueState.IDLE, QueueState.HELD, QueueState.CLOSED
 
 # Nothing is written any more.
 _STOPPED = (QueueState.PAUSED, QueueState.CLOSED)
@@ -207,7 +219,7 @@ class WriteQueue(FrameQueue[bytes]):
         numbers.append(number)
         self.size = total
         if state is _IDLE:
-            self._schedule()
+            self._change(QueueEvent.SENT)
         return True
 
     def send_all(self, frames: list[bytes], number: int) -> int:
@@ -228,7 +240,7 @@ class WriteQueue(FrameQueue[bytes]):
         self._numbers += range(number, number + count)
         self.size += size
         if self._state is _IDLE:
-            self._schedule()
+            self._change(QueueEvent.SENT)
         return count
 
     async def flush(self) -> bool:
@@ -238,7 +250,7 @@ class WriteQueue(FrameQueue[bytes]):
     def hold(self) -> None:
         """Let `release()` write what is sent until then, instead of the next iteration of the event loop."""
         if self._state is _IDLE:
-            self._state = _HELD
+            self._change(QueueEvent.HELD)
 
     def release(self) -> None:
         """Write what was sent since `hold()`. Calls the handler, so it must not be called by the handler."""
@@ -251,25 +263,17 @@ class WriteQueue(FrameQueue[bytes]):
         Used from the moment the peer is known to be ending until `went_down` is called: in this time the transport is
         not busy.
         """
-        if self._state not in _STOPPED:
-            self._state = QueueState.PAUSED
-            self._sink.unwatch()
-            self._end_flush(False)
+        self._change(QueueEvent.PAUSED)
 
     def close(self) -> None:
         """Accept and write nothing more, and drop the queue. May be called again."""
-        if self._state is not _CLOSED:
-            self._state = _CLOSED
-            self._sink.unwatch()
-            self._rest = None
-            self.clear()
+        self._change(QueueEvent.CLOSED)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def _schedule(self) -> None:
-        """Write in the next iteration of the event loop."""
-        self._state = _DUE
-        self._loop.call_soon(self._flush)
+    def _unblocked(self) -> None:
+        self._change(QueueEvent.DRAINED)
+        self._flush()
 
     def _flush(self) -> None:
         """Write until the queue is empty, the sink accepts no more, or `ITERATION_BYTES` are written."""
@@ -278,30 +282,27 @@ class WriteQueue(FrameQueue[bytes]):
         through: int | None = None
         error: OSError | None = None
         written = 0
-        while self.frames or self._rest is not None:
+        waiting = self.frames
+        outcome = QueueEvent.EMPTIED
+        while waiting or self._rest is not None:
             if written >= ITERATION_BYTES:
-                self._schedule()
+                outcome = QueueEvent.INTERRUPTED
                 break
             try:
                 taken, size, last = self._write_some()
             except OSError as failure:
-                error = failure
-                self.pause()
+                error, outcome = failure, QueueEvent.FAILED
                 break
             written += taken
             through = last if last is not None else through
             if taken < size:
-                self._state = QueueState.BLOCKED
-                self._sink.watch(self._flush)
+                outcome = QueueEvent.FILLED
                 break
-        else:
-            self._state = _IDLE
+        self._change(outcome)
         if through is not None:
             self._handler.wrote(through)
-        if self.was_refused:
+        if self.was_refused or self._flushed is not None:
             self.notify_room()
-        elif self._flushed is not None:
-            self.resolve_flush()
         if error is not None:
             self._failed(error)
 
@@ -352,3 +353,61 @@ class WriteQueue(FrameQueue[bytes]):
                 break
             size -= len(frame)
         return last
+
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    def _change(self, event: QueueEvent) -> None:
+        cell = CELLS[event][self._state]
+        assert not cell.is_impossible, f"{event.name} in {self._state.value}"
+        for action in cell.actions:
+            action(self)
+        to: Any = cell.to
+        if to is not None:
+            self._state = to
+
+    def _schedule(self) -> None:
+        """write in the next iteration of the event loop"""
+        self._loop.call_soon(self._flush)
+
+    def _watch(self) -> None:
+        """watch the sink"""
+        self._sink.watch(self._unblocked)
+
+    def _unwatch(self) -> None:
+        """stop watching the sink"""
+        self._sink.unwatch()
+
+    def _fail_flush(self) -> None:
+        """`flush()` returns False"""
+        self._end_flush(False)
+
+    def _drop(self) -> None:
+        """drop all frames"""
+        self.clear()
+        self._rest = None
+
+
+def _cells() -> dict[QueueEvent, dict[QueueState, Cell]]:
+    """Return the table. A pair that is not listed is impossible."""
+    queue, state, event = WriteQueue, QueueState, QueueEvent
+    rows: dict[QueueEvent, dict[QueueState, Cell]] = {
+        event.SENT: {state.IDLE: Cell((queue._schedule,), state.DUE)},
+        event.HELD: {state.IDLE: Cell((), state.HELD)},
+        event.EMPTIED: dict.fromkeys((state.HELD, state.DUE), Cell((), state.IDLE)),
+        event.INTERRUPTED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._schedule,), state.DUE)),
+        event.FILLED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._watch,), state.BLOCKED)),
+        event.DRAINED: {state.BLOCKED: Cell((), state.DUE)},
+        event.FAILED: dict.fromkeys((state.HELD, state.DUE), Cell((queue._fail_flush,), state.PAUSED)),
+        event.PAUSED: {
+            **dict.fromkeys(QueueState, Cell((queue._unwatch, queue._fail_flush), state.PAUSED)),
+            **dict.fromkeys(_STOPPED, Cell()),
+        },
+        event.CLOSED: {
+            **dict.fromkeys(QueueState, Cell((queue._unwatch, queue._drop), state.CLOSED)),
+            state.CLOSED: Cell(),
+        },
+    }
+    return {event: {state: cells.get(state, IMPOSSIBLE) for state in QueueState} for event, cells in rows.items()}
+
+
+CELLS = _cells()

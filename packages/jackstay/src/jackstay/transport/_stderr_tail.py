@@ -58,13 +58,12 @@ class StderrTail:
             self._forward(data)
             return
         self._line += data
-        if b"\n" in data or len(self._line) >= LINE_BYTES:
-            *lines, self._line = self._line.split(b"\n")
-            for line in lines:
-                self._emit_line(line)
-            while len(self._line) >= LINE_BYTES:
-                self._emit_line(self._line[:LINE_BYTES])
-                del self._line[:LINE_BYTES]
+        *lines, self._line = self._line.split(b"\n")
+        for line in lines:
+            self._emit_line(line)
+        while len(self._line) >= LINE_BYTES:
+            self._emit_line(self._line[:LINE_BYTES])
+            del self._line[:LINE_BYTES]
 
     def tail(self) -> str:
         """Return the last 64 KiB, decoded."""

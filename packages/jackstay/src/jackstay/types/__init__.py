@@ -19,10 +19,10 @@ __all__, __getattr__, __dir__ = attach(
         "._data": "WRAPPED OutputReader",
         "._decode": "decode from_json",
         "._display": "Annotations Icon Implementation Role",
-        "._elicitation": "BooleanSchema ElicitationCompleteNotificationParams ElicitRequestFormParams"
+        "._elicitation": "ArrayFieldSchema BooleanSchema ElicitationCompleteNotificationParams ElicitRequestFormParams"
         " ElicitRequestParams ElicitRequestURLParams ElicitResult ElicitValue EnumOption EnumSchema"
         " FormFieldSchema LegacyTitledEnumSchema MultiSelectEnumSchema NumberSchema PrimitiveSchemaDefinition"
-        " RequestedSchema SingleSelectEnumSchema StringSchema TitledItems TitledMultiSelectEnumSchema"
+        " RequestedSchema SingleSelectEnumSchema StringFieldSchema StringSchema TitledItems TitledMultiSelectEnumSchema"
         " TitledSingleSelectEnumSchema UnknownSchema UntitledItems UntitledMultiSelectEnumSchema"
         " UntitledSingleSelectEnumSchema URLElicitationRequiredErrorData",
         "._input_required": "CallToolRequestParams CreateMessageRequest ElicitRequest GetPromptRequestParams"

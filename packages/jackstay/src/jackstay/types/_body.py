@@ -21,29 +21,43 @@ A body has a field for each member that some revision defines. Python names are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import repeat
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 
 from jackstay.errors import ProtocolError, UsageError
-from jackstay.types._json import DECODE_ERRORS, ExtraMembers, encode_json
+from jackstay.types._json import DECODE_ERRORS, EXTRA, ExtraMembers, encode_json
+
+__all__ = ["Json", "OnWire"]  # imported for type checkers, and re-exported
 
 T = TypeVar("T")
 Str = TypeVar("Str", bound=str)
 
 if TYPE_CHECKING:
-    # Other modules import it from here, together with the run-time definition below.
-    from jackstay.errors import Json as Json  # noqa: PLC0414 (an explicit re-export)
+    # Other modules import these from here, together with the run-time definitions below.
+    from typing import Annotated as OnWire
+
+    from jackstay.errors import Json
 
     # An optional member: None if it is absent.
     Maybe: TypeAlias = T | None
-    # An optional member that is any JSON.
-    MaybeJson: TypeAlias = Json
 else:
-    # msgspec reads annotations at run time and has no recursive types: JSON is `Any`.
+    # msgspec has no recursive types: JSON is `Any`.
     Json = Any
-    MaybeJson = bool | int | float | str | list | dict
+
+    class OnWire:
+        """`OnWire[A, B, choose]` is `A` for type checkers, and `B` for msgspec, which reads annotations at run time.
+
+        With `choose` it is an open union, but not a tagged union of msgspec, in which an unknown or missing tag would
+        fail the whole message. If an object does not fit `B`, `_decode` calls `choose`. For objects that fit `B`,
+        `choose` must return it.
+        """
+
+        def __class_getitem__(cls, item):
+            _, default, *choose = item
+            return Annotated[default, *choose] if choose else default
 
     class Maybe:
         """For msgspec, `Maybe[str]` is `str`: on the wire it is a string or absent, never null. See `_decode`."""
@@ -51,6 +65,9 @@ else:
         def __class_getitem__(cls, item):
             return item
 
+
+# An optional member that is any JSON.
+MaybeJson: TypeAlias = OnWire[Json, bool | int | float | str | list | dict]
 
 # JSON-RPC ids and progress tokens.
 RequestId: TypeAlias = int | str
@@ -66,10 +83,6 @@ Number: TypeAlias = int | float
 JsonObject: TypeAlias = Mapping[str, Json]
 
 
-# The wire name of `extra` for msgspec. It is never written; a peer's member of this name is preserved like any other.
-_EXTRA = "*"
-
-
 class Body(
     msgspec.Struct,
     frozen=True,
@@ -82,7 +95,7 @@ class Body(
     """The params or the result of a message, or an object inside one."""
 
     # Never decoded from the wire: msgspec cannot create `ExtraMembers`, and `_decode` skips the field.
-    extra: Maybe[ExtraMembers] = msgspec.field(default=None, name=_EXTRA)
+    extra: Maybe[ExtraMembers] = msgspec.field(default=None, name=EXTRA)
 
     @property
     def raw(self) -> dict[str, Json]:
@@ -138,7 +151,7 @@ def with_members(body: B, members: Mapping[str, Json]) -> B:
         UsageError: a member has a field and is not null; set the field instead.
     """
     for name, value in members.items():
-        if value is not None and name != _EXTRA and name in body.__struct_encode_fields__:
+        if value is not None and name != EXTRA and name in body.__struct_encode_fields__:
             raise UsageError(f"{type(body).__name__} has a field for the member {name!r}; set the field", path=name)
     return msgspec.structs.replace(body, extra=ExtraMembers({**body.unknown, **members}))
 
@@ -147,22 +160,21 @@ def with_members(body: B, members: Mapping[str, Json]) -> B:
 Choose: TypeAlias = Callable[[dict[str, Json]], type[Body] | None]
 
 
-def one_of(choose: Choose, default: type[Body]) -> object:
-    """Return the run-time annotation of an open union.
+def choose_by(member: str, union: object, otherwise: type[Body] | None = None) -> Choose:
+    """Return a function that chooses the class of a union whose constant for `member` an object has."""
 
-    It is not a msgspec tagged union, in which an unknown or missing tag would fail the whole message. msgspec sees
-    only the class `default`; if that does not fit, `_decode` calls `choose`. For objects that fit `default`, `choose`
-    must return it.
-    """
-    return Annotated[default, choose]
-
-
-def choose_by(member: str, table: Mapping[Json, type[Body]], otherwise: type[Body] | None) -> Choose:
-    """Return a function that chooses a class from `table` by a member."""
+    @cache  # on first use, because it evaluates the annotations of all classes
+    def classes() -> dict[str, type[Body]]:
+        return {
+            get_args(field.type)[0]: cls
+            for cls in get_args(union)
+            for field in msgspec.structs.fields(cls)
+            if field.name == member and get_origin(field.type) is Literal
+        }
 
     def choose(members: dict[str, Json]) -> type[Body] | None:
         value = members.get(member)
-        return table.get(value, otherwise) if isinstance(value, str) else otherwise
+        return classes().get(value, otherwise) if isinstance(value, str) else otherwise
 
     return choose
 

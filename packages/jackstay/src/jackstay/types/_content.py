@@ -6,9 +6,9 @@ The class of a block is chosen by its `type`; a block of an unknown type becomes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from jackstay.types._body import Body, BodyWithMeta, Json, JsonObject, Maybe, MaybeJson, choose_by, constant, one_of
+from jackstay.types._body import Body, BodyWithMeta, Json, JsonObject, Maybe, MaybeJson, OnWire, choose_by, constant
 from jackstay.types._display import Annotations, Icon
 
 
@@ -67,10 +67,7 @@ def choose_contents(members: dict[str, Json]) -> type[ResourceContents]:
     return BlobResourceContents if "blob" in members else ResourceContents
 
 
-if TYPE_CHECKING:
-    Contents: TypeAlias = ResourceContents
-else:
-    Contents = one_of(choose_contents, TextResourceContents)
+Contents: TypeAlias = OnWire[ResourceContents, TextResourceContents, choose_contents]
 
 
 class EmbeddedResource(BodyWithMeta, frozen=True):
@@ -105,19 +102,7 @@ class UnknownContent(Body, frozen=True):
 # Content of tool results and prompts.
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
 
-CONTENT_BLOCKS: dict[Json, type[Body]] = {
-    "text": TextContent,
-    "image": ImageContent,
-    "audio": AudioContent,
-    "resource_link": ResourceLink,
-    "resource": EmbeddedResource,
-}
-
-
-if TYPE_CHECKING:
-    Block: TypeAlias = ContentBlock
-else:
-    Block = one_of(choose_by("type", CONTENT_BLOCKS, UnknownContent), TextContent)
+Block: TypeAlias = OnWire[ContentBlock, TextContent, choose_by("type", ContentBlock, UnknownContent)]
 
 
 class ToolUseContent(BodyWithMeta, frozen=True):
@@ -145,18 +130,9 @@ SamplingMessageContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent | UnknownContent
 )
 
-SAMPLING_BLOCKS: dict[Json, type[Body]] = {
-    "text": TextContent,
-    "image": ImageContent,
-    "audio": AudioContent,
-    "tool_use": ToolUseContent,
-    "tool_result": ToolResultContent,
-}
-
-if TYPE_CHECKING:
-    SamplingBlock: TypeAlias = SamplingMessageContentBlock
-else:
-    SamplingBlock = one_of(choose_by("type", SAMPLING_BLOCKS, UnknownContent), TextContent)
+SamplingBlock: TypeAlias = OnWire[
+    SamplingMessageContentBlock, TextContent, choose_by("type", SamplingMessageContentBlock, UnknownContent)
+]
 
 
 def joined_text(blocks: Sequence[Body]) -> str:

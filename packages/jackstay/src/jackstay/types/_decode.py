@@ -59,16 +59,11 @@ def decode(cls: type[B], data: bytes | msgspec.Raw) -> B:
     try:
         read = _STRICT[cls]
     except KeyError:
-        read = _prepare(cls)
+        read = _STRICT[cls] = strict_reader(cls)
     try:
         return read(data)  # type: ignore[return-value]  # the table maps each class to its own reader
     except DECODE_ERRORS:
         return from_json(cls, parse_members(cls, data))
-
-
-def strict_reader(cls: type[B]) -> Callable[[bytes | msgspec.Raw], B]:
-    """Return the fast path of `decode()`. It raises one of `DECODE_ERRORS` where the slow path may succeed."""
-    return _STRICT.get(cls) or _prepare(cls)  # type: ignore[return-value]  # as above
 
 
 def from_json(cls: type[B], value: Json) -> B:
@@ -77,24 +72,20 @@ def from_json(cls: type[B], value: Json) -> B:
     Raises:
         ProtocolError: as `decode`.
     """
-    if not isinstance(value, dict):
-        raise _mismatch(("an object",), _kind(value), None)
-    return _convert_body(cls)(value, None)  # type: ignore[return-value]  # an instance of `cls`
+    return _expected(cls).convert(value, None)  # type: ignore[return-value]  # an instance of `cls`
 
 
-def parse_members(cls: type[Body], data: bytes | msgspec.Raw) -> Json:
+def parse_members(cls: type[Body], data: bytes | msgspec.Raw) -> Any:
     """Decode to plain JSON, except for the objects that `cls` leaves undecoded."""
     try:
         unparsed = _plan(cls).unparsed
         if not unparsed:
-            value: Json = _parse(data)
-            return value
+            return _parse(data)
         # Anything else than an object is decoded, and rejected later by its type.
-        members: dict[str, Any] = {
+        return {
             key: part if key in unparsed and is_object(part) else _parse(part)
             for key, part in _parse_members(data).items()
         }
-        return members
     except DECODE_ERRORS as error:
         code = INVALID_PARAMS if isinstance(error, msgspec.ValidationError) else PARSE_ERROR
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -104,15 +95,14 @@ def parse_members(cls: type[Body], data: bytes | msgspec.Raw) -> Json:
 # --- the fast path ----------------------------------------------------------------------------------------------------
 
 
-def _prepare(cls: type[Body]) -> Strict:
+def strict_reader(cls: type[Body]) -> Strict:
+    """Return the fast path of `decode()`. It raises one of `DECODE_ERRORS` where the slow path may succeed."""
     if "choose" in vars(cls):
-        _STRICT[cls] = _reject_always
-    else:
-        strict: Strict = msgspec.json.Decoder(cls).decode
-        for constant in _constants(cls, set()):
-            strict = _with_constant(strict, constant)
-        _STRICT[cls] = strict
-    return _STRICT[cls]
+        return _reject_always
+    strict: Strict = msgspec.json.Decoder(cls).decode
+    for constant in _constants(cls, set()):
+        strict = _with_constant(strict, constant)
+    return strict
 
 
 def _reject_always(data: bytes | msgspec.Raw) -> Body:  # noqa: ARG001  # the signature of Strict

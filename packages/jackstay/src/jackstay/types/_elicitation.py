@@ -7,11 +7,11 @@ unknown field becomes `UnknownSchema`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-from jackstay.types._body import Body, Json, Maybe, MaybeJson, Number, constant, one_of
+from jackstay.types._body import Body, Json, Maybe, MaybeJson, Number, OnWire, constant
 from jackstay.types._messages import NotificationParams, Result, TaskAugmentedRequestParams
 
 
@@ -22,16 +22,21 @@ class FormFieldSchema(Body, frozen=True, kw_only=True):
     description: Maybe[str] = None
 
 
-class StringSchema(FormFieldSchema, frozen=True, kw_only=True):
-    """A text field."""
+class StringFieldSchema(FormFieldSchema, frozen=True, kw_only=True):
+    """The members of every field whose value is a string."""
 
     type: Literal["string"] = constant("string")
+    # Since 2025-11-25, as on every field but the boolean one.
+    default: Maybe[str] = None
+
+
+class StringSchema(StringFieldSchema, frozen=True, kw_only=True):
+    """A text field."""
+
     min_length: Maybe[int] = None
     max_length: Maybe[int] = None
     # "email", "uri", "date" or "date-time"; open.
     format: Maybe[str] = None
-    # Since 2025-11-25, as on every field but the boolean one.
-    default: Maybe[str] = None
 
 
 class NumberSchema(FormFieldSchema, frozen=True, kw_only=True):
@@ -57,29 +62,23 @@ class EnumOption(Body, frozen=True):
     title: str
 
 
-class UntitledSingleSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class UntitledSingleSelectEnumSchema(StringFieldSchema, frozen=True, kw_only=True):
     """One of several values without titles."""
 
     enum: Sequence[str]
-    type: Literal["string"] = constant("string")
-    default: Maybe[str] = None
 
 
-class TitledSingleSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class TitledSingleSelectEnumSchema(StringFieldSchema, frozen=True, kw_only=True):
     """One of several values with titles (2025-11-25)."""
 
     one_of: Sequence[EnumOption]
-    type: Literal["string"] = constant("string")
-    default: Maybe[str] = None
 
 
-class LegacyTitledEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class LegacyTitledEnumSchema(StringFieldSchema, frozen=True, kw_only=True):
     """One of several values with titles in `enum_names`. In 2025-06-18: EnumSchema."""
 
     enum: Sequence[str]
     enum_names: Maybe[Sequence[str]] = None
-    type: Literal["string"] = constant("string")
-    default: Maybe[str] = None
 
 
 class UntitledItems(Body, frozen=True, kw_only=True):
@@ -95,31 +94,25 @@ class TitledItems(Body, frozen=True, kw_only=True):
     any_of: Sequence[EnumOption]
 
 
-def choose_items(members: dict[str, Json]) -> type[Body] | None:
-    """Return the class by the list that is present."""
-    if "anyOf" in members:
-        return TitledItems
-    return UntitledItems if "enum" in members and members.get("type") == "string" else None
+class ArrayFieldSchema(FormFieldSchema, frozen=True, kw_only=True):
+    """The members of every field whose value is an array (2025-11-25)."""
+
+    type: Literal["array"] = constant("array")
+    min_items: Maybe[int] = None
+    max_items: Maybe[int] = None
+    default: Maybe[Sequence[str]] = None
 
 
-class UntitledMultiSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class UntitledMultiSelectEnumSchema(ArrayFieldSchema, frozen=True, kw_only=True):
     """Any of several values without titles (2025-11-25)."""
 
     items: UntitledItems
-    type: Literal["array"] = constant("array")
-    min_items: Maybe[int] = None
-    max_items: Maybe[int] = None
-    default: Maybe[Sequence[str]] = None
 
 
-class TitledMultiSelectEnumSchema(FormFieldSchema, frozen=True, kw_only=True):
+class TitledMultiSelectEnumSchema(ArrayFieldSchema, frozen=True, kw_only=True):
     """Any of several values with titles (2025-11-25)."""
 
     items: TitledItems
-    type: Literal["array"] = constant("array")
-    min_items: Maybe[int] = None
-    max_items: Maybe[int] = None
-    default: Maybe[Sequence[str]] = None
 
 
 class UnknownSchema(Body, frozen=True):
@@ -143,31 +136,28 @@ PrimitiveSchemaDefinition: TypeAlias = StringSchema | NumberSchema | BooleanSche
 
 def choose_schema(members: dict[str, Json]) -> type[Body]:
     """Return the class by `type` and by the list of values that is present."""
-    match members.get("type"):
-        case "string" if "oneOf" in members:
+    match members:
+        case {"type": "string", "oneOf": _}:
             return TitledSingleSelectEnumSchema
-        case "string" if "enumNames" in members:
+        case {"type": "string", "enumNames": _}:
             return LegacyTitledEnumSchema
-        case "string":
-            return UntitledSingleSelectEnumSchema if "enum" in members else StringSchema
-        case "number" | "integer":
+        case {"type": "string", "enum": _}:
+            return UntitledSingleSelectEnumSchema
+        case {"type": "string"}:
+            return StringSchema
+        case {"type": "number" | "integer"}:
             return NumberSchema
-        case "boolean":
+        case {"type": "boolean"}:
             return BooleanSchema
-        case "array":
-            items = members.get("items")
-            kind = choose_items(items) if isinstance(items, dict) else None
-            if kind is None:
-                return UnknownSchema
-            return TitledMultiSelectEnumSchema if kind is TitledItems else UntitledMultiSelectEnumSchema
+        case {"type": "array", "items": {"anyOf": _}}:
+            return TitledMultiSelectEnumSchema
+        case {"type": "array", "items": {"type": "string", "enum": _}}:
+            return UntitledMultiSelectEnumSchema
         case _:
             return UnknownSchema
 
 
-if TYPE_CHECKING:
-    FormField: TypeAlias = PrimitiveSchemaDefinition
-else:
-    FormField = one_of(choose_schema, StringSchema)
+FormField: TypeAlias = OnWire[PrimitiveSchemaDefinition, StringSchema, choose_schema]
 
 
 class RequestedSchema(Body, frozen=True):

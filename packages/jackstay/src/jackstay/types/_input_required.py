@@ -8,24 +8,20 @@ request is chosen by `method`, that of a response by its members: only the serve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from jackstay.errors import ProtocolError
-from jackstay.types._body import Body, Json, JsonObject, Maybe, choose_by, constant, one_of
+from jackstay.types._body import Body, Json, JsonObject, Maybe, OnWire, choose_by, constant
 from jackstay.types._elicitation import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from jackstay.types._json import DECODE_ERRORS, is_object
 from jackstay.types._messages import RequestParams, Result, TaskMetadata
 from jackstay.types._sampling import CreateMessageRequestParams, CreateMessageResult, ListRootsResult
 
-if TYPE_CHECKING:
-    ElicitParams: TypeAlias = ElicitRequestParams
-    # From the wire: undecoded bytes. From Python: an object.
-    Arguments: TypeAlias = msgspec.Raw | JsonObject
-else:
-    ElicitParams = one_of(ElicitRequestParams.choose, ElicitRequestFormParams)
-    Arguments = msgspec.Raw
+ElicitParams: TypeAlias = OnWire[ElicitRequestParams, ElicitRequestFormParams, ElicitRequestParams.choose]
+# From the wire: undecoded bytes. From Python: an object.
+Arguments: TypeAlias = OnWire[msgspec.Raw | JsonObject, msgspec.Raw]
 
 
 class CreateMessageRequest(Body, frozen=True):
@@ -67,12 +63,6 @@ InputResponse: TypeAlias = CreateMessageResult | ListRootsResult | ElicitResult 
 # By the server's keys.
 InputResponses: TypeAlias = Mapping[str, InputResponse]
 
-REQUESTS: dict[Json, type[Body]] = {
-    "sampling/createMessage": CreateMessageRequest,
-    "roots/list": ListRootsRequest,
-    "elicitation/create": ElicitRequest,
-}
-
 # A required member that only this result has.
 RESPONSES: dict[str, type[Body]] = {"action": ElicitResult, "roots": ListRootsResult, "model": CreateMessageResult}
 
@@ -82,12 +72,8 @@ def choose_response(members: dict[str, Json]) -> type[Body]:
     return next((cls for name, cls in RESPONSES.items() if name in members), Result)
 
 
-if TYPE_CHECKING:
-    InputRequestField: TypeAlias = InputRequest
-    InputResponseField: TypeAlias = InputResponse
-else:
-    InputRequestField = one_of(choose_by("method", REQUESTS, UnknownRequest), ElicitRequest)
-    InputResponseField = one_of(choose_response, ElicitResult)
+InputRequestField: TypeAlias = OnWire[InputRequest, ElicitRequest, choose_by("method", InputRequest, UnknownRequest)]
+InputResponseField: TypeAlias = OnWire[InputResponse, ElicitResult, choose_response]
 
 
 class InputRequiredResult(Result, frozen=True, kw_only=True):

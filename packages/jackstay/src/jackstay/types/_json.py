@@ -6,9 +6,7 @@ wrong.
 """
 
 import re
-from collections.abc import Callable
 from math import isfinite
-from types import NoneType
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -17,6 +15,9 @@ from jackstay.errors import Json, UsageError
 
 # What msgspec raises for text that is not the expected JSON: also for invalid UTF-8, and for nesting that is too deep.
 DECODE_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+# The wire name of `Body.extra`. It is never written; a peer's member of this name is preserved like any other.
+EXTRA = "*"
 
 # A location inside a value, innermost step first; formatted only for errors.
 Path: TypeAlias = "tuple[Path, str | int] | None"
@@ -85,109 +86,70 @@ def _is_surely_finite(value: object) -> bool:
         return False  # MessagePack cannot represent it, but JSON may
 
 
+class _Unsupported:
+    """An object that JSON cannot represent. Not a Struct, which would be converted."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+def _to_builtins(value: object) -> Any:
+    """Convert Structs, dates, sets and so on, except for what `_walk` needs to see."""
+    kept = (ExtraMembers, msgspec.Raw, _Unsupported)
+    return msgspec.to_builtins(value, builtin_types=kept, enc_hook=_Unsupported)
+
+
 def _encode_carefully(value: object) -> bytes:
     try:
-        return _encode(_walk(value, None))
-    except RecursionError as error:
-        raise UsageError("cannot encode as JSON: the value is nested too deeply", path="$") from error
+        return _encode(_walk(_to_builtins(value), None))
+    except (TypeError, RecursionError) as error:  # TypeError: an enum of objects that JSON cannot represent
+        reason = error if isinstance(error, TypeError) else "the value is nested too deeply"
+        raise UsageError(f"cannot encode as JSON: {reason}", path="$") from error
 
 
-def _walk(value: object, path: Path) -> object:
-    """Check a value, and return it with extra members merged into plain dicts."""
-    walk = _WALKS.get(value.__class__)
-    if walk is not None:
-        return walk(value, path)
-    if isinstance(value, msgspec.Struct):
-        return _walk_struct(value, path)
+def _walk(value: Any, path: Path) -> object:
+    """Check a value, and return it with extra members in their objects."""
+    match value:
+        case str():
+            _check_string(value, path)
+        case dict():
+            extra = value.get(EXTRA)
+            if isinstance(extra, ExtraMembers):
+                del value[EXTRA]
+                # A field takes precedence over an extra member of its name.
+                value = {**value, **_to_builtins(extra.members), **value}
+            return {_checked_key(key, path): _walk(item, (path, str(key))) for key, item in value.items()}
+        case list() | tuple():
+            return [_walk(item, (path, index)) for index, item in enumerate(value)]
+        case float() if not isfinite(value):
+            raise UsageError(f"cannot encode {value} as JSON", path=spell_path(path))
+        case int() if value.bit_length() > 64:
+            try:
+                _encode(value)  # Python converts no integer of more than 4,300 digits
+            except ValueError as error:
+                raise UsageError("cannot encode as JSON: the int has too many digits", path=spell_path(path)) from error
+        case _Unsupported():
+            raise UsageError(f"cannot encode {type(value.value).__name__} as JSON", path=spell_path(path))
+    return value
+
+
+def _check_string(value: str, path: Path) -> None:
     try:
-        builtins = msgspec.to_builtins(value)  # dates, UUIDs, sets, dataclasses
-    except (TypeError, ValueError, OverflowError) as error:
-        kind = type(value).__name__
-        raise UsageError(f"cannot encode {kind} as JSON", path=spell_path(path)) from error
-    return _walk(builtins, path)
-
-
-def _walk_as_is(value: object, path: Path) -> object:  # noqa: ARG001  # the signature of all walks
-    return value
-
-
-def _walk_integer(value: Any, path: Path) -> object:
-    if value.bit_length() > 64:
-        try:
-            _encode(value)  # Python converts no integer of more than 4,300 digits
-        except ValueError as error:
-            raise UsageError("cannot encode as JSON: the int has too many digits", path=spell_path(path)) from error
-    return value
-
-
-def _walk_float(value: Any, path: Path) -> object:
-    if not isfinite(value):
-        raise UsageError(f"cannot encode {value} as JSON", path=spell_path(path))
-    return value
-
-
-def _checked_string(value: str, path: Path) -> str:
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            surrogate = f"U+{ord(value[error.start]):04X}"
-            message = f"cannot encode as JSON: the str has a lone surrogate ({surrogate})"
-            raise UsageError(message, path=spell_path(path)) from error
-    return value
-
-
-def _walk_dict(value: Any, path: Path) -> object:
-    return {_checked_key(key, path): _walk(item, (path, str(key))) for key, item in value.items()}
-
-
-def _walk_sequence(value: Any, path: Path) -> object:
-    return [_walk(item, (path, index)) for index, item in enumerate(value)]
-
-
-_WALKS: dict[type, Callable[[Any, Path], object]] = {
-    NoneType: _walk_as_is,
-    bool: _walk_as_is,
-    msgspec.Raw: _walk_as_is,
-    int: _walk_integer,
-    float: _walk_float,
-    str: _checked_string,
-    dict: _walk_dict,
-    list: _walk_sequence,
-    tuple: _walk_sequence,
-}
-
-
-def _walk_struct(body: msgspec.Struct, path: Path) -> object:
-    extra: ExtraMembers | None = None
-    changes: dict[str, object] = {}
-    for name, wire_name in zip(body.__struct_fields__, body.__struct_encode_fields__, strict=True):
-        item = getattr(body, name)
-        if isinstance(item, ExtraMembers):
-            extra = item
-            changes[name] = None
-        elif item is not None and item is not msgspec.UNSET:
-            walked = _walk(item, (path, wire_name))
-            if walked is not item:
-                changes[name] = walked
-    plain = msgspec.structs.replace(body, **changes) if changes else body
-    if extra is None:
-        return plain
-    # msgspec decides which fields are written; a written field takes precedence over an extra member of its name.
-    members: dict[str, object] = dict(msgspec.json.decode(_encode(plain), type=dict[str, msgspec.Raw]))
-    for key, item in extra.members.items():
-        if key not in members:
-            members[_checked_string(key, path)] = _walk(item, (path, key))
-    return members
+        value.encode()
+    except UnicodeEncodeError as error:
+        surrogate = f"U+{ord(value[error.start]):04X}"
+        message = f"cannot encode as JSON: the str has a lone surrogate ({surrogate})"
+        raise UsageError(message, path=spell_path(path)) from error
 
 
 def _checked_key(key: object, path: Path) -> object:
     if isinstance(key, str):
-        return _checked_string(key, path)
+        _check_string(key, path)
+        return key
     try:
         _encode({key: 0})
     except (TypeError, ValueError, OverflowError) as error:
-        kind = type(key).__name__
+        kind = type(key.value if isinstance(key, _Unsupported) else key).__name__
         raise UsageError(f"cannot encode {kind} as a JSON member name", path=spell_path(path)) from error
     return key
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from jackstay.types._body import (
     META_PROGRESS_TOKEN,
@@ -17,6 +17,7 @@ from jackstay.types._body import (
     LoggingLevel,
     Maybe,
     Number,
+    OnWire,
     ProgressToken,
     RequestId,
 )
@@ -24,11 +25,8 @@ from jackstay.types._body import (
 # The kind of a result (2026-07-28): "complete", "input_required", or a value of an extension, such as "task".
 ResultType: TypeAlias = str
 
-if TYPE_CHECKING:
-    Complete: TypeAlias = str
-else:
-    # On the wire it is "complete" or absent; `decode_result` handles other values.
-    Complete = Literal["complete"]
+# On the wire it is "complete" or absent; `decode_result` handles other values.
+Complete: TypeAlias = OnWire[str, Literal["complete"]]
 
 
 def id_in(meta: JsonObject | None, key: str) -> RequestId | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from jackstay.types._body import Body, BodyWithMeta, Json, Maybe, choose_by, constant, one_of
+from jackstay.types._body import Body, BodyWithMeta, Maybe, OnWire, choose_by, constant
 from jackstay.types._content import Block
 from jackstay.types._display import Icon, Role
 from jackstay.types._messages import PaginatedResult, RequestParams, Result
@@ -72,13 +72,7 @@ class ResourceTemplateReference(Body, frozen=True):
 # What is completed. Closed: a server cannot complete an unknown reference.
 CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
 
-REFERENCES: dict[Json, type[Body]] = {"ref/prompt": PromptReference, "ref/resource": ResourceTemplateReference}
-
-
-if TYPE_CHECKING:
-    Reference: TypeAlias = CompletionReference
-else:
-    Reference = one_of(choose_by("type", REFERENCES, None), PromptReference)
+Reference: TypeAlias = OnWire[CompletionReference, PromptReference, choose_by("type", CompletionReference)]
 
 
 class CompletionArgument(Body, frozen=True):

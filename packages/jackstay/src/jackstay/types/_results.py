@@ -37,7 +37,7 @@ def result_reader(cls: type[R]) -> Callable[[msgspec.Raw], R | InputRequiredResu
 
     def read(data: msgspec.Raw) -> R | InputRequiredResult | CreateTaskResult:
         try:
-            return strict(data)
+            return strict(data)  # type: ignore[return-value]  # an instance of `cls`
         except DECODE_ERRORS:
             return decode_result(cls, data)
 

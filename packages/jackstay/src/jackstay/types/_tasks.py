@@ -8,9 +8,9 @@ a task that is kept forever; write that with `with_members(task, {"ttl": None})`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from jackstay.types._body import Body, JsonObject, Maybe
+from jackstay.types._body import Body, JsonObject, Maybe, OnWire
 from jackstay.types._input_required import InputRequestField, InputResponseField
 from jackstay.types._lifecycle import Error
 from jackstay.types._messages import NotificationParams, RequestParams, Result
@@ -21,10 +21,7 @@ TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 # The last three are final. Closed.
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
-if TYPE_CHECKING:
-    TaskHandle: TypeAlias = str
-else:
-    TaskHandle = Literal["task"]
+TaskHandle: TypeAlias = OnWire[str, Literal["task"]]
 
 
 class Task(Body, frozen=True, kw_only=True):

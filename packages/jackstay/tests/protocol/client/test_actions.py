@@ -270,7 +270,7 @@ def test_an_oversized_response_is_replaced_by_an_error(subtests):
         with subtests.test(field=field):
             harness = harness_in(S.READY, max_frame_bytes=1024)
             harness.receive_json(id="q", method="sampling/createMessage")
-            harness.step(e.Replied("q", **{field: b'{"x":"%b"}' % (b"y" * 2000)}))
+            harness.step(e.Finished("q", **{field: b'{"x":"%b"}' % (b"y" * 2000)}))
             (effect,) = harness.effects(e.Send)
             assert len(effect.frame) <= 1024
             assert json.loads(effect.frame)["error"]["code"] == -32603
@@ -285,18 +285,18 @@ def test_a_response_has_the_id_of_its_request(subtests):
             harness = harness_in(S.READY)
             harness.receive_json(id=id, method="roots/list")
             assert harness.only(e.Serve).id == id
-            harness.step(e.Replied(id, b'{"roots":[]}'))
+            harness.step(e.Finished(id, b'{"roots":[]}'))
             assert harness.frames() == [{"jsonrpc": "2.0", "id": id, "result": {"roots": []}}]
             harness.receive_json(id=id, method="roots/list")
-            harness.step(e.Replied(id, error=b'{"code":-32601,"message":"no"}'))
+            harness.step(e.Finished(id, error=b'{"code":-32601,"message":"no"}'))
             assert harness.frames() == [{"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}]
 
 
 def test_a_response_without_a_request_is_never_sent():
     harness = harness_in(S.READY)
-    harness.step(e.Replied("q"))
+    harness.step(e.Finished("q"))
     assert harness.out == []
-    assert harness.core.counts["ignored Replied"] == 1
+    assert harness.core.counts["ignored Finished"] == 1
 
 
 def test_a_response_to_an_earlier_transport_is_never_sent():
@@ -305,7 +305,7 @@ def test_a_response_to_an_earlier_transport_is_never_sent():
     harness.down()
     assert harness.only(e.StopServing).id == "q"
     harness.reconnect().agree()
-    harness.step(e.Replied("q"))
+    harness.step(e.Finished("q"))
     assert harness.out == []
 
 

@@ -168,9 +168,9 @@ def test_a_refused_response_is_sent_when_the_transport_is_writable():
     harness = harness_in(S.READY)
     request_from_server(harness, "a")
     request_from_server(harness, "b")
-    harness.step(e.Replied("a", b'{"n":1}'))
+    harness.step(e.Finished("a", b'{"n":1}'))
     refuse_frames(harness)
-    harness.step(e.Replied("b", b'{"n":2}'))
+    harness.step(e.Finished("b", b'{"n":2}'))
     assert harness.frames() == [], "queued behind the kept frame"
     harness.step(e.BecameWritable(harness.epoch))
     assert [(frame["id"], frame["result"]["n"]) for frame in harness.frames()] == [("a", 1), ("b", 2)]
@@ -185,7 +185,7 @@ def test_a_kept_response_is_sent_before_queued_calls():
     request_from_server(harness, "a")
     call = harness.call()
     harness.refuse(call)
-    harness.step(e.Replied("a"))
+    harness.step(e.Finished("a"))
     refuse_frames(harness)
     harness.step(e.BecameWritable(harness.epoch))
     assert [frame["id"] for frame in harness.frames()] == ["a", call]
@@ -195,7 +195,7 @@ def test_a_kept_response_is_dropped_when_the_server_cancels_its_request():
     harness = harness_in(S.READY)
     for id in ("a", "b"):
         request_from_server(harness, id)
-        harness.step(e.Replied(id))
+        harness.step(e.Finished(id))
         refuse_frames(harness)
     harness.receive_json(method="notifications/cancelled", params={"requestId": "a"})
     harness.step(e.BecameWritable(harness.epoch))
@@ -206,7 +206,7 @@ def test_the_id_of_a_kept_response_is_still_in_use():
     """Otherwise a second request with this id would get two responses."""
     harness = harness_in(S.READY)
     request_from_server(harness, "a")
-    harness.step(e.Replied("a"))
+    harness.step(e.Finished("a"))
     refuse_frames(harness)
     request_from_server(harness, "a")
     assert harness.effects(e.Serve) == []
@@ -223,7 +223,7 @@ def test_kept_responses_count_as_requests_in_progress():
     for number in range(MAX_HANDLERS):
         request_from_server(harness, number)
     for number in range(MAX_HANDLERS):
-        harness.step(e.Replied(number))
+        harness.step(e.Finished(number))
         refuse_frames(harness)
     request_from_server(harness, "one more")
     assert harness.effects(e.Serve) == []
@@ -239,7 +239,7 @@ def test_kept_responses_count_as_requests_in_progress():
 def test_frames_kept_for_one_transport_are_never_sent_to_the_next():
     harness = harness_in(S.READY)
     request_from_server(harness, "a")
-    harness.step(e.Replied("a"))
+    harness.step(e.Finished("a"))
     refuse_frames(harness)
     harness.down()
     harness.reconnect().agree()

@@ -41,7 +41,7 @@ def an_id(harness, role):
 MAKE = {
     e.Called: lambda r: e.Called(caller="new", method="tools/list"),
     e.Notified: lambda r: e.Notified(caller="new", method="notifications/roots/list_changed"),
-    e.Replied: lambda r: e.Replied("q"),
+    e.Finished: lambda r: e.Finished("q"),
     e.Subscribed: lambda r: e.Subscribed("new", ("resources/subscribe", b'{"uri":"x:y"}'), None),
     e.Unsubscribed: lambda r: e.Unsubscribed("k"),
     e.ReadyRequested: lambda r: e.ReadyRequested("waiter"),
@@ -133,7 +133,7 @@ CELLS_OUT = [
      "Fail:ShutdownError", "Fail:ClosedError"),
     (e.Notified, "Fail:StateError", "Fail:StateError", "Send:notifications/roots/list_changed",
      "Fail:StateError", "Fail:ShutdownError", "Fail:ClosedError"),
-    (e.Replied, "-", "-", "Send:result", "-", "-", "-"),
+    (e.Finished, "-", "-", "Send:result", "-", "-", "-"),
     (e.Subscribed, "", "", "Send:resources/subscribe", "", "-", "-"),
     (e.Unsubscribed, "", "", "Send:notifications/cancelled", "", "", "-"),
     (e.ReadyRequested, "", "", "Release", "", "Release:ShutdownError", "Release:ClosedError"),

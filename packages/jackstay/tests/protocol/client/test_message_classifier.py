@@ -308,7 +308,7 @@ def test_more_than_64_requests_at_a_time_are_refused_and_ping_is_not():
     assert harness.frames()[0]["error"]["code"] == -32603
     harness.receive_json(id=65, method="ping")
     assert harness.frames()[0]["result"] == {}
-    harness.step(e.Replied(0))
+    harness.step(e.Finished(0))
     harness.receive_json(id=66, method="roots/list")
     assert harness.kinds() == "Serve"
 
@@ -325,7 +325,7 @@ def test_request_ids_are_distinguished_by_type():
     harness.receive_json(id=1, method="roots/list")
     harness.receive_json(id="1", method="roots/list")
     assert harness.kinds() == "Serve"
-    harness.step(e.Replied("1"))
+    harness.step(e.Finished("1"))
     harness.receive_json(method="notifications/cancelled", params={"requestId": 1})
     assert harness.out == [e.StopServing(1)]
 
@@ -335,7 +335,7 @@ def test_a_cancelled_request_is_stopped_and_gets_no_response():
     harness.receive_json(id="q", method="roots/list")
     harness.receive_json(method="notifications/cancelled", params={"requestId": "q", "reason": "x"})
     assert harness.out == [e.StopServing("q")]
-    harness.step(e.Replied("q"))
+    harness.step(e.Finished("q"))
     assert harness.out == []
 
 

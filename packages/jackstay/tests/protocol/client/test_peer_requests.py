@@ -26,9 +26,9 @@ def test_a_request_runs_a_handler_and_its_result_is_sent_once():
     requests.serve(request("q"))
     assert harness.out == [e.Serve("q", "roots/list", None)]
     harness.turn()
-    assert requests.finish(e.Replied("q", b'{"roots":[]}'))
+    assert requests.finish(e.Finished("q", b'{"roots":[]}'))
     assert harness.frames() == [{"jsonrpc": "2.0", "id": "q", "result": {"roots": []}}]
-    assert not requests.finish(e.Replied("q"))
+    assert not requests.finish(e.Finished("q"))
 
 
 def test_an_error_of_a_handler_is_sent_and_a_response_that_is_too_large_replaced():
@@ -36,7 +36,7 @@ def test_an_error_of_a_handler_is_sent_and_a_response_that_is_too_large_replaced
     for id, reply in (("a", {"error": b'{"code":-1,"message":"no"}'}), ("b", {"result": b'"%b"' % (b"x" * 2000)})):
         requests.serve(request(id))
         harness.turn()
-        assert requests.finish(e.Replied(id, **reply))
+        assert requests.finish(e.Finished(id, **reply))
         (frame,) = harness.frames()
         assert frame["error"]["code"] == (-1 if id == "a" else -32603)
 

@@ -206,6 +206,13 @@ REVISION_ROWS = [
     ("_meta that is not an object", STATELESS, request("tools/list", {"_meta": 5}), (400, -32602)),
     ("params that are an array", STATELESS, request("tools/list", [1]), (400, -32602)),
     (
+        "a number out of range",
+        STATELESS,
+        decode(b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"uri":1e999}}'),
+        (400, -32602),
+    ),
+    ("a name that is not a string", None, request("tools/call", {"name": {"a": 1}, "_meta": [1]}), "2025-03-26"),
+    (
         "a version that is not a string",
         STATELESS,
         request("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": 5}}),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackstay.protocol.wire._framing import FRAMINGS, framing_of
+from jackstay.protocol.wire._lines import FRAMINGS, framing_of
 
 PAYLOADS = st.lists(st.text(max_size=40).map(lambda text: ascii(text).encode()), max_size=8)
 
@@ -18,10 +18,10 @@ def test_the_names_of_the_framings() -> None:
 @pytest.mark.parametrize("name", FRAMINGS)
 @given(payloads=PAYLOADS, cuts=st.lists(st.integers(min_value=0, max_value=400)))
 def test_frames_round_trip_in_any_pieces(name: str, payloads: list[bytes], cuts: list[int]) -> None:
-    row = framing_of(name)
-    stream = b"".join(row.join([payload]) for payload in payloads)
-    assert row.join(payloads) == stream
-    framer = row.reader(400)
+    reader, join = framing_of(name)
+    stream = b"".join(join([payload]) for payload in payloads)
+    assert join(payloads) == stream
+    framer = reader(400)
     frames = []
     edges = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
     for start, end in pairwise(edges):

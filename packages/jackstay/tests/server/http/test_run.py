@@ -35,6 +35,7 @@ from jackstay.server.http import (
     keys,
     run_http,
 )
+from jackstay.server.http._options import as_sequences
 from jackstay.server.http._sockets import bind_sockets, port_of
 from jackstay.server.http._workers import Worker
 from peers.http_process import GUARD, HttpReply, call, send_request
@@ -87,7 +88,8 @@ def test_every_option_has_a_row_and_every_row_an_option() -> None:
 
 def test_trusted_proxies_are_addresses_or_networks_or_a_single_one() -> None:
     assert RunOptions(trusted_proxies=["10.0.0.0/8", "::1", "*"]).trusted_proxies
-    assert _run._run_options({"trusted_proxies": "10.0.0.5"}).trusted_proxies == ("10.0.0.5",)
+    single = as_sequences({"trusted_proxies": "10.0.0.5"}, "trusted_proxies")
+    assert RunOptions(**single).trusted_proxies == ("10.0.0.5",)
 
 
 def test_every_option_is_documented() -> None:
@@ -163,7 +165,7 @@ def test_a_missing_library_is_replaced_unless_it_was_requested(monkeypatch: pyte
 
     def make(**options: Any) -> Any:
         app = server.asgi()
-        context = _run.ServeContext(server, RunOptions(**options), app, app, "", [], None)
+        context = _run.ServeContext(RunOptions(**options), app, app, "", [], None)
         return _run._make_http_server(context, on_ready=lambda: None, drain=lambda: None)
 
     assert _run._loop_factory("auto") is asyncio.new_event_loop

@@ -6,6 +6,7 @@ import logging
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from jackstay.protocol.http import ErrorResponse
@@ -411,6 +412,22 @@ async def test_a_failing_store_refuses_requests_until_it_recovers(caplog: pytest
         await asyncio.sleep(0)
         assert app.sessions == 0
     assert "store failed" in caplog.text
+
+
+async def test_a_record_of_a_worker_with_another_revision_is_refused_as_a_failure_of_the_store() -> None:
+    class Newer(SharedSessions):
+        async def load(self, id: str, ttl: float) -> SessionRecord | None:
+            record = await super().load(id, ttl)
+            assert record is not None
+            return msgspec.structs.replace(record, client=msgspec.structs.replace(record.client, version="2099-01-01"))
+
+    store = Newer()
+    first, second = (serving().asgi(sessions=True, session_store=store) for _ in range(2))
+    async with http_client(first) as http, http_client(second) as other:
+        await http.handshake()
+        other.headers = http.headers
+        assert await status(other) == 503
+        assert second.sessions == 0
 
 
 def test_sessions_in_memory_need_one_process() -> None:

@@ -244,7 +244,7 @@ def test_an_exception_in_the_supervisor_leaves_no_process_behind(
     def fail() -> None:
         raise RuntimeError("on ready")
 
-    tree.supervisor._on_ready = fail
+    tree.supervisor.on_ready = fail
     with pytest.raises(RuntimeError, match="on ready"):
         tree.run()
     wait_until(lambda: all(not alive(int(pid)) for pid, *_ in tree.started()))

@@ -1,14 +1,22 @@
 """Parsing of outgoing frames."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from jackstay.errors import UsageError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import ParamHeader, Sent
 from jackstay.protocol.wire import encode_error, encode_notification, encode_request, encode_result
-from jackstay.transport.http._posts import Outgoing, read_outgoing
+from jackstay.transport.http._posts import Post
 
 META = b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}'
+
+
+def post(frame: bytes, *, has_agreed: bool = False) -> Post:
+    transport: Any = SimpleNamespace(has_agreed=has_agreed)
+    return Post(transport, frame)
 
 
 def test_the_parts_for_headers_are_parsed() -> None:
@@ -27,16 +35,16 @@ def test_the_parts_for_headers_are_parsed() -> None:
         ),
         (
             encode_notification("notifications/initialized"),
-            {"method": "notifications/initialized", "id": None},
+            {"method": "notifications/initialized", "id": 0},
         ),
-        (encode_notification("notifications/cancelled", b'{"requestId":9}'), {"id": None, "cancels": 9}),
+        (encode_notification("notifications/cancelled", b'{"requestId":9}'), {"id": 0, "cancels": 9}),
         (encode_notification("notifications/cancelled", b'{"requestId":"x"}'), {"cancels": None}),
         (encode_request(7, "x", b'{"requestId":9}'), {"cancels": None}),
-        (encode_result("q", b'{"name":"x"}'), {"method": "", "id": None}),
-        (encode_result(3, b"{}"), {"method": "", "id": None}),
-        (encode_error(3, -1, "no"), {"method": "", "id": None}),
+        (encode_result("q", b'{"name":"x"}'), {"method": "", "id": 0}),
+        (encode_result(3, b"{}"), {"method": "", "id": 0}),
+        (encode_error(3, -1, "no"), {"method": "", "id": 0}),
     ]:
-        out = read_outgoing(frame)
+        out = post(frame)
         assert {name: getattr(out, name) for name in expected} == expected
         assert out.frame is frame
 
@@ -44,29 +52,29 @@ def test_the_parts_for_headers_are_parsed() -> None:
 def test_invalid_messages_are_rejected() -> None:
     for frame in [b"", b"[]", b"7", b'{"method":1}', b'{"params":[]}', b"\xff"]:
         with pytest.raises(UsageError, match="not a JSON-RPC message"):
-            read_outgoing(frame)
+            post(frame)
 
 
 def test_the_kind_of_a_message() -> None:
-    for method, id, has_agreed, kind in [
-        ("server/discover", 1, False, Sent.PROBE),
-        ("server/discover", 1, True, Sent.REQUEST),
-        ("initialize", 1, False, Sent.INITIALIZE),
-        ("initialize", 1, True, Sent.INITIALIZE),
-        ("tools/call", 1, False, Sent.REQUEST),
-        ("notifications/initialized", None, True, Sent.NOTIFICATION),
-        ("", None, False, Sent.NOTIFICATION),
+    for frame, has_agreed, kind in [
+        (encode_request(1, "server/discover"), False, Sent.PROBE),
+        (encode_request(1, "server/discover"), True, Sent.REQUEST),
+        (encode_request(1, "initialize"), False, Sent.INITIALIZE),
+        (encode_request(1, "initialize"), True, Sent.INITIALIZE),
+        (encode_request(1, "tools/call"), False, Sent.REQUEST),
+        (encode_notification("notifications/initialized"), True, Sent.NOTIFICATION),
+        (encode_result(1, b"{}"), False, Sent.NOTIFICATION),
     ]:
-        assert Outgoing(b"", method, id).kind(has_agreed) is kind
+        assert post(frame, has_agreed=has_agreed).sent_as() is kind
 
 
 def test_the_revision_is_that_of_the_body_or_negotiated() -> None:
     agreed, stateless = REVISIONS["2025-06-18"], REVISIONS["2026-07-28"]
-    assert Outgoing(b"", "x", 1, version="2026-07-28").revision(agreed) is stateless
-    assert Outgoing(b"", "x", 1, version="1999-01-01").revision(agreed) is agreed
-    assert Outgoing(b"", "x", 1).revision(agreed) is agreed
-    assert Outgoing(b"", "initialize", 1).revision(agreed) is None
-    assert Outgoing(b"", "subscriptions/listen", 1).is_long_lived
+    assert post(encode_request(1, "x", b"{}", META)).revision(agreed) is stateless
+    assert post(encode_request(1, "x", b"{}", META.replace(b"2026", b"1999"))).revision(agreed) is agreed
+    assert post(encode_request(1, "x")).revision(agreed) is agreed
+    assert post(encode_request(1, "initialize")).revision(agreed) is None
+    assert post(encode_request(1, "subscriptions/listen")).is_long_lived
 
 
 def test_header_params_are_read_from_the_frame() -> None:
@@ -78,6 +86,6 @@ def test_header_params_are_read_from_the_frame() -> None:
         (b"", ()),
     ]:
         row = ParamHeader(("region",), "Region", "string")
-        out = read_outgoing(encode_request(1, "tools/call", params) if params else encode_request(1, "tools/call"))
+        out = post(encode_request(1, "tools/call", params) if params else encode_request(1, "tools/call"))
         assert out.param_headers([row]) == pairs
         assert out.param_headers([]) == ()

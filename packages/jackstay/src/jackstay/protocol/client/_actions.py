@@ -474,10 +474,10 @@ def report_request(c: "Client", event: e.RequestReceived) -> None:
     c.emit(e.Violation(f"the server sent {event.method}, which is not allowed in the stateless era", event.size))
 
 
-def reply(c: "Client", event: e.Replied) -> None:
+def reply(c: "Client", event: e.Finished) -> None:
     """send it, unless cancelled"""
     if not c.peer_requests.finish(event):
-        c.count("ignored Replied")
+        c.count("ignored Finished")
 
 
 def keep_frame(c: "Client", event: e.FrameRefused) -> None:

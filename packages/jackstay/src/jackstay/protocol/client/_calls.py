@@ -203,16 +203,13 @@ class Calls:
             event.params,
             event.caller,
             order=self.last_id,
-            meta=event.meta,
-            on_behalf_of=event.on_behalf_of,
             timeout=timeout,
             max_timeout=limit,
             made_at=now,
             began_at=began_at,
-            wants_progress=event.wants_progress,
             waits_for_ready=waits_for_ready,
             waits_if_busy=waits_if_busy,
-            may_replay=event.may_replay,
+            **{name: getattr(event, name) for name in e.CallFields.__struct_fields__},
         )
         self.pending[exchange.id] = exchange
         self.arm_deadline(exchange, began_at if event.moved_at is None else event.moved_at)

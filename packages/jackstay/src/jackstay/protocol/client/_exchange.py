@@ -13,7 +13,16 @@ import msgspec
 from jackstay.errors import BackpressureError, McpError
 from jackstay.protocol._machine import IGNORE, IMPOSSIBLE, Cell, Machine, TableEnum
 from jackstay.protocol.client._backoff import retry_delay
-from jackstay.protocol.client.events import Accept, Caller, CloseResponse, Complete, RetryDue, Send, Withdraw
+from jackstay.protocol.client.events import (
+    Accept,
+    Caller,
+    CallFields,
+    CloseResponse,
+    Complete,
+    RetryDue,
+    Send,
+    Withdraw,
+)
 from jackstay.protocol.wire._jsonrpc import encode_notification
 
 if TYPE_CHECKING:
@@ -59,7 +68,7 @@ class Role(TableEnum):
     SUBSCRIPTION = "subscription"
 
 
-class Exchange(msgspec.Struct):
+class Exchange(CallFields):
     """One open request. `params` and `meta` are encoded; the frame is encoded when it is sent."""
 
     id: int
@@ -82,12 +91,8 @@ class Exchange(msgspec.Struct):
     waits_for_ready: bool = False
     waits_if_busy: bool = False
     # A plain call has the fields above, which `Calls.make_plain` passes by position.
-    meta: bytes = b""
-    on_behalf_of: bytes = b""
     # The deadline, while the timer is armed for an early health check; None: the timer is armed for the deadline.
     due_at: float | None = None
-    wants_progress: bool = False
-    may_replay: bool = False
     # Written under an earlier id: it may have run, whatever happens now.
     was_sent: bool = False
     # HTTP: the transport has it, but it waits for a free connection and no byte of it was sent.

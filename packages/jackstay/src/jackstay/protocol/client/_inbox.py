@@ -10,6 +10,7 @@ from collections.abc import Hashable
 
 import msgspec
 
+from jackstay.protocol._methods import LIST_CHANGES
 from jackstay.protocol.client._message_classifier import progress_token
 
 # Enough for a burst: at a few hundred bytes each, a connection whose handler hangs uses well under a megabyte. They may
@@ -37,11 +38,11 @@ _read_uri = msgspec.json.Decoder(_Uri).decode
 class Inbox:
     """A queue that keeps only the newest of a kind where that is enough. `dropped` counts dropped notifications."""
 
-    __slots__ = ("_bytes", "_capacity", "_logs", "_most_bytes", "_notices", "_order", "dropped")
+    __slots__ = ("_bytes", "_capacity", "_logs", "_max_bytes", "_notices", "_order", "dropped")
 
     def __init__(self, capacity: int = CAPACITY, max_bytes: int = MAX_BYTES) -> None:
         self._capacity = capacity
-        self._most_bytes = max_bytes
+        self._max_bytes = max_bytes
         self._bytes = 0
         # By key, in order of arrival. The key is the kind for notifications that are kept once, else a number.
         self._notices: dict[Hashable, QueuedNotification] = {}
@@ -65,7 +66,7 @@ class Inbox:
         key = self._key(notice)
         self._forget(key)
         size = len(notice.params)
-        while self._notices and (len(self) >= self._capacity or self._bytes + size > self._most_bytes):
+        while self._notices and (len(self) >= self._capacity or self._bytes + size > self._max_bytes):
             self._drop()
         self._notices[key] = notice
         self._bytes += size
@@ -94,7 +95,7 @@ class Inbox:
     def _key(self, notice: QueuedNotification) -> Hashable:
         method = notice.method
         try:
-            if method.endswith("/list_changed"):
+            if method in LIST_CHANGES:
                 return method
             if method == "notifications/resources/updated":
                 return method, _read_uri(notice.params).uri

@@ -40,7 +40,7 @@ class PeerRequests(msgspec.Struct):
         else:
             self.send(frame, event.id)
 
-    def finish(self, event: e.Replied) -> bool:
+    def finish(self, event: e.Finished) -> bool:
         """Send the response of a handler. Returns False if the server cancelled the request or has exited."""
         if event.id not in self.serving:
             return False

@@ -80,7 +80,7 @@ _MARK_SENT = Cell((a.mark_sent,))
 ROWS: dict[type[e.Event], tuple[Cell, Cell, Cell, Cell, Cell, Cell]] = {
     e.Called: (_CALL_EARLY, _CALL_EARLY, _CALL, _CALL_EARLY, _REFUSE_ENDED, _REFUSE_ENDED),
     e.Notified: (_REFUSE, _REFUSE, Cell((a.notify,)), _REFUSE, _REFUSE_ENDED, _REFUSE_ENDED),
-    e.Replied: (_, _, Cell((a.reply,)), _, _, _),
+    e.Finished: (_, _, Cell((a.reply,)), _, _, _),
     e.Subscribed: (_ADD, _ADD, _SUBSCRIBE, _ADD, _, _),
     e.Unsubscribed: (_FORGET, _FORGET, _FORGET, _FORGET, _FORGET, _),
     e.ReadyRequested: (_WAIT, _WAIT, Cell((a.add_waiter, a.release_waiters)), _WAIT, _RAISE, _RAISE),

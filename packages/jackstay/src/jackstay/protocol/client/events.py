@@ -24,22 +24,28 @@ class Event(msgspec.Struct, frozen=True):
 # --- from the user ----------------------------------------------------------------------------------------------------
 
 
-class Called(Event, frozen=True, kw_only=True):
+class CallFields(msgspec.Struct, kw_only=True):
+    """What an `Exchange` copies from `Called`."""
+
+    # Members of `_meta` from the caller, encoded.
+    meta: bytes = b""
+    # If it is made on behalf of another client: the members of `_meta` that describe that client, encoded.
+    on_behalf_of: bytes = b""
+    may_replay: bool = False
+    wants_progress: bool = False
+
+
+class Called(CallFields, Event, frozen=True, kw_only=True):  # type: ignore[misc]  # msgspec allows frozen subclasses
     """a call was made; `params` is encoded and has no `_meta`, `meta` are the members of `_meta` from the caller"""
 
     caller: Caller
     method: str
     params: bytes = b"{}"
-    meta: bytes = b""
-    # If it is made on behalf of another client: the members of `_meta` that describe that client, encoded.
-    on_behalf_of: bytes = b""
     # UNSET (for the times) and None (for the rest): use the setting.
     timeout: float | msgspec.UnsetType | None = msgspec.UNSET
     max_timeout: float | msgspec.UnsetType | None = msgspec.UNSET
     wait_for_ready: bool | None = None
     busy: str | None = None
-    may_replay: bool = False
-    wants_progress: bool = False
     # For a further request of a call: when the call began, and when its soft deadline was last extended. None: now.
     began_at: float | None = None
     moved_at: float | None = None
@@ -53,7 +59,7 @@ class Notified(Event, frozen=True, kw_only=True):
     params: bytes = b"{}"
 
 
-class Replied(Event, frozen=True):
+class Finished(Event, frozen=True):
     """a handler finished a request of the server; `error` is an encoded error object; if empty, `result` is sent"""
 
     id: int | str
@@ -471,7 +477,7 @@ class ReportProgress(Effect, frozen=True):
 
 
 class Serve(Effect, frozen=True):
-    """Run the handler for this request of the server; then step `Replied`."""
+    """Run the handler for this request of the server; then step `Finished`."""
 
     id: int | str
     method: str

@@ -50,6 +50,7 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 _INTEGER = re.compile(r"-?0*[0-9]{1,16}(?:\.0*)?", re.ASCII)
 _BASE64_PREFIX, _BASE64_SUFFIX = "=?base64?", "?="
+_ENCODED = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 # The largest integer that JavaScript represents exactly (Number.MAX_SAFE_INTEGER).
 MAX_INTEGER = 2**53 - 1
@@ -133,13 +134,10 @@ def decode_header_value(value: str, header: str = "") -> str:
     if _LEGAL_VALUE.fullmatch(value) is None:
         raise _malformed(header, "contains illegal characters", value)
     value = value.strip(" \t")
-    if not (
-        value.startswith(_BASE64_PREFIX)
-        and value.endswith(_BASE64_SUFFIX)
-        and len(value) >= len(_BASE64_PREFIX) + len(_BASE64_SUFFIX)
-    ):
+    encoded = _ENCODED.fullmatch(value)
+    if encoded is None:
         return value
-    inner = value[len(_BASE64_PREFIX) : -len(_BASE64_SUFFIX)]
+    inner = encoded[1]
     try:
         decoded = binascii.a2b_base64(inner, strict_mode=True)
         # The unused bits of the last character must be zero, or one value would have several encodings.
@@ -182,9 +180,9 @@ class ParamHeaders(msgspec.Struct, frozen=True):
 _ANNOTATION = "x-mcp-header"
 _TYPES = ("string", "integer", "boolean")
 
-# The keywords of JSON Schema (2020-12 and older drafts) that contain schemas, other than `properties`. The rest is
-# data: a `default` or an `enum` may contain the key without being an annotation.
-_SCHEMAS_BY_NAME = ("patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
+# The keywords of JSON Schema (2020-12 and older drafts) that contain schemas. The rest is data: a `default` or an
+# `enum` may contain the key without being an annotation.
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _SCHEMAS_IN_PLACE = (
     *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains", "contentSchema"),
     *("additionalProperties", "unevaluatedProperties", "propertyNames"),
@@ -197,8 +195,6 @@ _MAX_PROBLEMS = 10
 # A position in the schema: its parent, the keyword, and the name or index after it. It is formatted only for errors:
 # pointers to all children of a schema with long names would fill the memory.
 _Position: TypeAlias = "tuple[_Position, str, str] | None"
-
-_NO_PARAM_HEADERS = ParamHeaders()
 
 
 def read_param_headers(schema: Json) -> ParamHeaders:
@@ -222,13 +218,11 @@ def read_param_headers(schema: Json) -> ParamHeaders:
             problem = f"{_quote(annotation)} is already used at {_pointer(used[annotation.lower()])}"
         else:
             used[annotation.lower()] = position
-            rows.append(ParamHeader(_property_path(position), annotation, found))
+            rows.append(ParamHeader(tuple(name for _, name in _steps(position)), annotation, found))
             continue
         problems.append(f"{_pointer(position)}: {_ANNOTATION} {problem}")
         if len(problems) == _MAX_PROBLEMS:
             break
-    if not rows and not problems:
-        return _NO_PARAM_HEADERS
     return ParamHeaders(tuple(rows), tuple(problems))
 
 
@@ -245,13 +239,11 @@ def _annotations(schema: Json) -> Iterator[tuple[_Position, bool, Json, Json]]:
         if _ANNOTATION in here:
             yield position, is_reachable, here[_ANNOTATION], here.get("type")
         inner: list[tuple[_Position, bool, Json]] = []
-        properties = here.get("properties")
-        if isinstance(properties, dict):
-            inner += (((position, "properties", name), is_reachable, child) for name, child in properties.items())
         for keyword in _SCHEMAS_BY_NAME:
             children = here.get(keyword)
             if isinstance(children, dict):
-                inner += (((position, keyword, name), False, child) for name, child in children.items())
+                is_property = is_reachable and keyword == "properties"
+                inner += (((position, keyword, name), is_property, child) for name, child in children.items())
         for keyword in _SCHEMAS_IN_PLACE:
             child = here.get(keyword)
             if isinstance(child, list):
@@ -261,22 +253,21 @@ def _annotations(schema: Json) -> Iterator[tuple[_Position, bool, Json, Json]]:
         stack += reversed(inner)
 
 
-def _property_path(position: _Position) -> tuple[str, ...]:
-    names: list[str] = []
+def _steps(position: _Position) -> list[tuple[str, str]]:
+    """Return the keywords and the names after them, from the root of the schema."""
+    steps: list[tuple[str, str]] = []
     while position is not None:
-        position, _, name = position
-        names.append(name)
-    return tuple(reversed(names))
+        position, keyword, name = position
+        steps.append((keyword, name))
+    return steps[::-1]
 
 
 def _pointer(position: _Position) -> str:
     """Return a JSON pointer (RFC 6901) of bounded length."""
-    steps: list[str] = []
-    while position is not None:
-        position, keyword, name = position
-        name = ascii(name[:_MAX_QUOTE])[1:-1].replace("~", "~0").replace("/", "~1")
-        steps.append(f"/{keyword}/{name}" if name or keyword == "properties" else f"/{keyword}")
-    pointer = "#" + "".join(reversed(steps))
+    pointer = "#"
+    for keyword, name in _steps(position):
+        escaped = ascii(name[:_MAX_QUOTE])[1:-1].replace("~", "~0").replace("/", "~1")
+        pointer += f"/{keyword}/{escaped}" if name or keyword == "properties" else f"/{keyword}"
     return pointer if len(pointer) <= _MAX_POINTER else "#..." + pointer[-_MAX_POINTER:]
 
 

@@ -1,12 +1,11 @@
 """The rules for a server of Streamable HTTP: what each request is, what it may do, and the status of the response.
 
 A request passes `check_request` before its body is read, then `route_post` with the decoded message, or `route_verb`.
-Both return the next step, or raise `RequestRefused` with the response. The message and not the endpoint chooses the
-era: a version in `_meta` makes it stateless. See 2026-07-28 basic/transports/streamable-http; 2025-11-25
-basic/transports; RFC 9110.
+Both return the next step or raise `RequestRefused`. The message chooses the era: a version in `_meta` makes it
+stateless. See 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/transports; RFC 9110.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -186,7 +185,7 @@ def route_post(
     method = message.method if type(message) is Request else ""
     params = _peek(message)
     meta = params.meta
-    if meta is not msgspec.UNSET and meta.version is not msgspec.UNSET:
+    if type(meta) is _Meta and meta.version is not msgspec.UNSET:
         assert isinstance(message, _CALLS)  # no other message has params
         revision = _stateless_revision(endpoint, headers, message, params, meta.version)
     else:
@@ -225,17 +224,17 @@ _SESSION_REFUSALS = {
 
 
 class _Meta(msgspec.Struct, gc=False):
-    version: str | msgspec.UnsetType | None = msgspec.field(name=META_PROTOCOL_VERSION, default=msgspec.UNSET)
+    version: Any = msgspec.field(name=META_PROTOCOL_VERSION, default=msgspec.UNSET)
 
 
 class _Params(msgspec.Struct, gc=False):
-    """The members of `params` that HTTP reads; None if one is not a string. The others are skipped."""
+    """The members of `params` that HTTP reads, with values of any type. The others are skipped."""
 
-    meta: _Meta | msgspec.UnsetType = msgspec.field(name="_meta", default=msgspec.UNSET)
-    name: str | None = None
-    uri: str | None = None
-    taskId: str | None = None  # noqa: N815 - as on the wire, for NAME_SOURCES
-    protocolVersion: str | None = None  # noqa: N815 - the same; of `initialize`
+    meta: _Meta | bool | int | float | str | list[Any] | None = msgspec.field(name="_meta", default=None)
+    name: Any = None
+    uri: Any = None
+    taskId: Any = None  # noqa: N815 - as on the wire, for NAME_SOURCES
+    protocolVersion: Any = None  # noqa: N815 - the same; of `initialize`
 
 
 # A tuple, because `Request | Notification` would be evaluated for every request.
@@ -243,9 +242,6 @@ _CALLS = (Request, Notification)
 
 _NO_PARAMS = _Params()
 _read_params = msgspec.json.Decoder(_Params).decode
-_read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_read_string = msgspec.json.Decoder(str).decode
-_NAMES = tuple(name for name in _Params.__struct_fields__ if name != "meta")
 
 
 def _peek(message: Message) -> _Params:
@@ -253,43 +249,19 @@ def _peek(message: Message) -> _Params:
         return _NO_PARAMS
     try:
         return _read_params(message.params)
-    except msgspec.DecodeError:
-        return _peek_carefully(message.params)
-
-
-def _peek_carefully(raw: msgspec.Raw) -> _Params:
-    """Read params in which a member has the wrong type: the others still count."""
-    members = _members(raw)
-    params = _Params()
-    for name in _NAMES:
-        if name in members:
-            setattr(params, name, _string(members[name]))
-    meta = _members(members["_meta"]) if "_meta" in members else {}
-    if META_PROTOCOL_VERSION in meta:
-        params.meta = _Meta(_string(meta[META_PROTOCOL_VERSION]))
-    return params
-
-
-def _members(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
-    try:
-        return _read_members(raw)
-    except msgspec.DecodeError:
-        return {}  # not an object: the method refuses it
-
-
-def _string(raw: msgspec.Raw) -> str | None:
-    try:
-        return _read_string(raw)
-    except msgspec.DecodeError:
-        return None
+    except msgspec.DecodeError as error:
+        if memoryview(message.params)[0] == ord("["):
+            return _NO_PARAMS  # the method refuses an array
+        # A number out of range. The revision is not known, so the request is not routed.
+        raise RequestRefused(_invalid_params(f"invalid params: {error}")) from error
 
 
 def _stateless_revision(
-    endpoint: Endpoint, headers: Headers, message: Request | Notification, params: _Params, version: str | None
+    endpoint: Endpoint, headers: Headers, message: Request | Notification, params: _Params, version: Json
 ) -> Revision:
     """Return the revision that `_meta` names. It is checked first: another revision may require other headers."""
-    if version is None:
-        raise RequestRefused(_invalid_meta(f"_meta[{META_PROTOCOL_VERSION!r}] must be a string"))
+    if not isinstance(version, str):
+        raise RequestRefused(_invalid_params(f"_meta[{META_PROTOCOL_VERSION!r}] must be a string"))
     named = headers.get(_VERSION)
     if named is None:
         raise RequestRefused(mismatch_response(HeaderMismatch(VERSION_HEADER, "is missing")))
@@ -325,7 +297,8 @@ def _handshake_revision(
         if version is not None:
             return REVISIONS[version]
         if is_initialize:
-            raise RequestRefused(_unsupported(endpoint, params.protocolVersion or ""))
+            requested = params.protocolVersion if isinstance(params.protocolVersion, str) else ""
+            raise RequestRefused(_unsupported(endpoint, requested))
         raise RequestRefused(mismatch_response(HeaderMismatch(VERSION_HEADER, "is missing")))
     if named not in endpoint.versions:
         raise RequestRefused(_unsupported(endpoint, named))
@@ -333,7 +306,7 @@ def _handshake_revision(
     if revision.era is Era.STATELESS:
         if isinstance(message, Request):
             raise RequestRefused(
-                _invalid_meta(f"{VERSION_HEADER} is {named}: _meta[{META_PROTOCOL_VERSION!r}] is missing")
+                _invalid_params(f"{VERSION_HEADER} is {named}: _meta[{META_PROTOCOL_VERSION!r}] is missing")
             )
         if isinstance(message, Result | Error):
             raise RequestRefused(error_response(400, f"a client must not send responses in {named}"))
@@ -362,7 +335,7 @@ def mismatch_response(mismatch: HeaderMismatch) -> ErrorResponse:
     return ErrorResponse(400, ErrorCode.HEADER_MISMATCH, mismatch.message, {"header": mismatch.header})
 
 
-def _invalid_meta(message: str) -> ErrorResponse:
+def _invalid_params(message: str) -> ErrorResponse:
     return ErrorResponse(400, ErrorCode.INVALID_PARAMS, message)
 
 

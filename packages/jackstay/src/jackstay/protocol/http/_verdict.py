@@ -198,8 +198,7 @@ def classify_response(
 @lru_cache(maxsize=256)  # a client receives few different ones
 def _candidates(sent: Sent, status: int) -> tuple[Rule, ...]:
     """Return the rows for a status. The last row is always included, even for an invalid status."""
-    found = tuple(row for row in RULES if sent in row.sent and status in row.statuses)
-    return found if found and found[-1] is RULES[-1] else (*found, RULES[-1])
+    return tuple(row for row in RULES if row is RULES[-1] or (sent in row.sent and status in row.statuses))
 
 
 # --- errors ---
@@ -216,13 +215,12 @@ def error_for(verdict: Verdict) -> McpError | None:
         return None
     if verdict.next is Next.SESSION_LOST:
         return SessionLostError()
-    message = f"HTTP {verdict.status}: {verdict.next.value}"
-    if verdict.next is Next.REFUSED and verdict.status in _REASONS:
-        message = f"HTTP {verdict.status}: {_REASONS[verdict.status]}"
+    reason = verdict.next.value
+    if verdict.next is Next.REFUSED:
+        reason = _REASONS.get(verdict.status, reason)
     if verdict.location is not None:
-        message = (
-            f"HTTP {verdict.status}: redirected to {verdict.location[:200]!a}, which is not followed; use the final URL"
-        )
+        reason = f"redirected to {verdict.location[:200]!a}, which is not followed; use the final URL"
+    message = f"HTTP {verdict.status}: {reason}"
     if verdict.next is Next.UNEXPECTED:
         return ProtocolError(f"{message} ({verdict.content_type[:80]!a})", sent=verdict.may_have_run is not False)
     if verdict.may_have_run is not False:

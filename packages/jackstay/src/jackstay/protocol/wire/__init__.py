@@ -10,10 +10,9 @@ __all__, __getattr__, __dir__ = attach(
     {
         "._content_length": "ContentLengthFramer",
         "._framer": "MAX_FRAME_BYTES",
-        "._framing": "FRAMINGS framing_of",
         "._jsonrpc": "ABSENT Absent Batch Error ErrorCode Malformed Message Notification Request Result decode"
         " encode_error encode_notification encode_request encode_result join_batch splice_meta",
-        "._lines": "LineFramer",
+        "._lines": "FRAMINGS LineFramer framing_of",
         "._sse": "KEEP_ALIVE EventReader ServerSentEvent encode_event",
     },
 )

@@ -2,9 +2,8 @@
 
 from jackstay.protocol.wire._content_length import ContentLengthFramer
 from jackstay.protocol.wire._framer import MAX_FRAME_BYTES
-from jackstay.protocol.wire._framing import FRAMINGS, framing_of
 from jackstay.protocol.wire._jsonrpc import ABSENT, Absent, Batch, Error, ErrorCode, Malformed, Message, Notification, Request, Result, decode, encode_error, encode_notification, encode_request, encode_result, join_batch, splice_meta
-from jackstay.protocol.wire._lines import LineFramer
+from jackstay.protocol.wire._lines import FRAMINGS, LineFramer, framing_of
 from jackstay.protocol.wire._sse import KEEP_ALIVE, EventReader, ServerSentEvent, encode_event
 
 __all__ = ["ABSENT", "Absent", "Batch", "ContentLengthFramer", "Error", "ErrorCode", "EventReader", "FRAMINGS", "KEEP_ALIVE", "LineFramer", "MAX_FRAME_BYTES", "Malformed", "Message", "Notification", "Request", "Result", "ServerSentEvent", "decode", "encode_error", "encode_event", "encode_notification", "encode_request", "encode_result", "framing_of", "join_batch", "splice_meta"]

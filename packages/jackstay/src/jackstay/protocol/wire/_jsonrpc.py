@@ -136,12 +136,16 @@ Single: TypeAlias = Request | Notification | Result | Error | Malformed
 Message: TypeAlias = Single | Batch
 
 
+_Id: TypeAlias = int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)]
+_MethodName: TypeAlias = Annotated[str, Meta(max_length=MAX_METHOD_LENGTH)]
+
+
 class _Envelope(msgspec.Struct, gc=False):
     """The members of all messages, validated by msgspec as far as possible."""
 
     jsonrpc: Literal["2.0"]
-    id: int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)] | UnsetType | None = UNSET
-    method: Annotated[str, Meta(max_length=MAX_METHOD_LENGTH)] | UnsetType = UNSET
+    id: _Id | UnsetType | None = UNSET
+    method: _MethodName | UnsetType = UNSET
     params: Raw | UnsetType = UNSET
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
@@ -151,8 +155,8 @@ class PlainRequest(Request, frozen=True, gc=False, kw_only=True, forbid_unknown_
     """A request as nearly every client writes it: `jsonrpc`, `id`, `method` and perhaps `params`, of any type."""
 
     jsonrpc: Literal["2.0"]
-    id: int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)]
-    method: Annotated[str, Meta(max_length=MAX_METHOD_LENGTH)]
+    id: _Id
+    method: _MethodName
     params: Raw = None  # type: ignore[assignment]  # msgspec has no `Raw | None`
 
 
@@ -177,7 +181,7 @@ _encode_small_id = msgspec.json.Encoder().encode
 read_plain_request: Callable[[bytes], Request] = msgspec.json.Decoder(PlainRequest).decode
 _read_outline = msgspec.json.Decoder(_Outline).decode
 _read_error = msgspec.json.Decoder(_ErrorObject).decode
-_read_id = msgspec.json.Decoder(int | Annotated[str, Meta(max_length=MAX_ID_LENGTH)]).decode
+_read_id = msgspec.json.Decoder(_Id).decode
 _read_any = msgspec.json.Decoder().decode
 _check_syntax = msgspec.json.Decoder(Raw).decode
 

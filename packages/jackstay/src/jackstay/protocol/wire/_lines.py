@@ -2,14 +2,24 @@
 
 Only the byte 0x0A ends a line: JSON escapes it in strings, and other line separators (U+2028, a lone carriage return)
 are part of the text. A carriage return before the newline is removed, because some peers send one. Blank lines and
-lines over the limit are skipped.
+lines over the limit are skipped. `framing_of` also returns the other framing that options name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from jackstay.errors import FrameTooLargeError
 from jackstay.protocol.wire._framer import MAX_FRAME_BYTES, START_BYTES, BufferedFramer
 from jackstay.protocol.wire._jsonrpc import may_have_id_at_end
+
+if TYPE_CHECKING:
+    from jackstay.protocol.wire._content_length import ContentLengthFramer
+
+# The names that options use.
+FRAMINGS = ("lines", "content-length")
+
+# The class of the framer, of which each connection has one, and the function that frames payloads within the limit.
+Framing: TypeAlias = "tuple[type[LineFramer | ContentLengthFramer], Callable[[Sequence[bytes]], bytes]]"
 
 _BREAKS_TO_SPACES = bytes.maketrans(b"\r\n", b"  ")
 _RETURN, _NEWLINE = b"\r\n"
@@ -149,3 +159,12 @@ def frame_lines(payloads: Sequence[bytes]) -> bytes:
     if _RETURN in text or _NEWLINE in text:
         payloads = [payload.translate(_BREAKS_TO_SPACES) for payload in payloads]
     return b"\n".join((*payloads, b""))
+
+
+def framing_of(name: str) -> Framing:
+    """Return one of FRAMINGS. The second is loaded on first use: no revision of MCP has it."""
+    if name == "content-length":
+        from jackstay.protocol.wire._content_length import ContentLengthFramer, frame_content_lengths  # noqa: PLC0415
+
+        return ContentLengthFramer, frame_content_lengths
+    return LineFramer, frame_lines

@@ -7,13 +7,11 @@ app needs no lifespan events, works when mounted below a path, and can be used f
 
 import asyncio
 import logging
-import weakref
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from jackstay.errors import TransportError
 from jackstay.protocol import REVISIONS
 from jackstay.protocol.http import (
     ACCEPTED,
@@ -32,6 +30,7 @@ from jackstay.protocol.http import (
     route_post,
     route_verb,
     session_header,
+    too_large,
 )
 from jackstay.protocol.wire import ABSENT, Message, Request, decode, encode_error
 from jackstay.server._driver import Caller, ConnectionConfig
@@ -39,7 +38,6 @@ from jackstay.server._subscriptions import Quota
 from jackstay.server.http._asgi import (
     AsgiRequest,
     ClientDisconnected,
-    HeaderLines,
     HttpRequest,
     Receive,
     Scope,
@@ -55,9 +53,9 @@ from jackstay.server.http._legacy import LegacyConnection
 from jackstay.server.http._lifecycle import Lifecycle
 from jackstay.server.http._options import HttpOptions
 from jackstay.server.http._post import JSON_LINES, DisconnectPoller, Post
-from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN
+from jackstay.server.http._refusals import BUSY, OVERLOADED, SHUTTING_DOWN, unread
 from jackstay.server.http._session import Session
-from jackstay.server.http._sessions import Sessions, log_store_failure
+from jackstay.server.http._sessions import Sessions
 
 if TYPE_CHECKING:
     from jackstay.server._changes import BusLink
@@ -75,13 +73,6 @@ _SESSION_NAME = SESSION_HEADER.lower().encode()
 
 # Constants, because Python looks up the member of an Enum slowly.
 _SERVE, _NO_SESSIONS = Action.SERVE, SessionState.OFF
-
-
-class _LegacyRoute(NamedTuple):
-    """What a path of HTTP+SSE serves."""
-
-    method: str
-    serve: Callable[[HttpRequest, Caller], Awaitable[None]]
 
 
 class App:
@@ -111,23 +102,19 @@ class App:
         self._legacy_endpoint = msgspec.structs.replace(self._endpoint, has_sessions=True)
         self._legacy: dict[str, LegacyConnection] = {}
         self._path = options.path.rstrip("/") or "/"
-        self._legacy_routes: dict[str, _LegacyRoute] = {}
+        # The method that each path of HTTP+SSE allows.
+        self._legacy_methods: dict[str, str] = {}
         if options.sse_path is not None:
-            self._legacy_routes = {
-                options.sse_path: _LegacyRoute("GET", self._open_legacy),
-                options.messages_path: _LegacyRoute("POST", self._post_legacy),
-            }
-        # The POSTs in progress: the poller of the loop that was used last, and the pollers of all loops.
-        self._poller: DisconnectPoller | None = None
-        self._pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, DisconnectPoller] = (
-            weakref.WeakKeyDictionary()
-        )
+            self._legacy_methods = {options.sse_path: "GET", options.messages_path: "POST"}
+        # The POSTs in progress, by loop.
+        self._pollers: dict[asyncio.AbstractEventLoop, DisconnectPoller] = {}
         self.lifecycle = Lifecycle(self)
         # For an application that mounts this one: `FastAPI(lifespan=app.lifespan)`.
         self.lifespan = self.lifecycle.lifespan
         self._requests = 0
         self._idle: asyncio.Event | None = None
-        self._is_draining = False
+        # New requests are refused.
+        self.is_draining = False
 
     def __repr__(self) -> str:
         return f"<App of {self.server.name} at {self.options.path}, {self.connections} connections>"
@@ -135,11 +122,6 @@ class App:
     def check_health_with(self, check: "HealthCheck") -> None:
         """Make `/health` depend on `check`, which returns `ok` or another state, and members to add to the body."""
         self._auxiliary_routes.check = check
-
-    @property
-    def is_draining(self) -> bool:
-        """True once new requests are refused."""
-        return self._is_draining
 
     @property
     def connections(self) -> int:
@@ -183,10 +165,10 @@ class App:
         try:
             method, legacy = request.method, None
             if method != "POST" or request.path != self._path:  # few requests
-                legacy = self._find_legacy_route(request)
+                legacy = self._find_legacy_method(request)
             headers = fold_headers(request.lines)
             check_request(self._endpoint if legacy is None else self._legacy_endpoint, method, headers)
-            if self._is_draining:
+            if self.is_draining:
                 raise RequestRefused(SHUTTING_DOWN)
             if self._requests > self.options.max_requests:
                 raise RequestRefused(OVERLOADED)
@@ -200,15 +182,12 @@ class App:
                 principal = authenticated
             http = (method, request.path, request.peer)
             caller = Caller(principal.id, principal.scopes, principal.claims, headers, http)
-            if legacy is not None:
-                if method != legacy.method:
-                    message = f"only {legacy.method} is allowed here"
-                    raise RequestRefused(error_response(405, message, (("allow", legacy.method),)))
-                await legacy.serve(request, caller)
-            elif method == "POST":
-                await self._post(request, caller)
+            if legacy is not None and method != legacy:
+                raise RequestRefused(error_response(405, f"only {legacy} is allowed here", (("allow", legacy),)))
+            if method == "POST":
+                await (self._post if legacy is None else self._post_legacy)(request, caller)
             else:
-                await self._verb(request, caller)
+                await (self._verb if legacy is None else self._open_legacy)(request, caller)
         except RequestRefused as refused:
             await self._refuse(request, refused, headers)
         except ClientDisconnected:
@@ -218,8 +197,8 @@ class App:
             if self._idle is not None and not self._requests:
                 self._idle.set()
 
-    def _find_legacy_route(self, request: HttpRequest) -> _LegacyRoute | None:
-        """Return the route of HTTP+SSE at this path, without the path of the mount and a trailing slash.
+    def _find_legacy_method(self, request: HttpRequest) -> str | None:
+        """Return the method that HTTP+SSE allows at this path, without the path of the mount and a trailing slash.
 
         Returns None for the path of MCP. Raises: RequestRefused for any other path.
         """
@@ -227,11 +206,9 @@ class App:
         if root and (path == root or path.startswith(root + "/")):
             path = path[len(root) :]
         path = path.rstrip("/") or "/"
-        found = self._legacy_routes.get(path)
-        if found is None and path != self._path:
-            message = f"not found; MCP is served at {root}{self.options.path}"
-            raise RequestRefused(error_response(404, message))
-        return found
+        if path != self._path and path not in self._legacy_methods:
+            raise RequestRefused(error_response(404, f"not found; MCP is served at {root}{self.options.path}"))
+        return self._legacy_methods.get(path)
 
     # --- HTTP+SSE (2024-11-05) ----------------------------------------------------------------------------------------
 
@@ -262,8 +239,10 @@ class App:
 
     async def _post(self, request: HttpRequest, caller: Caller) -> None:
         frame = request.take_body()
-        if frame is None or len(frame) > self._endpoint.max_body_bytes:
-            frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout, frame)
+        if frame is None:
+            frame = await read_body(request, self._endpoint.max_body_bytes, self.options.body_timeout)
+        elif len(frame) > self._endpoint.max_body_bytes:
+            raise unread(too_large(self._endpoint.max_body_bytes))
         message = decode(frame)
         state, session, version = _NO_SESSIONS, None, None
         if self._endpoint.has_sessions:
@@ -286,10 +265,7 @@ class App:
                 await self._open_session(request, caller, route, message, frame)
             else:
                 assert session is not None  # the routing table has this action for open sessions only
-                try:
-                    channel = await self._sessions.receive(session, message, frame, route.accepts, caller)
-                except TransportError as error:
-                    raise log_store_failure(error) from error
+                channel = await self._sessions.receive(session, message, frame, route.accepts, caller)
                 await session.respond(channel, request, ())
         except RequestRefused as refused:
             if isinstance(message, Request):
@@ -301,12 +277,7 @@ class App:
         header = session_header(self._endpoint, caller.headers)
         if isinstance(header, SessionState):
             return header, None
-        try:
-            session = await self._sessions.find(header, caller.principal)
-        except RequestRefused:
-            raise
-        except Exception as error:  # a user's store may raise anything
-            raise log_store_failure(error) from error
+        session = await self._sessions.find(header, caller.principal)
         return (SessionState.UNKNOWN if session is None else SessionState.OPEN), session
 
     async def _open_session(
@@ -316,14 +287,9 @@ class App:
         session = self._sessions.create()
         session.caller_key = caller_key(caller.principal, caller.address)
         channel = session.receive(message, frame, route.accepts, caller)
-        more: HeaderLines = ()
         if session.core.client is not None:
-            try:
-                await self._sessions.register(session)
-            except Exception as error:  # a user's store may raise anything
-                raise log_store_failure(error) from error
-            more = [(_SESSION_NAME, session.id.encode())]
-        await session.respond(channel, request, more)
+            await self._sessions.register(session)
+        await session.respond(channel, request, ((_SESSION_NAME, session.id.encode()),) if session.id else ())
 
     async def _listen(self, post: Post, message: Message, frame: bytes) -> None:
         self.server._add_connection(post)  # so that it receives list changes
@@ -333,12 +299,9 @@ class App:
             self.server._remove_connection(post)
 
     def _poller_of(self, loop: asyncio.AbstractEventLoop) -> DisconnectPoller:
-        poller = self._poller
-        if poller is None or poller.loop is not loop:
-            poller = self._pollers.get(loop)
-            if poller is None:
-                poller = self._pollers[loop] = DisconnectPoller(loop)
-            self._poller = poller
+        poller = self._pollers.get(loop)
+        if poller is None:
+            poller = self._pollers[loop] = DisconnectPoller(loop)
         return poller
 
     @property
@@ -357,10 +320,7 @@ class App:
         if action is Action.LISTEN:
             await session.serve_get(caller.headers.get(LAST_EVENT_HEADER.lower()), request)
             return
-        try:
-            await self._sessions.end(session)
-        except TransportError as error:
-            raise log_store_failure(error) from error
+        await self._sessions.end(session)
         await request.respond(204, ())
 
     # --- refusals and draining ----------------------------------------------------------------------------------------
@@ -373,11 +333,11 @@ class App:
 
     def accept_new(self) -> None:
         """Accept new requests again, for example after a drain."""
-        self._is_draining = False
+        self.is_draining = False
 
     def refuse_new(self) -> None:
         """Refuse new requests with 503 from now on. Thread-safe."""
-        self._is_draining = True
+        self.is_draining = True
 
     async def drain(self) -> None:
         """Refuse new requests, wait for running handlers, and end streams and sessions.

@@ -95,17 +95,11 @@ async def respond_client_closed(request: HttpRequest) -> None:
         pass  # an ASGI server may raise OSError when the client has disconnected
 
 
-async def read_body(request: HttpRequest, limit: int, timeout: float, body: bytes | None = None) -> bytes:
-    """Read the body of a request, keeping at most `limit` bytes in memory. `body` is one that was taken already.
+async def read_body(request: HttpRequest, limit: int, timeout: float) -> bytes:
+    """Receive the body of a request, keeping at most `limit` bytes in memory.
 
     Raises: ClientDisconnected, or RequestRefused if it is too large or late.
     """
-    if body is None:
-        body = request.take_body()
-    if body is not None:
-        if len(body) > limit:
-            raise unread(too_large(limit))
-        return body
     # Most bodies arrive together with the head, and a timer for each would cost more than reading it. So the first step
     # of the awaitable is driven by hand; the timer starts only if it has to wait or if more of the body follows.
     steps: Generator[Any, Any, AsgiMessage] = request.receive().__await__()

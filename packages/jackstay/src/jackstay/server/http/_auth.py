@@ -79,11 +79,10 @@ class Guard(Protocol):
         """Return the principal, or the error response that refuses the request. Header names are in lower case."""
 
 
-class Keys:
+class Keys(msgspec.Struct, frozen=True, eq=False):
     """A token verifier for a fixed set of bearer keys. Made by `keys()`."""
 
-    def __init__(self, rows: Sequence[tuple[bytes, Principal]]) -> None:
-        self._rows = tuple(rows)
+    _rows: Sequence[tuple[bytes, Principal]]
 
     def __repr__(self) -> str:
         return f"<Keys of {', '.join(sorted({principal.id for _, principal in self._rows}))}>"
@@ -190,12 +189,7 @@ class BearerAuth:
 
     # --- the guard ----------------------------------------------------------------------------------------------------
 
-    async def authenticate(
-        self,
-        method: str,  # noqa: ARG002  # required by Guard
-        path: str,  # noqa: ARG002  # required by Guard
-        headers: Mapping[str, str],
-    ) -> Principal | ErrorResponse:
+    async def authenticate(self, method: str, path: str, headers: Mapping[str, str]) -> Principal | ErrorResponse:  # noqa: ARG002
         """Return the principal of the bearer token, or the challenge to send."""
         token = self._token(headers.get("authorization"))
         if isinstance(token, ErrorResponse):

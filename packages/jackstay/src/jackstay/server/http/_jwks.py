@@ -200,10 +200,9 @@ async def _get(client: "HttpClient", url: str) -> Mapping[str, Json]:
     finally:
         await response.close()
     try:
-        found: Mapping[str, Json] = msgspec.json.decode(body, type=dict)
+        return msgspec.json.decode(body, type=dict[str, Any])
     except DECODE_ERRORS as error:
         raise TransportError(f"GET {url}: the body is not a JSON object") from error
-    return found
 
 
 def need_jose() -> None:

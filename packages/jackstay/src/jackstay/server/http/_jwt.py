@@ -200,7 +200,7 @@ def _header_of(token: str) -> _Header | None:
     try:
         text = first.replace("-", "+").replace("_", "/") + "=" * (-len(first) % 4)
         header = _read_header(a2b_base64(text, strict_mode=True))
-    except (ValueError, msgspec.DecodeError, RecursionError):
+    except (ValueError, *DECODE_ERRORS):
         return None
     typ = None if header.typ is None else header.typ.lower()
     is_plain = header.crit is msgspec.UNSET and typ in _TYPES

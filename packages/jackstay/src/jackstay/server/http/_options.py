@@ -161,5 +161,9 @@ def make_http_options(**given: Any) -> HttpOptions:
 
     Raises: UnexpectedOptionError, UsageError.
     """
-    single = {name: (given[name],) for name in ("hosts", "origins", "cors") if isinstance(given.get(name), str)}
-    return HttpOptions.from_keywords("asgi()", given | single)
+    return HttpOptions.from_keywords("asgi()", as_sequences(given, "hosts", "origins", "cors"))
+
+
+def as_sequences(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return the options with a sequence of one for each of these that is a str."""
+    return given | {name: (given[name],) for name in names if isinstance(given.get(name), str)}

@@ -20,13 +20,7 @@ from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, Message, encode_error, encode_event, join_batch
 from jackstay.server._driver import Caller, Driver
 from jackstay.server._failures import InsufficientScopeError
-from jackstay.server.http._asgi import (
-    HeaderLines,
-    HttpRequest,
-    encode_headers,
-    respond_client_closed,
-    wait_for_disconnect,
-)
+from jackstay.server.http._asgi import ClientDisconnected, HeaderLines, HttpRequest, encode_headers, wait_for_disconnect
 from jackstay.server.http._auth import BearerAuth, caller_key, challenge_scopes
 from jackstay.server.http._channel import Channel
 from jackstay.server.http._stream import EVENTS_LINES, STREAM_LINES, Stream
@@ -87,19 +81,8 @@ class Post(Driver):
     is_listening = False
 
     __slots__ = (
-        "_app",
-        "_channel",
-        "_is_busy",
-        "_is_gone",
-        "_is_stopped",
-        "_is_written",
-        "_poller",
-        "_request",
-        "_task",
-        "_timer",
-        "_watcher",
-        "_work",
-        "_writing",
+        *("_app", "_channel", "_is_busy", "_is_gone", "_is_stopped", "_is_written"),
+        *("_poller", "_request", "_task", "_timer", "_watcher", "_work", "_writing"),
     )
 
     def __init__(
@@ -131,7 +114,7 @@ class Post(Driver):
     # --- serving ------------------------------------------------------------------------------------------------------
 
     async def serve(self, message: Message, frame: bytes) -> None:
-        """Serve the message and respond to the POST."""
+        """Serve the message and respond to the POST. Raises: ClientDisconnected if there was no response until then."""
         request = self._request
         accepted = self.core.accept(frame, message)
         if isinstance(accepted, e.Serve):
@@ -150,7 +133,7 @@ class Post(Driver):
         stream = channel.post_stream
         if self._is_gone:
             if stream is None:
-                await respond_client_closed(request)
+                raise ClientDisconnected
             return
         if stream is not None:
             if self._writing is not None:

@@ -14,6 +14,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 from jackstay.errors import UsageError
@@ -23,7 +24,7 @@ from jackstay.protocol.http import LOCAL_HOSTS
 from jackstay.server._backend import with_stores
 from jackstay.server._run import END_TIMEOUT, Shutdown, fill_standard_descriptors
 from jackstay.server.http._auth import read_auth
-from jackstay.server.http._options import HTTP_OPTIONS, HttpOptions, are_strings, make_http_options
+from jackstay.server.http._options import HTTP_OPTIONS, HttpOptions, are_strings, as_sequences, make_http_options
 from jackstay.server.http._sockets import bind_sockets, port_of, url_host
 from jackstay.server.http._workers import Supervisor, Worker, own_command
 
@@ -131,7 +132,8 @@ def run_http(
     _check_environment()
     fill_standard_descriptors()
     refuse_unknown(given, (*RUN_OPTIONS, *HTTP_OPTIONS), 'run(transport="http")')
-    options = _run_options({name: value for name, value in given.items() if name in RUN_OPTIONS})
+    run_options: dict[str, Any] = {name: value for name, value in given.items() if name in RUN_OPTIONS}
+    options = RunOptions(**as_sequences(run_options, "trusted_proxies"))
     endpoint_options: dict[str, Any] = {name: value for name, value in given.items() if name not in RUN_OPTIONS}
     endpoint_options = with_stores(server._backend, _with_host(options.host, endpoint_options))
     endpoint = make_http_options(**endpoint_options)  # invalid options are reported before the port is bound
@@ -148,7 +150,8 @@ def run_http(
             endpoint_options["auth"] = read_auth(endpoint.auth)
             endpoint_options["auth"].set_default_resource(url)
         app = server.asgi(**endpoint_options)
-        context = ServeContext(server, options, app, app if wrap_app is None else wrap_app(app), url, sockets, worker)
+        served = _behind_proxies(app if wrap_app is None else wrap_app(app), options.trusted_proxies)
+        context = ServeContext(options, app, served, url, sockets, worker)
         if worker is None and options.workers > 1:
             return _supervise(context, exit_process)
         return _serve(context, loop_factory, exit_process)
@@ -157,17 +160,9 @@ def run_http(
             sock.close()
 
 
-def _run_options(given: dict[str, Any]) -> RunOptions:
-    proxies = given.get("trusted_proxies")
-    if isinstance(proxies, str):  # a single one
-        given = {**given, "trusted_proxies": (proxies,)}
-    return RunOptions(**given)
-
-
 class ServeContext(NamedTuple):
-    """What one process serves: the app as `app`, and with the wrapper of `wrap_app` as `served`."""
+    """What one process serves: the app as `app`, and as `served` with its wrappers."""
 
-    server: "Server"
     options: RunOptions
     app: "App"
     served: "Asgi"
@@ -180,7 +175,7 @@ class ServeContext(NamedTuple):
         workers = f" ({self.options.workers} workers)" if self.options.workers > 1 else ""
         options = self.app.options
         sse = f" and {self.url.removesuffix(options.path)}{options.sse_path}" if options.sse_path is not None else ""
-        _announce(f"{self.server.name} serves {self.url}{sse}{workers}")
+        _announce(f"{self.app.server.name} serves {self.url}{sse}{workers}")
         if self.options.host in _EVERYWHERE and tuple(self.app.options.hosts) == LOCAL_HOSTS:
             logger.warning(
                 "listening on every address, but only requests to localhost are accepted; set `hosts` (--allow-host)"
@@ -244,13 +239,13 @@ def _check_environment() -> None:
 def _supervise(context: ServeContext, exit_process: Callable[[int], Any]) -> int:
     if threading.current_thread() is not threading.main_thread():
         raise UsageError("run() with several workers must be called from the main thread", path="workers")
-    options = context.server.options
+    options = context.app.server.options
     supervisor = Supervisor(
         own_command(),
         context.sockets,
         context.options.workers,
         request_state_secrets=options.request_state_secrets or (os.urandom(32),),
-        end_timeout=_end_timeout(context.server),
+        end_timeout=_end_timeout(context.app.server),
         on_ready=context.announce,
         exit_process=exit_process,
     )
@@ -265,7 +260,7 @@ def _serve(
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
     exit_process: Callable[[int], Any],
 ) -> int:
-    server, worker = context.server, context.worker
+    server, worker = context.app.server, context.worker
     on_ready = context.announce if worker is None else worker.notify_ready
     http = _make_http_server(context, on_ready, lambda: shutdown.drain())
     loop = (loop_factory or _loop_factory(context.options.loop))()
@@ -312,16 +307,8 @@ class HttpServer(Protocol):
 
 
 def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain: Callable[[], None]) -> HttpServer:
-    options, has_httptools = context.options, True
-    try:
-        import httptools  # noqa: F401, PLC0415  # an extra
-    except ImportError as missing:  # also if it is installed and cannot be loaded
-        has_httptools = False
-        if options.parser == "httptools":
-            raise UsageError(
-                f"parser='httptools' is not installed: {install_command('http')}", path="parser"
-            ) from missing
-    if options.parser == "h11" or not has_httptools:
+    options = context.options
+    if options.parser == "h11" or not _can_import("httptools", "parser", options.parser):
         from jackstay.server.http._uvicorn import make_uvicorn  # noqa: PLC0415  # an extra
 
         return make_uvicorn(context, on_ready, drain)
@@ -332,11 +319,10 @@ def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain
         if context.app.is_draining:  # `server.drain()` was called, perhaps from another thread
             drain()
 
-    served = _behind_proxies(context.served, options.trusted_proxies)
     return Http1Server(
-        served,
+        context.served,
         # Only if nothing wraps the app, and it is not a subclass with its own routes: they are written for ASGI.
-        handle=context.app.serve if served is context.app and type(served) is App else None,
+        handle=context.app.serve if context.served is context.app and type(context.app) is App else None,
         keepalive_timeout=options.keepalive_timeout,
         header_timeout=options.header_timeout,
         max_header_bytes=options.max_header_bytes,
@@ -344,7 +330,7 @@ def _make_http_server(context: ServeContext, on_ready: Callable[[], None], drain
         ssl_context=load_certificate(options),
         grace=DRAIN_GRACE,
         # Handlers have a limit of their own, and the watchdog limits the whole shutdown.
-        shutdown_timeout=context.server.options.drain_timeout + END_MARGIN,
+        shutdown_timeout=context.app.server.options.drain_timeout + END_MARGIN,
         on_ready=on_ready,
         on_tick=on_tick,
     )
@@ -375,12 +361,19 @@ def load_certificate(options: RunOptions) -> ssl.SSLContext | None:
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
-    if name != "asyncio":
-        try:
-            import uvloop  # noqa: PLC0415  # an extra
-        except ImportError as missing:
-            if name == "uvloop":
-                raise UsageError(f"loop='uvloop' is not installed: {install_command('http')}", path="loop") from missing
-        else:
-            return uvloop.new_event_loop
-    return asyncio.new_event_loop
+    if name == "asyncio" or not _can_import("uvloop", "loop", name):
+        return asyncio.new_event_loop
+    import uvloop  # noqa: PLC0415  # an extra
+
+    return uvloop.new_event_loop
+
+
+def _can_import(module: str, option: str, value: str) -> bool:
+    """Return whether a module of the extra can be loaded. Raises: UsageError if not, although `value` requires it."""
+    try:
+        import_module(module)
+    except ImportError as error:  # also if it is installed and cannot be loaded
+        if value == module:
+            raise UsageError(f"{option}={module!r} is not installed: {install_command('http')}", path=option) from error
+        return False
+    return True

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jackstay.errors import CapabilityError, McpError, RequestId, ShutdownError, TransportError
-from jackstay.protocol import REVISIONS
+from jackstay.protocol import LIST_CHANGES, REVISIONS
 from jackstay.protocol.http import Accepts, RequestRefused, error_response
 from jackstay.protocol.server import ServerConnection, ServerState
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import Batch, Message, Request, encode_event
-from jackstay.server._driver import LIST_CHANGES, Caller, Driver, SubscriberIndex
+from jackstay.server._driver import Caller, Driver, SubscriberIndex
 from jackstay.server.http._asgi import HeaderLines, HttpRequest
 from jackstay.server.http._auth import ANONYMOUS, caller_key
 from jackstay.server.http._channel import Channel
@@ -61,26 +61,9 @@ class Session(Driver):
     """A session, one of `sessions`. `id` is empty until the handshake succeeded."""
 
     __slots__ = (
-        "_by_id",
-        "_by_name",
-        "_events",
-        "_open_responses",
-        "_options",
-        "_queued",
-        "_receiving",
-        "_saving",
-        "_seen_changes",
-        "_sessions",
-        "_standalone",
-        "_unsaved",
-        "_unsaved_bytes",
-        "caller_key",
-        "checked_at",
-        "id",
-        "is_used",
-        "last_used",
-        "revision",
-        "unsaved",
+        *("_by_id", "_by_name", "_events", "_open_responses", "_options", "_queued", "_receiving", "_saving"),
+        *("_seen_changes", "_sessions", "_standalone", "_unsaved", "_unsaved_bytes"),
+        *("caller_key", "checked_at", "id", "is_used", "last_used", "revision", "unsaved"),
     )
 
     def __init__(self, sessions: "Sessions", record: SessionRecord | None = None) -> None:

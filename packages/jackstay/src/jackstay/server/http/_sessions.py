@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Coroutine, Iterable
 from heapq import nsmallest
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -20,17 +20,7 @@ from jackstay.errors import TransportError
 from jackstay.protocol.http import Accepts, RequestRefused
 from jackstay.protocol.server import ServerState
 from jackstay.protocol.server import events as e
-from jackstay.protocol.wire import (
-    Batch,
-    Error,
-    Message,
-    Notification,
-    Request,
-    Result,
-    encode_error,
-    encode_notification,
-    encode_result,
-)
+from jackstay.protocol.wire import Batch, Error, Message, Notification, Request, encode_error
 from jackstay.server._changes import WORKER_METHOD
 from jackstay.server._driver import Caller
 from jackstay.server.http._channel import Channel
@@ -72,6 +62,8 @@ ALIVE = f"{WORKER_METHOD}worker_alive"
 
 # Requests and notifications that change the stored record of a session.
 _CHANGING = frozenset({"logging/setLevel", "notifications/initialized", "resources/subscribe", "resources/unsubscribe"})
+
+_Result = TypeVar("_Result")
 
 _read_forwarded = msgspec.json.Decoder(tuple[str, str]).decode
 # The worker that has changed it, the session, what has changed.
@@ -126,9 +118,9 @@ class Sessions:
         return Session(self)
 
     async def register(self, session: Session) -> None:
-        """Give a session its id and store it: its handshake has succeeded."""
+        """Give a session its id and store it: its handshake has succeeded. Raises: RequestRefused if that failed."""
         id = secrets.token_urlsafe(ID_BYTES)
-        await self._store.save(id, session.record, self._store_ttl)
+        await _refuse_if_failed(self._store.save(id, session.record, self._store_ttl))
         self._add(session, id)
 
     def _add(self, session: Session, id: str) -> None:
@@ -141,7 +133,7 @@ class Sessions:
     async def find(self, id: str, principal: str) -> Session | None:
         """Return the session with that id if it belongs to this principal, and mark it as used.
 
-        Raises: RequestRefused if too many sessions are open to restore it, or any exception of the store.
+        Raises: RequestRefused if too many sessions are open to restore it, or if the store failed.
         """
         loop = asyncio.get_running_loop()
         key = id_hash(id)
@@ -150,11 +142,11 @@ class Sessions:
         if session is None or session.loop is not loop or not self._is_current(session):
             try:
                 record = await self._refresh(id)
-            except TransportError:
+            except Exception as error:  # a user's store may raise anything
                 # What runs here is served: while the store is down, no other worker can have ended it.
                 session = self._open.get(key)
-                if session is None or session.loop is not loop:
-                    raise
+                if not isinstance(error, TransportError) or session is None or session.loop is not loop:
+                    raise log_store_failure(error) from error
             else:
                 if record is None:
                     return None
@@ -168,7 +160,10 @@ class Sessions:
                 session.call(session.stop)
             else:
                 self._make_room()
-            session = Session(self, record)
+            try:
+                session = Session(self, record)
+            except Exception as error:  # the record is of a worker with other revisions, or the store returned anything
+                raise log_store_failure(error) from error
             self._add(session, id)
         session.last_used = loop.time()
         session.is_used = True
@@ -181,7 +176,7 @@ class Sessions:
 
         What it changes is stored before this returns, so that the next request finds the change in any worker.
 
-        Raises: RequestRefused if that worker has died, or TransportError if it cannot be reached now.
+        Raises: RequestRefused if that worker has died or cannot be reached now.
         """
         members = message.members if isinstance(message, Batch) else (message,)
         if self._publish is not None:
@@ -208,14 +203,14 @@ class Sessions:
     async def end(self, session: Session) -> None:
         """End a session at the request of its client, and delete it from the stores.
 
-        Raises: TransportError if the store is down; the session continues.
+        Raises: RequestRefused if the store is down; the session continues.
         """
         try:
             await self._clear(session.id)
-        except TransportError:
-            raise
-        except Exception as error:  # noqa: BLE001  # a user's store may raise anything
-            log_store_failure(error)
+        except Exception as error:  # a user's store may raise anything
+            refused = log_store_failure(error)
+            if isinstance(error, TransportError):
+                raise refused from error
         key = id_hash(session.id)
         self._open.pop(key, None)
         session.stop()
@@ -260,7 +255,7 @@ class Sessions:
     async def _forward(self, session: Session, message: Message) -> None:
         """Pass on a response or a cancellation of a request that this worker does not have.
 
-        Raises: RequestRefused if that worker has died, or TransportError if it cannot be reached now.
+        Raises: RequestRefused if that worker has died or cannot be reached now.
         """
         assert self._publish is not None
         event = session.core.classify(message, 0)
@@ -277,7 +272,7 @@ class Sessions:
         text = msgspec.json.encode((id_hash(session.id), _encode(message).decode())).decode()
         if worker is None or self._mailboxes is None:
             self._publish(FORWARDED, text)
-        elif not await self._mailboxes.send(worker, FORWARDED, text):
+        elif not await _refuse_if_failed(self._mailboxes.send(worker, FORWARDED, text)):
             # A worker that was too busy to renew its lease is alive, and its caller would wait forever.
             self._publish(FORWARDED, text)
             raise RequestRefused(WORKER_GONE)
@@ -416,12 +411,9 @@ def _confirms(members: Iterable[Message]) -> bool:
 
 def _encode(message: Message) -> bytes:
     """Encode a response or a notification, which may be a member of a batch."""
-    if isinstance(message, Result):
-        return encode_result(message.id, message.result)
     if isinstance(message, Error):
         return encode_error(message.id, message.code, message.message, message.data)
-    assert isinstance(message, Notification)
-    return encode_notification(message.method, message.params)
+    return msgspec.json.encode({"jsonrpc": "2.0", **msgspec.structs.asdict(message)})
 
 
 def _eviction_order(sessions: Collection[Session], size: int) -> list[tuple[float, Session]]:
@@ -445,6 +437,13 @@ def _eviction_order(sessions: Collection[Session], size: int) -> list[tuple[floa
         if counts[caller_key] - evicted > floor
     )
     return [(session.last_used, session) for _, _, session in nsmallest(size, ranked)]
+
+
+async def _refuse_if_failed(operation: Coroutine[object, object, _Result]) -> _Result:
+    try:
+        return await operation
+    except Exception as error:  # a user's store or bus may raise anything
+        raise log_store_failure(error) from error
 
 
 async def _log_failure(operation: Coroutine[object, object, None]) -> None:

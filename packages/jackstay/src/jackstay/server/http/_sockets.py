@@ -60,8 +60,7 @@ def bind_sockets(host: str, port: int, backlog: int = BACKLOG) -> list[socket.so
 
 def port_of(sockets: list[socket.socket]) -> int:
     """Return the port that all of them share."""
-    port: int = sockets[0].getsockname()[1]
-    return port
+    return int(sockets[0].getsockname()[1])
 
 
 def url_host(host: str) -> str:

@@ -67,7 +67,7 @@ class Stream(msgspec.Struct, eq=False):
             return False
         size = self.waiting + len(chunk)
         limit = MAX_RESPONSE_BYTES
-        if not self._is_blocked:
+        if self._writer is None or self._waiter is not None:  # the client has not had a chance to read
             self._burst = size
         elif not is_response:
             limit = self._burst + self.limit
@@ -96,13 +96,8 @@ class Stream(msgspec.Struct, eq=False):
             return
         self.is_aborted = True
         self._wake()
-        if self._writer is not None and self._waiter is None:
+        if self._writer is not None and self._waiter is None:  # it waits for the client and not for a new chunk
             self._writer.cancel()
-
-    @property
-    def _is_blocked(self) -> bool:
-        """True while the writer waits for the client and not for a new chunk."""
-        return self._writer is not None and self._waiter is None
 
     def unsent(self) -> list[bytes]:
         """Remove and return the chunks that were not written."""

@@ -6,7 +6,6 @@ connection whose client reads nothing is reset.
 
 import asyncio
 import math
-from typing import Any
 
 # How often a connection with a full write buffer is checked, and how long its client may read nothing. The kernel may
 # buffer megabytes for a slow reader without reporting progress, so the timeout must be generous.
@@ -26,17 +25,15 @@ class TimeoutMixin(asyncio.Protocol):
     timeout_keep_alive: float
     head_timeout = 10.0
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        super().__init__(*args, **keywords)
-        # Nothing more is read; the connection is closed after the pending responses.
-        self._is_refused = False
-        # When the head must be complete or an idle connection ends; infinite while a request is served.
-        self._deadline = math.inf
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
-        self._stall_timer: asyncio.TimerHandle | None = None
-        self._stall_bytes = 0
-        self._stall_since = 0.0
+    # Nothing more is read; the connection is closed after the pending responses.
+    _is_refused = False
+    # When the head must be complete or an idle connection ends; infinite while a request is served.
+    _deadline = math.inf
+    _timer: asyncio.TimerHandle | None = None
+    _timer_at = 0.0
+    _stall_timer: asyncio.TimerHandle | None = None
+    _stall_bytes = 0
+    _stall_since = 0.0
 
     @property
     def _is_serving(self) -> bool:

@@ -70,19 +70,15 @@ def make_uvicorn(context: "ServeContext", on_ready: Callable[[], None], drain: C
         log_config=None,
         access_log=options.access_log,
         server_header=False,
-        proxy_headers=bool(options.trusted_proxies),
-        forwarded_allow_ips=list(options.trusted_proxies) or None,
+        proxy_headers=False,
         backlog=BACKLOG,
         timeout_keep_alive=math.ceil(options.keepalive_timeout),
         # Handlers have a limit of their own, and the watchdog limits the whole shutdown.
-        timeout_graceful_shutdown=math.ceil(context.server.options.drain_timeout + END_MARGIN),
+        timeout_graceful_shutdown=math.ceil(context.app.server.options.drain_timeout + END_MARGIN),
         h11_max_incomplete_event_size=options.max_header_bytes,
-        ssl_certfile=options.certfile,
-        ssl_keyfile=options.keyfile,
-        ssl_keyfile_password=options.keyfile_password,
     )
-    load_certificate(options)  # raises the error for an invalid certificate
     config.load()
+    config.ssl = load_certificate(options)
     return Uvicorn(config)
 
 
@@ -135,8 +131,7 @@ class Errors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = record.levelno if record.levelno >= logging.ERROR else logging.DEBUG
-        if logger.isEnabledFor(level):
-            logger.log(level, record.getMessage(), exc_info=record.exc_info)
+        logger.log(level, record.getMessage(), exc_info=record.exc_info)
 
 
 class Access(logging.Handler):

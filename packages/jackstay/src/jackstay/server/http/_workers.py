@@ -5,7 +5,9 @@ sockets: with SO_REUSEPORT, connections in the backlog of a worker would be lost
 transfers the request state secrets and the readiness; its EOF reports the end of the other process.
 """
 
+import contextlib
 import logging
+import math
 import os
 import selectors
 import signal
@@ -72,10 +74,8 @@ class Worker(NamedTuple):
 
     def notify_ready(self) -> None:
         """Notify the supervisor that this worker serves."""
-        try:
+        with contextlib.suppress(OSError):  # the supervisor has exited, which `parent_is_gone()` detects
             self.control.send(_READY)
-        except OSError:
-            pass  # the supervisor has exited, which `parent_is_gone()` detects
 
     def parent_is_gone(self) -> bool:
         """Return whether the supervisor has exited. Call it when `control` is readable."""
@@ -151,10 +151,8 @@ class WorkerSlot(msgspec.Struct, eq=False):
             process_group=0,
         )
         worker_control.close()
-        try:
+        with contextlib.suppress(OSError):  # the worker has exited already, which the control socket reports
             control.sendall(config)
-        except OSError:
-            pass  # the worker has exited already, which the control socket reports
         self.control = control
         self.is_ready = False
         self.started_at = time.monotonic()
@@ -181,35 +179,27 @@ class WorkerSlot(msgspec.Struct, eq=False):
             self.process.send_signal(number)
 
 
-class Supervisor:
+class Supervisor(msgspec.Struct, eq=False):
     """Keeps `count` workers running until a signal arrives; then lets them drain."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        sockets: Sequence[socket.socket],
-        count: int,
-        *,
-        request_state_secrets: tuple[bytes, ...],
-        end_timeout: float,
-        on_ready: Callable[[], None],
-        exit_process: Callable[[int], Any] = os._exit,
-    ) -> None:
-        self._command = command
-        self._sockets = sockets
-        self._slots = [WorkerSlot(number) for number in range(1, count + 1)]
-        # The configuration of a worker. `msgspec` encodes bytes as base64.
-        self._config = msgspec.json.encode(request_state_secrets) + b"\n"
-        self._end_timeout = end_timeout + KILL_MARGIN
-        self._on_ready = on_ready
-        self._exit_process = exit_process
-        self._selector = selectors.DefaultSelector()
-        self._code: int | None = None
-        self._kill_at = float("inf")
-        self._was_ready = False
+    command: Sequence[str]
+    sockets: Sequence[socket.socket]
+    count: int
+    request_state_secrets: tuple[bytes, ...]
+    # The limit of the shutdown of a worker.
+    end_timeout: float
+    on_ready: Callable[[], None]
+    exit_process: Callable[[int], Any] = os._exit
+    _slots: list[WorkerSlot] = []
+    _selector: selectors.BaseSelector = msgspec.field(default_factory=selectors.DefaultSelector)
+    _is_ending: bool = False
+    _code: int = 0
+    _kill_at: float = math.inf
+    _was_ready: bool = False
 
     def run(self) -> int:
         """Supervise until all workers have ended after a signal. Returns the exit code."""
+        self._slots += map(WorkerSlot, range(1, self.count + 1))
         waker, woken = socket.socketpair()
         waker.setblocking(False)
         woken.setblocking(False)
@@ -218,7 +208,7 @@ class Supervisor:
         before = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         with waker, woken, self._selector:
             try:
-                while self._code is None or any(slot.process for slot in self._slots):
+                while not self._is_ending or any(slot.process for slot in self._slots):
                     self._start_due()
                     self._wait(woken)
             finally:
@@ -230,9 +220,9 @@ class Supervisor:
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         """Drain the workers on the first signal, and kill them on the second."""
-        if self._code is not None:
+        if self._is_ending:
             self._signal(signal.SIGKILL)
-            self._exit_process(128 + number)
+            self.exit_process(128 + number)
             return
         self._end(130 if number == signal.SIGINT else 0)
 
@@ -241,36 +231,35 @@ class Supervisor:
             slot.signal(number)
 
     def _end(self, code: int) -> None:
-        self._code = code
-        self._kill_at = time.monotonic() + self._end_timeout
+        self._is_ending, self._code = True, code
+        self._kill_at = time.monotonic() + self.end_timeout + KILL_MARGIN
         self._signal(signal.SIGTERM)
-
-    @property
-    def _is_ending(self) -> bool:
-        return self._code is not None
 
     def _start_due(self) -> None:
         now = time.monotonic()
         if self._is_ending:
             # Close the listening sockets, so that new connections are refused instead of waiting in the backlog. Not in
             # the signal handler: it may run while a worker is being started with these sockets.
-            for sock in self._sockets:
+            for sock in self.sockets:
                 sock.close()
         if now >= self._kill_at:
-            self._kill_at = float("inf")
+            self._kill_at = math.inf
             self._signal(signal.SIGKILL)
         for slot in self._slots:
-            if self._code is None and slot.process is None and now >= slot.start_at:
-                slot.start(self._command, self._sockets, self._config)
-                assert slot.control is not None
-                self._selector.register(slot.control, selectors.EVENT_READ, slot)
-                if self._is_ending:  # the signal arrived while the worker was being started
-                    slot.signal(signal.SIGTERM)
+            if not self._is_ending and slot.process is None and now >= slot.start_at:
+                self._start(slot)
+
+    def _start(self, slot: WorkerSlot) -> None:
+        slot.start(self.command, self.sockets, msgspec.json.encode(self.request_state_secrets) + b"\n")
+        assert slot.control is not None
+        self._selector.register(slot.control, selectors.EVENT_READ, slot)
+        if self._is_ending:  # the signal arrived while the worker was being started
+            slot.signal(signal.SIGTERM)
 
     def _wait(self, woken: socket.socket) -> None:
-        times = [slot.start_at for slot in self._slots if slot.process is None and self._code is None]
+        times = [slot.start_at for slot in self._slots if slot.process is None and not self._is_ending]
         until = min([*times, self._kill_at])
-        timeout = None if until == float("inf") else max(0.0, until - time.monotonic())
+        timeout = None if until == math.inf else max(0.0, until - time.monotonic())
         for key, _ in self._selector.select(timeout):
             if key.data is None:
                 woken.recv(4096)
@@ -287,14 +276,13 @@ class Supervisor:
             slot.is_ready = True
             if not self._was_ready and all(other.is_ready for other in self._slots):
                 self._was_ready = True
-                self._on_ready()
+                self.on_ready()
             return
         self._selector.unregister(slot.control)
-        was_ready = slot.is_ready
-        code = slot.ended(self._end_timeout)
-        if self._code is not None:
+        code = slot.ended(self.end_timeout + KILL_MARGIN)
+        if self._is_ending:
             return
-        if not was_ready and not self._was_ready:
+        if not slot.is_ready and not self._was_ready:
             # No worker has ever served, so a restart would not help. The worker printed the reason to standard error.
             logger.error("worker %d exited with code %d before it served", slot.number, code)
             self._end(code if code > 0 else 1)

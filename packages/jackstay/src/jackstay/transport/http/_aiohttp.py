@@ -3,8 +3,7 @@
 Its timeouts do not apply, except for connecting: calls have deadlines of their own, and streams stay open for days.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from functools import cached_property
+from collections.abc import AsyncIterator
 from io import BytesIO
 from typing import Final
 
@@ -38,12 +37,8 @@ class AiohttpResponse:
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self.status = response.status
+        self.headers = fold_headers(response.raw_headers)
         self._response = response
-
-    @cached_property
-    def headers(self) -> Mapping[str, str]:
-        """See `HttpResponse.headers`."""
-        return fold_headers(self._response.raw_headers)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """See `HttpResponse.chunks`."""

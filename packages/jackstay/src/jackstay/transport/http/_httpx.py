@@ -4,9 +4,8 @@ Its read timeouts do not apply: calls have deadlines of their own, and streams s
 imported.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing
-from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -25,13 +24,9 @@ class HttpxResponse:
 
     def __init__(self, response: Any, library: ModuleType) -> None:
         self.status: int = response.status_code
+        self.headers = fold_headers(response.headers.raw)
         self._response = response
         self._library = library
-
-    @cached_property
-    def headers(self) -> Mapping[str, str]:
-        """See `HttpResponse.headers`."""
-        return fold_headers(self._response.headers.raw)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """See `HttpResponse.chunks`."""

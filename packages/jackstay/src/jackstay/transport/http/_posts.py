@@ -79,26 +79,59 @@ _read_any = msgspec.json.Decoder(dict[str, Any]).decode
 _NEGOTIATING = {"server/discover": Sent.PROBE, "initialize": Sent.INITIALIZE}
 
 
-class Outgoing(msgspec.Struct, frozen=True):
-    """One outgoing frame. `id` is set if it is a request; `version` is the revision in its `_meta`."""
+class Session(msgspec.Struct):
+    """The session of one `initialize`. Each session is a new object, so that an old response cannot change it."""
 
-    frame: bytes
-    method: str
-    id: int | None = None
-    name: str | None = None
-    version: str | None = None
-    cancels: int | None = None
+    id: str | None = None
+    revision: Revision | None = None
+
+
+class Post:
+    """One frame, and its request in flight. Cancelling `task` closes its response.
+
+    `id` is 0 if it is not a request; `version` is the revision in its `_meta`. `start()` sets `task`, `handler`,
+    `session` and `kind`.
+    """
+
+    was_answered = False
+    task: asyncio.Task[None]
+    handler: ExchangeHandler
+    session: Session
+    kind: Sent
+
+    def __init__(self, transport: "HttpTransport", frame: bytes) -> None:
+        """Parse the frame. Raises: UsageError if it is not a JSON-RPC message."""
+        try:
+            read = _read(frame)
+        except msgspec.DecodeError as error:
+            raise UsageError(f"not a JSON-RPC message: {error}") from error
+        params = read.params or _Params()
+        version = None if params.meta is None else params.meta.version
+        cancels = params.requestId if read.method == "notifications/cancelled" else None
+        self._transport = transport
+        self.frame = frame
+        self.method = read.method
+        self.id = read.id if read.method and isinstance(read.id, int) else 0
+        self.name = mirrored_name(read.method, {"name": params.name, "uri": params.uri, "taskId": params.taskId})
+        self.version: str | None = version if isinstance(version, str) else None
+        self.cancels: int | None = cancels if isinstance(cancels, int) else None
+
+    def __repr__(self) -> str:
+        return f"<Post {self.method or 'a response'} {self.id}>"
+
+    def __len__(self) -> int:
+        return len(self.frame)  # as a frame in a queue
 
     @property
     def is_long_lived(self) -> bool:
         """Whether its response stays open as long as the subscription."""
         return self.method == "subscriptions/listen"
 
-    def kind(self, has_agreed: bool) -> Sent:
-        """Return how its HTTP response is interpreted; `has_agreed`: era and revision are negotiated."""
-        if self.id is None:
+    def sent_as(self) -> Sent:
+        """Return how its HTTP response would be interpreted if it was sent now."""
+        if not self.id:
             return Sent.NOTIFICATION
-        if self.method == "initialize" or not has_agreed:
+        if self.method == "initialize" or not self._transport.has_agreed:
             return _NEGOTIATING.get(self.method, Sent.REQUEST)
         return Sent.REQUEST
 
@@ -116,72 +149,20 @@ class Outgoing(msgspec.Struct, frozen=True):
         arguments = params.get("arguments") if isinstance(params, dict) else None
         return build_param_headers(rows, arguments if isinstance(arguments, dict) else None)
 
-
-def read_outgoing(frame: bytes) -> Outgoing:
-    """Parse an outgoing frame. Raises: UsageError if it is not a JSON-RPC message."""
-    try:
-        read = _read(frame)
-    except msgspec.DecodeError as error:
-        raise UsageError(f"not a JSON-RPC message: {error}") from error
-    params = read.params
-    if not read.method or params is None:
-        return Outgoing(frame, read.method, read.id if read.method and isinstance(read.id, int) else None)
-    version = None if params.meta is None else params.meta.version
-    cancels = params.requestId if read.method == "notifications/cancelled" else None
-    return Outgoing(
-        frame,
-        read.method,
-        read.id if isinstance(read.id, int) else None,
-        mirrored_name(read.method, {"name": params.name, "uri": params.uri, "taskId": params.taskId}),
-        version if isinstance(version, str) else None,
-        cancels if isinstance(cancels, int) else None,
-    )
-
-
-class Session(msgspec.Struct):
-    """The session of one `initialize`. Each session is a new object, so that an old response cannot change it."""
-
-    id: str | None = None
-    revision: Revision | None = None
-
-
-class Post:
-    """One frame in flight. Cancelling `task` closes its response."""
-
-    __slots__ = ("_transport", "handler", "kind", "out", "session", "task", "was_answered")
-
-    def __init__(self, transport: "HttpTransport", out: Outgoing) -> None:
-        self._transport = transport
-        self.out = out
-        self.kind = out.kind(transport.has_agreed)
-        self.task: asyncio.Task[None] | None = None
-        self.was_answered = False
-
-    def __repr__(self) -> str:
-        return f"<Post {self.out.method or 'a response'} {self.out.id}>"
-
-    def __len__(self) -> int:
-        return len(self.out.frame)  # as a frame in a queue
-
-    @property
-    def id(self) -> int:
-        """The request's id; 0 if it gets no answer."""
-        return self.out.id or 0
-
     def start(
         self, handler: ExchangeHandler, send: Callable[["Post"], Awaitable[None]] | None = None
     ) -> asyncio.Task[None]:
         """Send it in the current session, by `send` or over Streamable HTTP, and return its task."""
         self.handler = handler
         self.session = self._transport.session
-        self.kind = self.out.kind(self._transport.has_agreed)
+        self.kind = self.sent_as()
         self.task = asyncio.get_running_loop().create_task(self._run(send or Post._send))
         return self.task
 
     async def _run(self, send: Callable[["Post"], Awaitable[None]]) -> None:
         transport = self._transport
         try:
-            await (send(self) if self.out.method else self._send_response(send))
+            await (send(self) if self.method else self._send_response(send))
         except CannotConnect as failure:
             transport.lost(self, failure.error, could_connect=False)
         except McpError as error:
@@ -210,15 +191,14 @@ class Post:
         await send(self)
 
     async def _send(self) -> None:
-        out, session = self.out, self.session
-        revision = out.revision(session.revision)
-        params: Sequence[tuple[str, str]] = ()
-        if out.method == "tools/call" and revision is not None and revision.has_method_headers:
-            rows: Sequence[ParamHeader] = self.handler.header_params(out.name or "")
-            params = out.param_headers(rows)
+        session = self.session
+        revision = self.revision(session.revision)
+        params: tuple[tuple[str, str], ...] = ()
+        if self.method == "tools/call" and revision is not None and revision.has_method_headers:
+            params = self.param_headers(self.handler.header_params(self.name or ""))
         session_id = None if self.kind is Sent.INITIALIZE else session.id
-        headers = post_headers(revision, out.method, name=out.name, session_id=session_id, params=tuple(params))
-        reply = await self._transport.sender.send(self.kind, headers, out.frame, session_id=session_id)
+        headers = post_headers(revision, self.method, name=self.name, session_id=session_id, params=params)
+        reply = await self._transport.sender.send(self.kind, headers, self.frame, session_id=session_id)
         try:
             await self._handle(reply)
         finally:
@@ -244,12 +224,12 @@ class Post:
                 frame = error_for_id(reply.error_body, self.id)
                 assert frame is not None  # this verdict implies it
                 self._answer(frame)
-            case Next.ERROR if not self.out.method and reply.verdict.status in _NOT_NOW:
+            case Next.ERROR if not self.method and reply.verdict.status in _NOT_NOW:
                 verdict = reply.verdict
                 message = f"HTTP {verdict.status}: {quote(reply.error_body)}"
                 raise TransportError(message, retry_in=verdict.retry_in, details={"status": verdict.status})
             case Next.ERROR:
-                logger.warning("the server rejected %s: %s", self.out.method or "a response", reply.error_body[:200])
+                logger.warning("the server rejected %s: %s", self.method or "a response", reply.error_body[:200])
             case Next.SESSION_LOST:
                 transport.session_expired(self)
             case Next.TRY_INITIALIZE:
@@ -300,21 +280,18 @@ class Post:
     async def _read(self, response: HttpResponse, reader: EventReader) -> McpError | None:
         """Read to the answer or the end. Returns the error if the connection was lost."""
         try:
-            async with aclosing(read_events(response, reader)) as events:
+            async with aclosing(read_events(response, reader)) as events, asyncio.timeout(None) as lingering:
                 async for event in events:
                     if isinstance(event, FrameTooLargeError):
-                        raise FrameTooLargeError(event.size, event.limit, sent=True)
-                    if event.event != "message":
+                        if not self.was_answered:
+                            raise FrameTooLargeError(event.size, event.limit, sent=True)
+                    elif event.event != "message":
                         continue
-                    if self.id in answered_ids(event.data, self.session.revision):
+                    elif self.was_answered or self.id not in answered_ids(event.data, self.session.revision):
+                        self._transport.receive(event.data, self.id)
+                    else:
                         self._answer(event.data)
-                        break
-                    self._transport.receive(event.data, self.id)
-                if self.was_answered:
-                    async with asyncio.timeout(LINGER):
-                        async for event in events:
-                            if not isinstance(event, FrameTooLargeError) and event.event == "message":
-                                self._transport.receive(event.data, self.id)
+                        lingering.reschedule(asyncio.get_running_loop().time() + LINGER)
         except TimeoutError:
             pass  # the answer is here; only the connection is closed
         except OutcomeUnknownError as error:
@@ -323,10 +300,9 @@ class Post:
 
     def _may_resume(self, reader: EventReader) -> bool:
         """Return whether the stream has event ids and the revision can resume (2025-11-25 "Resumability")."""
-        revision = self.out.revision(self._transport.session.revision)
-        if self.kind is Sent.INITIALIZE:
-            return bool(reader.last_event_id)
-        return revision is not None and revision.has_resumable_streams and bool(reader.last_event_id)
+        revision = self.revision(self._transport.session.revision)
+        has_revision = revision is not None and revision.has_resumable_streams
+        return bool(reader.last_event_id) and (has_revision or self.kind is Sent.INITIALIZE)
 
     async def _resume(self, reader: EventReader) -> HttpResponse | None:
         """Return the continued stream, or None to try again later. Raises: OutcomeUnknownError if it is rejected."""
@@ -344,6 +320,6 @@ class Post:
         await reply.response.close()
         if reply.verdict.next in (Next.THROTTLED, Next.UNAVAILABLE):
             return None
-        rejected = OutcomeUnknownError(f"{_ENDED}, and the server rejected resuming it (HTTP {reply.verdict.status})")
-        rejected.details["status"] = reply.verdict.status
-        raise rejected
+        status = reply.verdict.status
+        message = f"{_ENDED}, and the server rejected resuming it (HTTP {status})"
+        raise OutcomeUnknownError(message, details={"status": status})

@@ -77,18 +77,16 @@ async def read_body(response: HttpResponse, limit: int) -> bytes:
 
 async def read_error_body(response: HttpResponse) -> bytes:
     """Return the beginning of an error body. Never raises: the result is empty if the body cannot be read."""
-    parts: list[bytes] = []
-    size = 0
+    body = bytearray()
     try:
         async with asyncio.timeout(5.0):  # a caller waits, and the status is known already
             async for chunk in response.chunks():
-                parts.append(chunk)
-                size += len(chunk)
-                if size >= MAX_REFUSAL_BYTES:
+                body += chunk
+                if len(body) >= MAX_REFUSAL_BYTES:
                     break
     except (McpError, TimeoutError):
         pass
-    return b"".join(parts)
+    return bytes(body)
 
 
 def answered_ids(frame: bytes, revision: Revision | None) -> tuple[int | str | None, ...]:

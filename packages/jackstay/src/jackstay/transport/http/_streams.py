@@ -95,15 +95,17 @@ def _restart_from_beginning(reader: EventReader) -> bool:
 class GetStream:
     """The GET request that stays open as long as the session of the transport. `handler` is that of the session."""
 
+    id = 0  # no call's
+    is_open = False
+
     def __init__(self, transport: "HttpTransport", handler: ExchangeHandler) -> None:
         self._transport = transport
-        self._session = transport.session
-        self._handler = handler
-        self.is_open = False
+        self.session = transport.session
+        self.handler = handler
 
     async def run(self) -> None:
         """Keep it open until cancelled, or until the server offers none or drops the session."""
-        session = self._session
+        session = self.session
         reader = EventReader(self._transport.limit)
         was_open, failures = False, 0
         while True:
@@ -137,7 +139,7 @@ class GetStream:
             case Next.STREAM:
                 return await self._read(reply.response, reader)
             case Next.SESSION_LOST:
-                self._transport.lose_session(self._session, self._handler)
+                self._transport.session_expired(self)
                 return None
             case Next.NOT_SUPPORTED:
                 logger.debug("the server offers no GET stream (HTTP %d)", reply.verdict.status)

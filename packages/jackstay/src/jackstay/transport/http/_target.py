@@ -5,7 +5,8 @@ Nothing is connected before `open()`. Credentials are sent only over https or to
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from os import PathLike
 from typing import Final
 
@@ -42,8 +43,7 @@ class HttpTarget(msgspec.Struct, eq=False, kw_only=True):
     _headers: tuple[tuple[str, str], ...]
     _authorizer: Authorizer | None
     _client: HttpClient | None
-    _proxy: str | None
-    _connect_timeout: float | None
+    _make_client: Callable[[], HttpClient]  # without `_client`
     _max_connections: int
     _known: KnownServer = msgspec.field(default_factory=KnownServer)
 
@@ -97,9 +97,7 @@ class HttpTarget(msgspec.Struct, eq=False, kw_only=True):
                 f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
                 path="handler",
             )
-        client = self._client
-        if client is None:
-            client = default_http_client(verify=self.verify, proxy=self._proxy, connect_timeout=self._connect_timeout)
+        client = self._client or self._make_client()
         handshake_timeout = HANDSHAKE_RESPONSE_TIMEOUT if self._sign_in_timeout else None
         return HttpTransport(
             sender=Sender(client, self.url, self._headers, self._authorizer, handshake_timeout),
@@ -144,24 +142,25 @@ def http(
     _check_limits(max_connections, connect_timeout)
     if not isinstance(name, str):
         raise UsageError(f"name must be a str, not {type(name).__name__}", path="name")
-    if proxy:
-        _check_proxy(proxy)
+    if proxy and not (isinstance(proxy, str) and proxy.startswith(("http://", "https://"))):
+        # Without the URL, which may contain a password.
+        raise UsageError("proxy must be a URL that begins with http:// or https://, or '' for none", path="proxy")
     if client is not None and (proxy is not None or ca is not None or verify is not True):
         raise UsageError(
             "client cannot be combined with proxy, ca or verify; configure them on the client", path="client"
         )
     if not insecure:
         _check_secrecy(url, pairs, has_secrets=bool(auth))
+    trusted = trust(verify, ca)
     return HttpTarget(
         url=url,
         # Its host, and its port if the URL has one.
         name=name or url.partition("://")[2].partition("/")[0].partition("?")[0],
-        verify=trust(verify, ca),
+        verify=trusted,
         _headers=(*pairs, *(fixed or ())),
         _authorizer=auth if fixed is None and isinstance(auth, Authorizer) else None,
         _client=None if client is None else wrap(client),
-        _proxy=proxy,
-        _connect_timeout=connect_timeout,
+        _make_client=partial(default_http_client, verify=trusted, proxy=proxy, connect_timeout=connect_timeout),
         _max_connections=max_connections,
     )
 
@@ -184,9 +183,3 @@ def _check_limits(max_connections: object, connect_timeout: object) -> None:
     if connect_timeout is not None and not (is_number and connect_timeout > 0):  # type: ignore[operator]
         message = f"connect_timeout must be a number above 0 or None, not {connect_timeout!r}"
         raise UsageError(message, path="connect_timeout")
-
-
-def _check_proxy(proxy: object) -> None:
-    """Raises: UsageError, without the URL, which may contain a password."""
-    if not isinstance(proxy, str) or not proxy.startswith(("http://", "https://")):
-        raise UsageError("proxy must be a URL that begins with http:// or https://, or '' for none", path="proxy")

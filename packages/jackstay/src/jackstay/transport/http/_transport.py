@@ -20,7 +20,7 @@ from jackstay.transport._contract import ExchangeHandler
 from jackstay.transport._queue import FrameQueue
 from jackstay.transport.http._contract import HttpClient
 from jackstay.transport.http._legacy import LegacyStream, open_legacy
-from jackstay.transport.http._posts import Post, Session, read_outgoing
+from jackstay.transport.http._posts import Post, Session
 from jackstay.transport.http._reading import answered_ids, error_for_id, error_in, is_result, negotiated_version, quote
 from jackstay.transport.http._sending import CannotConnect, Reply, Sender
 from jackstay.transport.http._streams import GetStream
@@ -69,9 +69,9 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     _is_paused: bool = False
     # The server dropped the session: queued requests wait for the next one.
     _is_lost: bool = False
-    _get_stream: GetStream | None = None
     _legacy: LegacyStream | None = None
-    _tasks: set[asyncio.Task[None]] = set()
+    # Also those of former sessions, until they have ended.
+    _get_streams: dict[asyncio.Task[None], GetStream] = {}
     _settled: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     _is_down: bool = False
     _is_shut: bool = False
@@ -94,12 +94,11 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         """See `Transport.send`. Raises: UsageError for a frame that is not a JSON-RPC message."""
         if self._is_ended:
             return False
-        out = read_outgoing(frame)
-        if out.cancels is not None and self._drop(out.cancels):
+        post = Post(self, frame)
+        if post.cancels is not None and self._drop(post.cancels):
             return True  # the request was never sent: there is nothing to cancel
-        post = Post(self, out)
-        may_wait = post.kind is Sent.REQUEST and not out.is_long_lived
-        is_crowded = self._running >= self._max_connections and out.method not in _CHECKS
+        may_wait = post.sent_as() is Sent.REQUEST and not post.is_long_lived
+        is_crowded = self._running >= self._max_connections and post.method not in _CHECKS
         if may_wait and (self._is_paused or is_crowded):
             if self._queue.is_busy(len(frame)):
                 return False
@@ -123,7 +122,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     async def flush(self) -> bool:
         """See `Transport.flush`. A request counts as written when its response has arrived."""
         while not self._is_ended:
-            if not self._queue.frames and all(post.out.is_long_lived for post in self._open):
+            if not self._queue.frames and all(post.is_long_lived for post in self._open):
                 return True
             self._settled.clear()
             await self._settled.wait()
@@ -133,7 +132,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         """See `ExchangeTransport.abort`."""
         if not self._drop(id):
             post = self._by_id.get(id)
-            if post is not None and post.task is not None:
+            if post is not None:
                 post.task.cancel()
 
     def renew(self, handler: ExchangeHandler) -> None:
@@ -156,8 +155,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
             self._queue.clear()
             self._settled.set()
             for post in self._open:
-                if post.task is not None:
-                    post.task.cancel()
+                post.task.cancel()
 
     async def close(self) -> None:
         """See `Transport.close`. Ends the session, if there is one, and closes every connection."""
@@ -169,13 +167,13 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
     # --- posts --------------------------------------------------------------------------------------------------------
 
     def _start(self, post: Post) -> None:
-        if post.out.method == "notifications/initialized":
+        if post.method == "notifications/initialized":
             self._is_paused = True
         self._open[post] = None
         if post.id:
             self._by_id[post.id] = post
-            self._running += not post.out.is_long_lived
-        is_legacy = self._legacy is not None or (post.kind is Sent.INITIALIZE and self._known.is_legacy)
+            self._running += not post.is_long_lived
+        is_legacy = self._legacy is not None or (post.sent_as() is Sent.INITIALIZE and self._known.is_legacy)
         task = post.start(self._handler, self._send_legacy if is_legacy else None)
         task.add_done_callback(partial(self._settle, post))
 
@@ -192,23 +190,22 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     def _follow_up(self, post: Post) -> None:
         """Handle the end of `notifications/initialized` and of cancellations."""
-        if post.out.method == "notifications/initialized":
+        if post.method == "notifications/initialized":
             if post.session is self.session and not self._is_lost:  # otherwise a new session is being opened
                 self._is_paused = False
                 # Before any call: servers send requests that belong to no call on this stream, and drop them without
                 # it.
                 self._open_subscription()
-        elif post.out.cancels is not None:
+        elif post.cancels is not None:
             # The server was notified; the rest of that response is not needed.
-            cancelled = self._by_id.get(post.out.cancels)
-            if cancelled is not None and cancelled.task is not None and self._legacy is None:
+            cancelled = self._by_id.get(post.cancels)
+            if cancelled is not None and self._legacy is None:
                 cancelled.task.cancel()
 
-    def _release(self, post: Post) -> None:
-        """Stop counting this POST: it was answered or it ended."""
-        if post.id and self._by_id.get(post.id) is post:
-            del self._by_id[post.id]
-            self._running -= not post.out.is_long_lived
+    def _release(self, request: Post | GetStream) -> None:
+        """Stop counting this request: it was answered or it ended."""
+        if self._by_id.get(request.id) is request:
+            self._running -= not self._by_id.pop(request.id).is_long_lived
 
     def _pump(self) -> None:
         if self._is_ended:
@@ -217,8 +214,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
             _, post = self._queue.pop()
             self._handler.started(post.id)
             self._start(post)
-        if self._queue.was_refused:
-            self._queue.notify_room()
+        self._queue.notify_room()
 
     def _drop(self, id: int) -> bool:
         """Remove a request from the queue. False: it is not queued."""
@@ -240,7 +236,7 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         """A frame arrived on a stream. It may answer another request, whose own stream is closed then."""
         for id in answered_ids(frame, self.session.revision):
             other = self._by_id.get(id) if isinstance(id, int) else None
-            if other is not None and other.task is not None and self._legacy is None:
+            if other is not None and self._legacy is None:
                 other.was_answered = True
                 other.task.cancel()
         self.deliver(frame, source)
@@ -263,12 +259,12 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
             if post.kind is Sent.PROBE:
                 self._is_paused = False
 
-    def session_expired(self, post: Post) -> None:
-        """The server dropped the session of this POST."""
-        self._release(post)
-        if post.session is self.session:
+    def session_expired(self, request: Post | GetStream) -> None:
+        """The server dropped the session of this request."""
+        self._release(request)
+        if request.session is self.session:
             self._is_paused = self._is_lost = True
-        post.handler.session_lost(post.id)
+        request.handler.session_lost(request.id)
 
     def lost(self, post: Post, error: McpError, *, was_declined: bool = False, could_connect: bool = True) -> None:
         """The POST ends without an answer."""
@@ -285,9 +281,9 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         if post.id:
             post.handler.exchange_lost(post.id, error, was_declined)
         else:
-            logger.warning("the server did not receive %s: %s", post.out.method or "a response", error)
+            logger.warning("the server did not receive %s: %s", post.method or "a response", error)
         is_last = not any(other.id for other in self._open)
-        has_stream = self._get_stream is not None and self._get_stream.is_open
+        has_stream = any(stream.is_open for stream in self._get_streams.values())
         if not could_connect and is_last and not has_stream and not self._is_ended:
             self._go_down(error)
 
@@ -338,25 +334,17 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
         session = self.session
         if self._legacy is not None or session.revision is None or not session.revision.has_streamable_http:
             return
-        self._close_get_stream()
-        self._get_stream = GetStream(self, self._handler)
-        task = asyncio.get_running_loop().create_task(self._get_stream.run())
-        self._tasks.add(task)
+        stream = GetStream(self, self._handler)
+        task = asyncio.get_running_loop().create_task(stream.run())
+        self._get_streams[task] = stream
         task.add_done_callback(self._forget_task)
 
-    def lose_session(self, session: Session, handler: ExchangeHandler) -> None:
-        """The server dropped this session, which was opened with this handler."""
-        if session is self.session:
-            self._is_paused = self._is_lost = True
-            handler.session_lost(0)
-
     def _close_get_stream(self) -> None:
-        self._get_stream = None
-        for task in self._tasks:
+        for task in self._get_streams:
             task.cancel()
 
     def _forget_task(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        del self._get_streams[task]
         if not task.cancelled() and task.exception() is not None:
             logger.error("the GET stream failed", exc_info=task.exception())
 
@@ -364,13 +352,11 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     async def try_legacy(self, post: Post, reply: Reply) -> None:
         """This `initialize` was rejected: try HTTP+SSE of 2024-11-05. If that fails, too, report the original error."""
-        stream: LegacyStream | None = None
         try:
-            stream = await open_legacy(self.sender, self.limit)
+            await self._open_legacy()
         except (CannotConnect, McpError) as absent:
             logger.debug("the server does not offer HTTP+SSE: %s", absent)
-        if stream is not None:
-            self._use_legacy(stream)
+        else:
             await self._send_legacy(post)
             return
         frame = error_for_id(reply.error_body, post.id)
@@ -383,30 +369,28 @@ class HttpTransport(msgspec.Struct, eq=False, kw_only=True):
 
     async def _send_legacy(self, post: Post) -> None:
         """Send a POST over HTTP+SSE. The first one opens the stream, if the server used HTTP+SSE the last time."""
-        if self._legacy is None:
-            stream = await open_legacy(self.sender, self.limit)
-            if stream is None:
-                self._known.is_legacy = False
-                raise TransportError("the server no longer offers HTTP+SSE")
-            self._use_legacy(stream)
-        assert self._legacy is not None  # set before
-        frame = await self._legacy.post(post.out.frame, post.id)
+        legacy = self._legacy or await self._open_legacy()
+        frame = await legacy.post(post.frame, post.id)
         if frame is not None:
             post.was_answered = True
             self.deliver(frame)
 
-    def _use_legacy(self, stream: LegacyStream) -> None:
+    async def _open_legacy(self) -> LegacyStream:
+        stream = await open_legacy(self.sender, self.limit)
+        self._known.is_legacy = stream is not None
+        if stream is None:
+            raise TransportError("the server no longer offers HTTP+SSE")
         self._legacy = stream
-        self._known.is_legacy = self._known.was_reached = True
+        self._known.was_reached = True
         stream.start(self.deliver, self._go_down)
+        return stream
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
     async def _close(self) -> None:
         self._inbox.clear()
-        for task in self._tasks:
-            task.cancel()
-        tasks = {post.task for post in self._open if post.task is not None} | self._tasks
+        self._close_get_stream()
+        tasks = {post.task for post in self._open} | self._get_streams.keys()
         if tasks:
             await asyncio.wait(tasks, timeout=_GUARD)
         if self._legacy is not None:

@@ -51,7 +51,7 @@ class ConnectionOptions(msgspec.Struct, frozen=True):
     roots: list[str] = []
 
 
-class Session:
+class Inspection:
     """The inspected server. `connect()` must be called on the event loop, and `close()` at the end."""
 
     def __init__(self, choices: Sequence[Choice], *, events: EventLog | None = None) -> None:
@@ -69,7 +69,7 @@ class Session:
         self._turn = asyncio.Lock()
 
     def __repr__(self) -> str:
-        return f"<Session {self.options.server} {self.state}>"
+        return f"<Inspection {self.options.server} {self.state}>"
 
     @property
     def client(self) -> Client:

@@ -1,6 +1,6 @@
 """The driver: effects of the core are performed in order, whatever peers and handlers do meanwhile.
 
-See also `test_connection_telemetry` and `test_connection_transports`.
+See also `test_driver_telemetry` and `test_driver_transports`.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jackstay.client._connection import _PERFORM, Connection
+from jackstay.client._driver import _PERFORM, Driver
 from jackstay.client._epoch_handler import MAX_FRAMES_AT_ONCE
 from jackstay.client._telemetry import Telemetry
 from jackstay.errors import (
@@ -46,9 +46,9 @@ def test_every_effect_of_the_core_is_performed() -> None:
 
 @on_fake_clock
 async def test_a_connection_that_was_just_started_can_be_stopped_twice() -> None:
-    connection = Connection(memory_pair().client, Settings(), Telemetry("c"))
+    connection = Driver(memory_pair().client, Settings(), Telemetry("c"))
     connection.start()
-    assert repr(connection).startswith("<Connection <ClientConnection client starting")
+    assert repr(connection).startswith("<Driver <ClientConnection client starting")
     await connection.stop()
     await connection.stop()
 
@@ -84,7 +84,7 @@ async def test_a_client_belongs_to_its_loop() -> None:
 async def test_without_callbacks_notifications_are_dropped_and_requests_refused() -> None:
     peer = ScriptedPeer()
     await peer.open()
-    connection = Connection(peer.pair.client, Settings(), Telemetry("bare"))
+    connection = Driver(peer.pair.client, Settings(), Telemetry("bare"))
     connection.start()
     await connection.ready(5)
     peer.notify("notifications/message", level="info", data="x")

@@ -1,4 +1,4 @@
-"""`client.wire`: requests and notifications as encoded bytes, for proxies that forward messages unchanged.
+"""`client.forwarding`: requests and notifications as encoded bytes, for proxies that forward messages unchanged.
 
 Params and results are not decoded, so that nothing is lost. Ids, deadlines, recovery and outcomes are those of every
 other call.
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from jackstay.client._call import Call
-from jackstay.client._connection import REQUEST_SOURCE
+from jackstay.client._driver import REQUEST_SOURCE
 from jackstay.client._requests import ProgressHandler, Requests
 from jackstay.errors import McpError, ProtocolError
 from jackstay.protocol.client import ServerFacts
@@ -25,7 +25,7 @@ MessageHandler: TypeAlias = Callable[[str, bytes, int], None]
 RequestHandler: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 
 
-class Wire:
+class Forwarding:
     """The connection of one client as bytes. `on_state(state)` is called for every change of `client.state`.
 
     `on_message(method, params, source)`, set before `open()`, is called for every notification in order of arrival, in
@@ -55,9 +55,9 @@ class Wire:
         body = b"{}" if params is None else bytes(params)
         if call is None:
             self.on_message(method, body, self._requests.connection.source())
-        elif call.on_progress is not None:
+        elif (on_progress := call.options.get("on_progress")) is not None:
             try:
-                call.on_progress(decode(ProgressNotificationParams, body))
+                on_progress(decode(ProgressNotificationParams, body))
             except McpError as error:
                 logger.warning("invalid progress notification: %s", error)
         return True
@@ -97,7 +97,7 @@ class Wire:
             method,
             params,
             _copy_result,
-            on_progress,
+            on_progress=on_progress,
             wants_progress=on_progress is not None,
             wait_for_ready=False,
             meta=meta,

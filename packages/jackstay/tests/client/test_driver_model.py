@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jackstay.client._connection import _PERFORM, Connection
+from jackstay.client._driver import _PERFORM, Driver
 from jackstay.protocol.client import events as e
 from model.driver import BEGINNINGS, Violation, run_on_real_loop, search
 from model.harness import receive
@@ -89,14 +89,14 @@ def tick_without_queue(self: Any) -> None:
 
 def tick_without_rearming(self: Any) -> None:
     """The handle of the expired timer counts as armed."""
-    self._pending_events += self.core.due(self._loop.time())
-    self._process_pending()
+    self._queued_events += self.core.due(self._loop.time())
+    self._process_events()
 
 
 def process_without_rest(self: Any) -> None:
     """A step that raises leaves the queued events behind it without a wake-up."""
-    while self._pending_events:
-        self._perform(self.core.step(self._pending_events.popleft(), self._loop.time(), 0.5))
+    while self._queued_events:
+        self._perform(self.core.step(self._queued_events.popleft(), self._loop.time(), 0.5))
     self._arm()
 
 
@@ -104,7 +104,7 @@ def pull_without_rest(self: Any, transport: Any, epoch: int, max_frames: int = 0
     """A step that raises leaves the received frames behind it without a wake-up."""
     while self._transport is transport and (frame := transport.next_frame()) is not None:
         self._perform(receive(self.core, frame, epoch, self._loop.time(), 0.5))
-        self._process_pending()
+        self._process_events()
     self._arm()
 
 
@@ -159,7 +159,7 @@ def arm_without_cancel(self: Any) -> None:
 DEFECTS: dict[Callable[..., None], tuple[str | type[e.Effect], str]] = {
     tick_without_queue: ("_tick", "two calls"),
     tick_without_rearming: ("_tick", "two calls"),
-    process_without_rest: ("_process_pending", "two calls"),
+    process_without_rest: ("_process_events", "two calls"),
     pull_without_rest: ("pull", "two calls"),
     perform_without_rest: ("_perform", "two calls"),
     cancel_after_event: ("cancel_call", "listening"),
@@ -173,7 +173,7 @@ DEFECTS: dict[Callable[..., None], tuple[str | type[e.Effect], str]] = {
 def plant(monkeypatch: pytest.MonkeyPatch, defect: Callable[..., None]) -> str:
     place, beginning = DEFECTS[defect]
     if isinstance(place, str):
-        monkeypatch.setattr(Connection, place, defect)
+        monkeypatch.setattr(Driver, place, defect)
     else:
         monkeypatch.setitem(_PERFORM, place, defect)
     return beginning

@@ -8,8 +8,8 @@ import pytest
 import uvloop
 
 from jackstay.client import Client, connect
-from jackstay.client import _connection as driver
-from jackstay.client._connection import Connection
+from jackstay.client import _driver as driver
+from jackstay.client._driver import Driver
 from jackstay.errors import OutcomeUnknownError, TimeoutError, TransportError
 from jackstay.protocol.client import events as e
 from jackstay.testing import ScriptedPeer, on_fake_clock
@@ -53,9 +53,9 @@ def test_deadlines_that_are_due_at_once_end_their_calls_and_no_other(loop: str) 
 def defects(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Ids of calls: when one of them expires, the first effect of that raises."""
     ids: set[int] = set()
-    fail = Connection._fail
+    fail = Driver._fail
 
-    def raise_for_some(self: Connection, effect: e.Fail) -> None:
+    def raise_for_some(self: Driver, effect: e.Fail) -> None:
         fail(self, effect)
         if effect.id in ids:
             raise Defect
@@ -100,7 +100,7 @@ async def test_a_frame_whose_handling_raises_does_not_block_the_next(monkeypatch
         reported: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
 
-        def raise_once(self: Connection, effect: e.Deliver) -> None:
+        def raise_once(self: Driver, effect: e.Deliver) -> None:
             if effect.method == "notifications/bad":
                 raise Defect
             deliver(self, effect)

@@ -17,7 +17,7 @@ import uvloop
 
 from jackstay.client import Client, connect
 from jackstay.client._call import Call
-from jackstay.client._connection import Connection
+from jackstay.client._driver import Driver
 from jackstay.errors import McpError
 from jackstay.protocol.client import events as e
 from jackstay.protocol.client._table import ROWS, ClientState
@@ -185,7 +185,7 @@ class Caller:
     def before(self, method: Callable[..., None]) -> Callable[..., None]:
         """Wrap a method of the driver so that two calls are made before it."""
 
-        def called(connection: Connection, *args: Any) -> None:
+        def called(connection: Driver, *args: Any) -> None:
             if self.is_calling and len(self.calls) < 200:
                 self.call()
                 self.call()
@@ -216,8 +216,8 @@ async def contradictions(kind: str, server: Any) -> list[str]:
         )
         caller = Caller(client)
         with pytest.MonkeyPatch.context() as patch:
-            for method in (Connection.pull, Connection._tick):
-                patch.setattr(Connection, method.__name__, caller.before(method))
+            for method in (Driver.pull, Driver._tick):
+                patch.setattr(Driver, method.__name__, caller.before(method))
             caller.is_calling = kind in IN_HANDSHAKE
             await client.open(wait=False)
             if kind in IN_HANDSHAKE:

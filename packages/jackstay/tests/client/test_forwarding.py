@@ -1,4 +1,4 @@
-"""`client.wire`: encoded requests and notifications, with the ids, deadlines and recovery of every call."""
+"""`client.forwarding`: encoded requests and notifications, with the ids, deadlines and recovery of every call."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ from scripted.peer import ERAS, STATELESS, opened, peered
 @on_fake_clock
 async def test_params_and_results_are_bytes_that_are_not_decoded(version: str) -> None:
     async with opened(version) as (client, peer):
-        call = client.wire.call("org.example/own", b'{"z":1.50,"a":[ ]}', meta=b'"m":1')
+        call = client.forwarding.call("org.example/own", b'{"z":1.50,"a":[ ]}', meta=b'"m":1')
         request = await peer.expect("org.example/own")
         assert b'"z":1.50,"a":[ ]}' in peer.frames[-1]
         assert request.params["_meta"]["m"] == 1
@@ -26,7 +26,9 @@ async def test_params_and_results_are_bytes_that_are_not_decoded(version: str) -
 @on_fake_clock
 async def test_a_request_carries_on_behalf_of() -> None:
     async with opened(STATELESS) as (client, peer):
-        client.wire.call("tools/call", b"{}", on_behalf_of=b'"io.modelcontextprotocol/clientCapabilities":{"x":1}')
+        client.forwarding.call(
+            "tools/call", b"{}", on_behalf_of=b'"io.modelcontextprotocol/clientCapabilities":{"x":1}'
+        )
         meta = (await peer.expect("tools/call")).params["_meta"]
         assert meta == {
             "io.modelcontextprotocol/protocolVersion": STATELESS,
@@ -37,19 +39,19 @@ async def test_a_request_carries_on_behalf_of() -> None:
 @on_fake_clock
 async def test_without_a_timeout_a_call_does_not_time_out() -> None:
     async with opened(request_timeout=1.0) as (client, peer):
-        call = client.wire.call("tools/call", b"{}")
+        call = client.forwarding.call("tools/call", b"{}")
         await asyncio.sleep(10_000)
         (await peer.expect("tools/call")).respond({"late": True})
         assert await call.future == b'{"late": true}'
         with pytest.raises(TimeoutError):
-            await client.wire.call("tools/call", b"{}", timeout=5).future
+            await client.forwarding.call("tools/call", b"{}", timeout=5).future
 
 
 @on_fake_clock
 async def test_progress_is_requested_for_a_handler() -> None:
     async with opened() as (client, peer):
         seen: list[Any] = []
-        call = client.wire.call("tools/call", b"{}", on_progress=lambda message: seen.append(message.raw))
+        call = client.forwarding.call("tools/call", b"{}", on_progress=lambda message: seen.append(message.raw))
         request = await peer.expect("tools/call")
         request.progress(1, 2)
         await asyncio.sleep(0.1)
@@ -61,9 +63,9 @@ async def test_progress_is_requested_for_a_handler() -> None:
 @on_fake_clock
 async def test_cancel_call_notifies_the_server() -> None:
     async with opened() as (client, peer):
-        call = client.wire.call("tools/call", b"{}")
+        call = client.forwarding.call("tools/call", b"{}")
         request = await peer.expect("tools/call")
-        client.wire.cancel_call(call)
+        client.forwarding.cancel_call(call)
         assert (await peer.expect("notifications/cancelled")).params["requestId"] == request.id
 
 
@@ -71,7 +73,7 @@ async def test_cancel_call_notifies_the_server() -> None:
 async def test_a_result_that_is_not_an_object_is_refused() -> None:
     async with opened() as (client, peer):
         for result in (b"5", b"[]", b"null"):
-            call = client.wire.call("tools/call", b"{}")
+            call = client.forwarding.call("tools/call", b"{}")
             request = await peer.expect("tools/call")
             peer.send(b'{"jsonrpc":"2.0","id":%d,"result":%b}' % (request.id, result))
             with pytest.raises(ProtocolError) as caught:
@@ -88,7 +90,7 @@ async def test_every_request_of_the_server_goes_to_one_handler() -> None:
                 raise JsonRpcError(-5, "no", {"a": 1})
             return b'{"got":%b}' % params
 
-        client.wire.handle_requests(respond)
+        client.forwarding.handle_requests(respond)
         await client.open()
         assert (await peer.expect("initialize")).params["capabilities"] == {"sampling": {}}
         peer.request("one", "sampling/createMessage", {"x": 1})
@@ -102,7 +104,7 @@ async def test_notifications_are_sent_and_received_as_bytes() -> None:
     async with opened() as (client, peer):
         seen: list[bytes] = []
         client.on_notification(lambda message: seen.append(message.raw))
-        client.wire.notify("notifications/own", b'{"a":1.50}')
+        client.forwarding.notify("notifications/own", b'{"a":1.50}')
         await peer.expect("notifications/own")
         assert peer.frames[-1].endswith(b'"params":{"a":1.50}}')
         peer.send(b'{"jsonrpc":"2.0","method":"notifications/its","params":{ "b":1.50 }}')
@@ -114,13 +116,13 @@ async def test_notifications_are_sent_and_received_as_bytes() -> None:
 async def test_on_state_is_called_for_every_change_and_cause_is_available() -> None:
     async with peered(backoff_min=1.0) as (client, peer):
         states: list[str] = []
-        client.wire.on_state = states.append
+        client.forwarding.on_state = states.append
         await client.open()
-        assert client.wire.facts.version == "2025-11-25"
-        assert client.wire.cause is None
+        assert client.forwarding.facts.version == "2025-11-25"
+        assert client.forwarding.cause is None
         peer.crash()
         await asyncio.sleep(0.01)
-        assert "cut" in str(client.wire.cause)
+        assert "cut" in str(client.forwarding.cause)
         await client.ready(60)
         opening = ["starting", "initializing", "ready"]
         assert states == [*opening, "backoff", *opening]
@@ -130,9 +132,9 @@ async def test_on_state_is_called_for_every_change_and_cause_is_available() -> N
 async def test_a_closed_client_has_no_connection() -> None:
     async with peered() as (client, _):
         with pytest.raises(StateError):
-            client.wire.call("ping", b"{}")
+            client.forwarding.call("ping", b"{}")
         with pytest.raises(StateError):
-            _ = client.wire.facts
+            _ = client.forwarding.facts
 
 
 @on_fake_clock
@@ -142,7 +144,7 @@ async def test_a_call_as_bytes_never_waits_for_ready() -> None:
         peer.crash()
         await peer.until(lambda: client.state == "backoff")
         with pytest.raises(StateError):
-            await client.wire.call("tools/call", b"{}", timeout=1.0).future
+            await client.forwarding.call("tools/call", b"{}", timeout=1.0).future
 
 
 # --- notifications ----------------------------------------------------------------------------------------------------
@@ -153,9 +155,11 @@ async def test_an_invalid_progress_notification_is_logged(caplog: pytest.LogCapt
     async with ScriptedPeer() as peer:
         client = connect(peer.target)
         seen: list[Any] = []
-        client.wire.on_message = lambda *_: None
+        client.forwarding.on_message = lambda *_: None
         await client.open()
-        call = client.wire.call("tools/call", b'{"name":"t"}', on_progress=lambda report: seen.append(report.progress))
+        call = client.forwarding.call(
+            "tools/call", b'{"name":"t"}', on_progress=lambda report: seen.append(report.progress)
+        )
         request = await peer.expect("tools/call")
         peer.notify("notifications/progress", progressToken=request.params["_meta"]["progressToken"])
         request.progress(2)
@@ -171,10 +175,12 @@ async def test_every_notification_and_report_arrives_at_once_and_in_order() -> N
     async with ScriptedPeer() as peer:
         client = connect(peer.target)
         seen: list[Any] = []
-        client.wire.on_message = lambda method, params, source: seen.append((method, source))
+        client.forwarding.on_message = lambda method, params, source: seen.append((method, source))
         client.on_notification(lambda _: seen.append("not here"))
         await client.open()
-        call = client.wire.call("tools/call", b'{"name":"t"}', on_progress=lambda report: seen.append(report.progress))
+        call = client.forwarding.call(
+            "tools/call", b'{"name":"t"}', on_progress=lambda report: seen.append(report.progress)
+        )
         request = await peer.expect("tools/call")
         for step in (1, 2, 3):
             request.progress(step)

@@ -27,7 +27,6 @@ from jackstay.errors import FrameTooLargeError, JsonRpcError, McpError, StateErr
 from jackstay.protocol.client import ClientConnection, Inbox, QueuedNotification, ServerFacts, Settings
 from jackstay.protocol.client import events as e
 from jackstay.transport import ExchangeTransport, Target, Transport
-from jackstay.types import ProgressNotificationParams
 
 if TYPE_CHECKING:
     from jackstay.protocol.http import ParamHeader
@@ -39,10 +38,12 @@ R = TypeVar("R")
 # While a request of the server is handled: the id of the call whose HTTP response carried it, or 0.
 REQUEST_SOURCE: ContextVar[int] = ContextVar("REQUEST_SOURCE", default=0)
 
+_CALLED_FIELDS = frozenset(e.Called.__struct_fields__)
+
 _OTHER_LOOP = "the client was opened on another event loop; create one client per event loop"
 
 
-class Connection:
+class Driver:
     """One client connection on the event loop that creates it. It may be started in one task and stopped in another.
 
     Callbacks: `on_arrival` is called for each notification as it arrives and consumes it by returning True; `on_notice`
@@ -61,7 +62,7 @@ class Connection:
         self.core = ClientConnection(settings, is_http=target.is_http)
         self.on_arrival: Callable[[str, msgspec.Raw | None, Call[Any] | None], bool] = lambda *_: False
         self.on_notice: Callable[[QueuedNotification], Awaitable[None]] | None = None
-        self.on_request: Callable[[str, msgspec.Raw | None], Awaitable[bytes]] = ClientRequestHandlers().handle
+        self.on_request: Callable[[str, bytes], Awaitable[bytes]] = ClientRequestHandlers().handle
         self.on_transition: Callable[[e.Transition], None] = lambda _: None
         self.on_subscription_end: Callable[[str, McpError | None], None] = lambda *_: None
         self._rng = rng or random.Random()  # noqa: S311  # jitter and correlation ids: not security
@@ -70,7 +71,7 @@ class Connection:
         self._transport: Transport | None = None
         self._openings: dict[int, asyncio.Task[None]] = {}
         self._opened: dict[int, Transport] = {}
-        self._pending_events: deque[e.Event] = deque()
+        self._queued_events: deque[e.Event] = deque()
         self._is_stepping = False
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at = inf  # the time of `_wake`; uvloop handles have no `when()`
@@ -88,24 +89,25 @@ class Connection:
         self.header_params: dict[str, tuple[ParamHeader, ...]] = {}
 
     def __repr__(self) -> str:
-        return f"<Connection {self.core!r}>"
+        return f"<Driver {self.core!r}>"
 
     # --- operations of the client -------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start to connect; call this once."""
         self._perform(self.core.start(self._loop.time()))
-        self._process_pending()
+        self._process_events()
 
     def submit(
         self,
         method: str,
         params: bytes,
         read: Callable[[msgspec.Raw], R],
-        on_progress: Callable[[ProgressNotificationParams], object] | None = None,
-        **fields: Any,
+        **options: Any,
     ) -> Call[R]:
-        """Submit a request; `fields` are fields of `Called`. Await its future, or cancel it with `cancel_call()`.
+        """Submit a request. Await its future, or cancel it with `cancel_call()`.
+
+        `options` are kept in the call. Those that are fields of `Called` are for the core.
 
         Raises: UsageError on another event loop.
         """
@@ -114,8 +116,9 @@ class Connection:
         if get_ident() != self._thread or not loop.is_running():
             raise UsageError(_OTHER_LOOP)
         now = loop.time()
-        call: Call[R] = Call(asyncio.Future(loop=loop), method, read, now, on_progress)
-        if fields or self._is_stepping or self.telemetry.listeners:
+        call: Call[R] = Call(asyncio.Future(loop=loop), method, read, now, options)
+        if options or self._is_stepping or self.telemetry.listeners:
+            fields = {name: options[name] for name in options if name in _CALLED_FIELDS}
             self.step(e.Called(caller=call, method=method, params=params, **fields))
         elif (send := self.core.call(call, method, params, now)) is None:
             self.step(e.Called(caller=call, method=method, params=params))
@@ -126,8 +129,8 @@ class Connection:
                 self._send(send)
             finally:
                 self._is_stepping = False
-            if self._pending_events:
-                self._process_pending()
+            if self._queued_events:
+                self._process_events()
             elif self._timers.earliest < self._wake_at:
                 self._arm()
         return call
@@ -149,17 +152,14 @@ class Connection:
         """
         event = e.Notified(caller=None, method=method, params=params)
         if self._is_stepping:  # called by a listener: the frames of the current step go first
-            self._pending_events.append(event)
+            self._queued_events.append(event)
             return
-        effects = self.core.step(event, self._loop.time())
-        for effect in effects:
-            if isinstance(effect, e.Send):
-                self._send(effect)
-        if self._pending_events:
-            self._process_pending()
-        for effect in effects:
+        for effect in self.core.step(event, self._loop.time()):
             if isinstance(effect, e.Fail):
                 raise effect.error
+            self._perform((effect,))
+        if self._queued_events:
+            self._process_events()
 
     def source(self) -> int:
         """Return the id of the call whose HTTP response carried the frame that was pulled last, or 0."""
@@ -222,13 +222,13 @@ class Connection:
     def step(self, event: e.Event) -> None:
         """Pass an event to the core and perform the effects."""
         if self._is_stepping:
-            self._pending_events.append(event)
+            self._queued_events.append(event)
             return
         try:
             self._perform(self.core.step(event, self._loop.time(), self._rng.random()))
         finally:
-            if self._pending_events:
-                self._process_pending()
+            if self._queued_events:
+                self._process_events()
             elif self._timers.earliest < self._wake_at:
                 self._arm()
 
@@ -256,8 +256,8 @@ class Connection:
                     continue
                 else:
                     self._perform((message, *core.flush(now, self._rng.random())))
-                if self._pending_events:
-                    self._process_pending()
+                if self._queued_events:
+                    self._process_events()
             else:
                 loop.call_soon(self.pull, transport, epoch)
         except BaseException:
@@ -291,16 +291,16 @@ class Connection:
         finally:
             self._is_stepping = False
 
-    def _process_pending(self) -> None:
+    def _process_events(self) -> None:
         """Process queued events, then arm the next timer. If a step raises, the rest is scheduled."""
         try:
-            while self._pending_events:
-                event = self._pending_events.popleft()
+            while self._queued_events:
+                event = self._queued_events.popleft()
                 self._perform(self.core.step(event, self._loop.time(), self._rng.random()))
         finally:
             self._arm()
-            if self._pending_events:
-                self._loop.call_soon(self._process_pending)
+            if self._queued_events:
+                self._loop.call_soon(self._process_events)
 
     def _arm(self) -> None:
         at = self.core.wake_at
@@ -319,8 +319,8 @@ class Connection:
         finally:
             self._wake = None
             self._wake_at = inf
-            self._pending_events += self.core.due(self._loop.time())
-            self._process_pending()
+            self._queued_events += self.core.due(self._loop.time())
+            self._process_events()
 
     def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -393,14 +393,14 @@ class Connection:
         except Exception as error:  # third-party transport
             logger.exception("%s: send() of the transport failed", self.telemetry.client)
             down = TransportError(f"{type(error).__name__}: {error}")
-            self._pending_events.append(e.WentDown(self.core.epoch, down))
+            self._queued_events.append(e.WentDown(self.core.epoch, down))
             return
         if is_accepted:
             return
         if effect.id is not None:
-            self._pending_events.append(e.Refused(self.core.epoch, effect.id))
+            self._queued_events.append(e.Refused(self.core.epoch, effect.id))
         elif effect.must_arrive:
-            self._pending_events.append(e.FrameRefused(self.core.epoch, effect.frame, effect.response_to))
+            self._queued_events.append(e.FrameRefused(self.core.epoch, effect.frame, effect.response_to))
         else:
             logger.info("%s: the transport is busy; a cancellation was not sent", self.telemetry.client)
 
@@ -485,12 +485,11 @@ class Connection:
                 self._reported.clear()
 
     def _serve(self, effect: e.Serve) -> None:
-        # A copy: the frame is only valid now.
-        params = None if effect.params is None else msgspec.Raw(bytes(effect.params))
+        params = b"{}" if effect.params is None else bytes(effect.params)  # a copy: the frame is only valid now
         REQUEST_SOURCE.set(self.source())  # the task copies this context
         self._handlers[effect.id] = self._task(self._handle(effect.id, effect.method, params))
 
-    async def _handle(self, id: int | str, method: str, params: msgspec.Raw | None) -> None:
+    async def _handle(self, id: int | str, method: str, params: bytes) -> None:
         result, error = b"{}", b""
         try:
             result = await self.on_request(method, params)
@@ -507,7 +506,7 @@ class Connection:
             error = encode_error(-32603, "the handler was cancelled")
         if self._handlers.get(id) is asyncio.current_task():  # otherwise the id belongs to a newer request
             del self._handlers[id]
-            self.step(e.Replied(id, result, error))
+            self.step(e.Finished(id, result, error))
 
     def _stop_serving(self, effect: e.StopServing) -> None:
         task = self._handlers.pop(effect.id, None)
@@ -522,23 +521,23 @@ class Connection:
         self.on_transition(effect)
 
 
-_PERFORM: dict[type[e.Effect], Callable[[Connection, Any], None]] = {
-    e.Spawn: Connection._spawn,
-    e.Close: Connection._close,
-    e.Send: Connection._send,
-    e.Resume: lambda self, _: self._pending_events.append(e.Resumed()),
-    e.Withdraw: Connection._withdraw,
-    e.CloseResponse: Connection._close_response,
-    e.Complete: Connection._complete,
-    e.Fail: Connection._fail,
-    e.Accept: Connection._accept,
-    e.Release: Connection._release,
+_PERFORM: dict[type[e.Effect], Callable[[Driver, Any], None]] = {
+    e.Spawn: Driver._spawn,
+    e.Close: Driver._close,
+    e.Send: Driver._send,
+    e.Resume: lambda self, _: self._queued_events.append(e.Resumed()),
+    e.Withdraw: Driver._withdraw,
+    e.CloseResponse: Driver._close_response,
+    e.Complete: Driver._complete,
+    e.Fail: Driver._fail,
+    e.Accept: Driver._accept,
+    e.Release: Driver._release,
     e.Deliver: lambda self, effect: self._arrived(effect.method, effect.params),
-    e.ReportProgress: Connection._report,
-    e.Serve: Connection._serve,
-    e.StopServing: Connection._stop_serving,
+    e.ReportProgress: Driver._report,
+    e.Serve: Driver._serve,
+    e.StopServing: Driver._stop_serving,
     e.EndSubscription: lambda self, effect: self.on_subscription_end(effect.key, effect.error),
-    e.Transition: Connection._transition,
+    e.Transition: Driver._transition,
     e.Violation: lambda self, effect: self.telemetry.report_violation(effect),
     e.Warn: lambda self, effect: logger.warning("%s: %s", self.telemetry.client, effect.message),
     e.Stray: lambda self, effect: self.telemetry.report_stray(effect),

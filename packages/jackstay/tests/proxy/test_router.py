@@ -8,7 +8,7 @@ import pytest
 
 from jackstay.client import Client
 from jackstay.errors import JsonRpcError
-from jackstay.proxy import _client_requests
+from jackstay.proxy import _router
 from jackstay.proxy._in_flight import LINGER
 from jackstay.testing import ReceivedMessage, on_fake_clock
 from jackstay.types import CreateMessageResult, ElicitResult, Root, TextContent
@@ -317,7 +317,7 @@ async def test_elicitation_complete_reaches_the_elicited_client() -> None:
 
 @on_fake_clock
 async def test_the_number_of_url_elicitations_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_client_requests, "MAX_URL_ELICITATIONS", 1)
+    monkeypatch.setattr(_router, "MAX_URL_ELICITATIONS", 1)
     async with between() as harness:
         client = await eliciting_client(harness, HANDSHAKE)
         notified: list[Any] = []
@@ -536,7 +536,7 @@ async def test_cancelling_the_next_round_cancels_the_suspended_call() -> None:
 
 @on_fake_clock
 async def test_the_number_of_suspended_calls_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_client_requests, "MAX_SUSPENDED", 1)
+    monkeypatch.setattr(_router, "MAX_SUSPENDED", 1)
     async with between() as harness:
         client, _, _ = await suspended_call(harness)
         again = client.submit("tools/call", {"name": "t", "arguments": {"a": 2}})
