@@ -11,7 +11,6 @@ from typing import (
     Any,
     NotRequired,
     Required,
-    TypeAlias,
     TypeVar,
     Union,
     get_args,
@@ -36,7 +35,7 @@ MAX_STEP_LENGTH = 64
 MAX_SEARCHED_BYTES = 65_536
 
 # A path inside the arguments, outermost step first.
-JsonPath: TypeAlias = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 
 _MAPPINGS = (dict, Mapping, MutableMapping)
 _ARRAYS = (list, set, frozenset, Sequence, MutableSequence, Collection)
