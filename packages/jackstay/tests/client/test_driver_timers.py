@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from jackstay.client import Client, connect
-from jackstay.client import _connection as driver
+from jackstay.client import _driver as driver
 from jackstay.client._driver import Driver
 from jackstay.errors import OutcomeUnknownError, TimeoutError, TransportError
 from jackstay.protocol.client import events as e
