@@ -125,9 +125,8 @@ class StateError(McpError):
     is_transient = True
 
     def __init__(self, state: str, *, message: str = "", retry_in: float | None = None) -> None:
-        super().__init__(
-            message or f"the connection is not ready ({state})", details={"state": state}, retry_in=retry_in
-        )
+        default = f"the connection is not ready ({state})"
+        super().__init__(message or default, details={"state": state}, retry_in=retry_in)
         if message:  # the message has its own advice, and waiting would not help
             self.advice, self.is_transient = "", False
         self.state = state

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jackstay.client import _connection as driver
+from jackstay.client import _driver as driver
 from jackstay.protocol import Era
 from jackstay.protocol.client import ClientState, ServerFacts
 from jackstay.protocol.client import events as e

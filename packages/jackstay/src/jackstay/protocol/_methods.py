@@ -143,20 +143,17 @@ LISTS = {row.name: row for row in METHODS.values() if row.changed_by}
 
 
 class ListChange(Method, frozen=True):
-    """A notification of a changed list. `flag` is its member of the filter of a subscription."""
+    """A notification of a changed list: the capability of the list, and the member of the filter of subscriptions."""
 
+    list_capability: str = ""
     flag: str = ""
-
-    @property
-    def list_capability(self) -> str:
-        """The capability of servers that have the list."""
-        return self.capability.partition(".")[0]
 
 
 # The notifications of changed lists, by method.
 LIST_CHANGES = {
     row.changed_by: ListChange(row.changed_by, "NotificationParams", sender=Sender.SERVER, is_early=True,
-                               capability=f"{row.capability}.listChanged", flag=f"{row.capability}ListChanged")
+                               capability=f"{row.capability}.listChanged", list_capability=row.capability,
+                               flag=f"{row.capability}ListChanged")
     for row in LISTS.values()
 }  # fmt: skip
 METHODS |= LIST_CHANGES

@@ -139,8 +139,7 @@ class Context:
     @property
     def params(self) -> dict[str, Json]:
         """The params of the request. A new copy at every access."""
-        copy: dict[str, Json] = msgspec.json.decode(self._params)
-        return copy
+        return msgspec.json.decode(self._params, type=dict[str, Any])
 
     @property
     def meta(self) -> dict[str, Json]:

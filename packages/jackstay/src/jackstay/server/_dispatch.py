@@ -60,10 +60,6 @@ _MAX_FINALIZED = 64
 _CLIENT_METHODS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 
 
-class _ListParams(msgspec.Struct, gc=False):
-    cursor: str | None = None
-
-
 class _InputParams(msgspec.Struct, gc=False, rename="camel", kw_only=True):
     """The input responses that a client of the stateless era sends with its request."""
 
@@ -85,7 +81,6 @@ class _ReadParams(_InputParams, gc=False, kw_only=True):
     uri: str
 
 
-_read_list = msgspec.json.Decoder(_ListParams).decode
 _read_call = msgspec.json.Decoder(_CallParams).decode
 _read_prompt = msgspec.json.Decoder(_PromptParams).decode
 _read_read = msgspec.json.Decoder(_ReadParams).decode
@@ -237,7 +232,7 @@ class Dispatch:
     # --- lists --------------------------------------------------------------------------------------------------------
 
     def _list(self, connection: Driver, request: e.Serve, _: Caller) -> bytes:
-        cursor = None if request.params is None else _params(_read_list, request).cursor
+        cursor = None if request.params is None else _body(types.PaginatedRequestParams, request).cursor
         try:
             page = self.catalogue.page(LISTS[request.method.name], request.version, cursor)
         except ProtocolError as error:

@@ -92,14 +92,9 @@ class Options(core.ConnectionOptions, frozen=True, kw_only=True):
     @property
     def implementation(self) -> "types.Implementation":
         """The `serverInfo` of this server."""
-        return types.Implementation(
-            name=self.name,
-            version=self.version,
-            title=self.title,
-            description=self.description,
-            website_url=self.website_url,
-            icons=read_icons(self.icons),
-        )
+        fields = types.Implementation.__struct_fields__
+        given = {name: getattr(self, name) for name in self.__struct_fields__ if name in fields}
+        return types.Implementation(**{**given, "icons": read_icons(self.icons)})
 
 
 def make_options(**given: Any) -> Options:

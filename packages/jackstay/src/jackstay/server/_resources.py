@@ -53,10 +53,9 @@ class ResourceEntry(Entry, frozen=True, kw_only=True):
         if not isinstance(value, types.ReadResourceResult):
             if isinstance(value, types.Result):
                 return encode_json(value)
-            are_contents = isinstance(value, list | tuple) and all(
-                isinstance(part, types.ResourceContents) for part in value
-            )
-            contents: Any = value if are_contents and value else [value]
+            parts = value if isinstance(value, list | tuple) and value else [value]
+            # A list is one value, unless all of it is contents.
+            contents: Any = parts if all(isinstance(part, types.ResourceContents) for part in parts) else [value]
             value = types.ReadResourceResult(contents=[self._to_contents(part, uri) for part in contents])
         ttl_ms, cache_scope = None, None
         if REVISIONS[version].has_result_type:

@@ -299,12 +299,11 @@ class Server:
     def _add_resources(self, rows: Iterable[tuple[str, Callable[..., object], ResourceKeywords]]) -> None:
         from jackstay.server._resources import ResourceOptions, resource_from_function  # noqa: PLC0415  # on first use
 
-        self.catalogue.add_resources(
-            *(
-                resource_from_function(uri, read, ResourceOptions.from_keywords("resource()", options))
-                for uri, read, options in rows
-            )
+        entries = (
+            resource_from_function(uri, read, ResourceOptions.from_keywords("resource()", options))
+            for uri, read, options in rows
         )
+        self.catalogue.add_resources(*entries)
 
     @overload
     def prompt(self, function: F, /) -> F: ...

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jackstay.errors import Json, JsonRpcError
+from jackstay.errors import JsonRpcError
 from jackstay.protocol import LIST_CHANGES, REVISIONS
 from jackstay.protocol.server import events as e
 from jackstay.protocol.wire import ErrorCode, splice_meta
@@ -216,7 +216,7 @@ class Subscriptions:
         capabilities = self._connection.capabilities
         flags = {name for name, value in wanted.raw.items() if value is True}
         changes = [row for row in LIST_CHANGES.values() if row.list_capability in capabilities and row.flag in flags]
-        accepted: dict[str, Json] = {row.flag: True for row in changes}
+        accepted: dict[str, object] = {row.flag: True for row in changes}
         uris: list[str] = []
         if wanted.resource_subscriptions is not None and "resources" in capabilities:
             # URIs beyond the limits are not acknowledged, so the client can see that they were not accepted.

@@ -164,10 +164,9 @@ class Handler:
                 from jackstay.server._problems import collect, find_problems  # noqa: PLC0415  # few calls need it
 
                 return collect(find_problems(dict[str, Any], bytes(arguments or b"")))
-            if validate is not None:
-                invalid = validate(given)
-                if invalid is not None:
-                    return invalid
+            invalid = None if validate is None else validate(given)
+            if invalid is not None:
+                return invalid
             return (given, context) if takes_context else (given,), {}
 
         return bind

@@ -174,8 +174,10 @@ def _split(text: str, whole: str, has_query: bool) -> tuple[list[str], list[str]
         raise UsageError(f"no variable in {whole!r}: register it as a resource", path="uri_template")
     for name in names:
         if re.fullmatch(_NAME, name) is None:
-            usable = "{name}, {+name}, {/name*} or {?name}"
-            raise UsageError(f"unsupported expression {{{name}}} in {whole!r}; use {usable}", path="uri_template")
+            message = (
+                f"unsupported expression {{{name}}} in {whole!r}; use {{name}}, {{+name}}, {{/name*}} or {{?name}}"
+            )
+            raise UsageError(message, path="uri_template")
     if any(not literal for literal in literals[1:-1]):
         raise UsageError(f"adjacent variables in {whole!r}: put a literal between them", path="uri_template")
     return literals, names

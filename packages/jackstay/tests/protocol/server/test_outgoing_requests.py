@@ -52,7 +52,7 @@ def test_a_response_completes_its_request() -> None:
 
 def test_a_stray_response_is_late_or_unknown() -> None:
     requests, _ = begin("a")
-    assert [requests.is_pending(id) for id in (1, 2, "1", None)] == [True, False, False, False]
+    assert [id in requests.pending for id in (1, 2, "1", None)] == [True, False, False, False]
     requests.complete(response(id=1, result={}))
     assert [requests.classify_stray(id) for id in (1, 2, 0, "1", None)] == ["late", *["unknown"] * 4]
 

@@ -20,7 +20,7 @@ def test_pieces_are_joined_in_order(sizes: list[int], last: bytes) -> None:
         buffer.add(piece)
     whole = b"".join(pieces)
     assert buffer.size == len(whole)
-    assert buffer.ends_with(b"\x01") is whole.endswith(b"\x01")
+    assert buffer.end().endswith(b"\x01") is whole.endswith(b"\x01")
     assert buffer.pop(last) == whole + last
     assert buffer.size == 0
     assert buffer.pop() == b""

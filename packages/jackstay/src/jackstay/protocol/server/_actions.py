@@ -109,7 +109,7 @@ def complete_outgoing(c: "Server", event: e.ResponseReceived) -> None:
 def fail_outgoing_malformed(c: "Server", event: e.InvalidReceived) -> None:
     """fail our request with that id"""
     message = event.message
-    if message.is_response and c.outgoing.is_pending(message.id):
+    if message.is_response and message.id in c.outgoing_requests:
         assert isinstance(message.id, int)
         c.outgoing.fail(message.id, message.as_error(sent=True))
 
@@ -442,7 +442,7 @@ def is_batch_allowed(c: "Server", event: e.BatchReceived) -> bool:
 
 def is_expected(c: "Server", event: e.ResponseReceived) -> bool:
     """it responds to a request of ours"""
-    return c.outgoing.is_pending(event.response.id)
+    return event.response.id in c.outgoing_requests
 
 
 def is_in_flight(c: "Server", event: e.CancelReceived) -> bool:

@@ -56,10 +56,6 @@ class OutgoingRequests:
         self.pending[id] = event.key, event.method, event.related_request_id
         self._out.append(Send(frame, event.related_request_id))
 
-    def is_pending(self, id: object) -> bool:
-        """Return True if a request with this id is pending."""
-        return id in self.pending
-
     def classify_stray(self, id: object) -> str:
         """Classify a response to no pending request: `late` if the id was used, else `unknown`."""
         return "late" if isinstance(id, int) and 0 < id <= self._last_id else "unknown"

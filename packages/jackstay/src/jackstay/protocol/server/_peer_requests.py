@@ -113,10 +113,9 @@ class PeerRequests:
         An id that is in flight counts as unreadable: the client would match the error to that request.
         """
         assert error.code is not None
-        if isinstance(id, Absent) or id in self.in_flight:
-            self.reply(encode_error(unreadable, error.code, error.message, data or ABSENT), None, error)
-        else:
-            self.reply(encode_error(id, error.code, error.message, data or ABSENT), id, error)
+        readable = None if isinstance(id, Absent) or id in self.in_flight else id
+        frame = encode_error(unreadable if readable is None else readable, error.code, error.message, data or ABSENT)
+        self.reply(frame, readable, error)
 
     # --- batches ------------------------------------------------------------------------------------------------------
 

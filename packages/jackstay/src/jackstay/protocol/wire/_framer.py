@@ -55,11 +55,6 @@ class FrameBuffer:
         """Return the last bytes."""
         return ((self._pieces[-1][-START_BYTES:] if self._pieces else b"") + self._small)[-START_BYTES:]
 
-    def ends_with(self, byte: bytes) -> bool:
-        if self._small or not self._pieces:
-            return self._small.endswith(byte)
-        return self._pieces[-1].endswith(byte)
-
     def pop(self, last: bytes = b"") -> bytes:
         """Return all pieces and `last` as one `bytes` object, and clear the buffer."""
         self._flush_small()

@@ -318,9 +318,9 @@ def _describe_refusal(error: Exception, under: str) -> tuple[str, str]:
     return _RULES.get(path, reason), path
 
 
-def _invalid(frame: bytes, message: str, path: str) -> Malformed:
+def _invalid(frame: bytes, message: str, path: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> Malformed:
     id, is_response = _identify(frame)
-    return Malformed(ErrorCode.INVALID_REQUEST, message, path, _quote(frame), id, is_response)
+    return Malformed(code, message, path, _quote(frame), id, is_response)
 
 
 def _malformed_text(frame: bytes, problem: JsonProblem) -> Malformed:
@@ -329,8 +329,7 @@ def _malformed_text(frame: bytes, problem: JsonProblem) -> Malformed:
     Too deeply nested is -32600, like a frame over the size limit: it may be valid JSON, and the limit is ours.
     """
     code = ErrorCode.INVALID_REQUEST if problem.is_depth else ErrorCode.PARSE_ERROR
-    id, is_response = _identify(frame)
-    return Malformed(code, problem.message, problem.path, _quote(frame), id, is_response)
+    return _invalid(frame, problem.message, problem.path, code)
 
 
 def _identify(frame: bytes) -> tuple[RequestId | Absent, bool]:

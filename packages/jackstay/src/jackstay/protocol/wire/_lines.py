@@ -143,9 +143,7 @@ class LineFramer(BufferedFramer):
 
     def _fits_without_return(self, size: int, last: bytes) -> bool:
         """Return True if the line is within the limit without its carriage return."""
-        if size != self.limit + 1:
-            return False
-        return last == b"\r" if last else self._buffer.ends_with(b"\r")
+        return size == self.limit + 1 and (last or self._buffer.end()).endswith(b"\r")
 
 
 def frame_lines(payloads: Sequence[bytes]) -> bytes:

@@ -261,7 +261,7 @@ class Sessions:
         event = session.core.classify(message, 0)
         worker: str | None = None
         if isinstance(event, e.ResponseReceived):
-            is_local = session.core.outgoing.is_pending(event.response.id)
+            is_local = event.response.id in session.core.outgoing_requests
             worker = self.workers.sender_of(event.response.id)
         elif isinstance(event, e.CancelReceived):
             is_local = event.id is None or event.id in session.core.in_flight
