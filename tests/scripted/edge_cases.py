@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from jackstay.client import _connection as driver
+from jackstay.client import _driver as driver
 from jackstay.errors import FrameTooLargeError, McpError, TransportError
 from jackstay.protocol.client import ClientState
 from jackstay.protocol.client import events as e
@@ -374,6 +374,19 @@ async def silence(*, keepalive: float) -> None:
     await harness.end()
 
 
+async def a_request_is_declined_during_a_health_check() -> None:
+    """A refusal shows that the server responds, as a message does."""
+    harness = await TransportHarness(is_http=True, hang_timeout=1.0).go(S.READY)
+    harness.closing.set()
+    harness.call(timeout=0.5)
+    other = harness.call()
+    await asyncio.sleep(0.6)
+    harness.handler.exchange_lost(other.id, LOST, True)
+    await asyncio.sleep(1.0)
+    assert harness.state is S.READY
+    await harness.end()
+
+
 async def a_call_times_out(*, is_answered: bool, is_notified: bool = False) -> None:
     """After the timeout the server is checked. It responds to another call, or not at all."""
     harness = await TransportHarness(hang_timeout=1.0).go(S.READY)
@@ -587,6 +600,7 @@ def scenarios() -> dict[str, Callable[[], Awaitable[None]]]:
         "a call times out, and the server sends a message": partial(
             a_call_times_out, is_answered=True, is_notified=True
         ),
+        "a request is declined during a health check": a_request_is_declined_during_a_health_check,
         "a subscription is refused": a_subscription_is_refused,
         "requests are cancelled": requests_are_cancelled,
         "a batch": receives_a_batch,

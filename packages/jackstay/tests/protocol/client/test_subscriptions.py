@@ -108,10 +108,3 @@ def test_a_busy_transport_ends_a_subscription_that_can_be_opened_again():
     harness.turn()
     component.open(BOTH, Era.STATELESS)
     assert methods(harness) == ["subscriptions/listen"]
-
-
-def test_a_closed_connection_has_no_subscriptions():
-    _, component = subscriptions(BOTH)
-    component.open(BOTH, Era.STATELESS)
-    component.clear()
-    assert (component.kept, component.ids) == ({}, {})

@@ -18,6 +18,7 @@ from jackstay.protocol.client._negotiation import Negotiation, ProbeHistory
 from jackstay.protocol.client._recovery import SESSIONS_NOT_KEPT
 from jackstay.protocol.client._settings import MAX_INVALID_FRAMES, SESSION_LOSS_WINDOW, STABLE_AFTER
 from jackstay.protocol.client._states import ClientState
+from jackstay.protocol.client._subscriptions import Subscriptions
 from jackstay.protocol.client._transport import TransportLink, TransportStatus
 from jackstay.protocol.wire._jsonrpc import ErrorCode, Malformed, encode_result
 
@@ -338,7 +339,7 @@ def fail_exchange(c: "Client", event: e.ExchangeLost) -> None:
 def clear(c: "Client", _: e.Event) -> None:
     """clear tables and timers"""
     c.calls.clear()
-    c.subscriptions.clear()
+    c.subscriptions = Subscriptions(c.calls)
 
 
 def sweep(c: "Client", _: e.Event) -> None:

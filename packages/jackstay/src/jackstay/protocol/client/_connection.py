@@ -147,8 +147,7 @@ class ClientConnection:
     def flush(self, now: float, jitter: float = 0.5) -> e.Effects:
         """Send queued calls after `accept()` has completed one."""
         out = self.calls.begin(now, jitter)
-        if self.calls.queue:
-            self.send_queued()
+        self.send_queued()
         return out
 
     def process(self, message: Message, size: int, epoch: int, now: float, jitter: float = 0.5) -> e.Effects:

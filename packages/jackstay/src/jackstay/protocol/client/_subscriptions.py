@@ -49,8 +49,3 @@ class Subscriptions(msgspec.Struct):
         """Process its end by `notifications/cancelled`; its response may still follow."""
         self.calls.abandon(exchange)
         self.calls.out.append(e.EndSubscription(str(exchange.caller), None))
-
-    def clear(self) -> None:
-        """Forget all of them: the connection is closed."""
-        self.kept.clear()
-        self.ids.clear()
