@@ -231,7 +231,7 @@ async def contradictions(kind: str, server: Any) -> list[str]:
                 caller.call()
                 connection = client._requests.connection
                 if kind == "check expired":  # the newest frame is the check, and nothing was received since
-                    connection.core.calls.check = connection.core.calls.number
+                    connection.core.health.check = connection.core.calls.number
                 connection.step(STEPPED[kind]())
             await caller.left.wait()
             if kind not in FINAL:

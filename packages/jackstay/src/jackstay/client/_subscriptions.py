@@ -105,7 +105,7 @@ class Subscriptions:
     def subscribe_to_lists(self) -> None:
         """Subscribe to list changes, once; a handshake-era server sends them without a subscription."""
         connection = self._requests.connection
-        if _LISTS in connection.core.subscriptions or connection.server().era is Era.HANDSHAKE:
+        if _LISTS in connection.core.subscriptions.kept or connection.server().era is Era.HANDSHAKE:
             return
         flags = {row.flag: True for row in LIST_CHANGES.values() if self._requests.has_capability(row.capability)}
         if flags:
