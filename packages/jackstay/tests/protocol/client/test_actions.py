@@ -309,6 +309,29 @@ def test_a_response_to_an_earlier_transport_is_never_sent():
     assert harness.out == []
 
 
+# --- draining ---------------------------------------------------------------------------------------------------------
+
+
+def test_while_draining_new_calls_are_refused_and_everything_else_is_sent():
+    harness = harness_in(S.READY)
+    harness.wait(1.0)
+    harness.step(e.DrainRequested())
+    harness.wait(1.0)
+    harness.step(e.DrainRequested())
+    for began_at, is_accepted in ((None, False), (2.0, False), (1.0, False), (0.5, True)):
+        harness.step(e.Called(caller=("me", began_at), method="tools/list", began_at=began_at))
+        assert harness.methods() == (["tools/list"] if is_accepted else []), began_at
+    harness.step(e.Notified(caller=None, method="notifications/roots/list_changed"))
+    assert harness.methods() == ["notifications/roots/list_changed"]
+    harness.down()
+    harness.reconnect().agree()
+    harness.step(e.Called(caller="again", method="tools/list"))
+    assert isinstance(harness.only(e.Fail).error, ShutdownError)
+    harness.step(e.DrainCancelled())
+    harness.step(e.Called(caller="accepted", method="tools/list"))
+    assert harness.methods() == ["tools/list"]
+
+
 # --- subscriptions ----------------------------------------------------------------------------------------------------
 
 SUBSCRIPTION = e.Subscribed(
