@@ -166,10 +166,8 @@ async def _discover_2025_03_26(client: HttpClient, url: str) -> Access:
     root = root_of(url)
     # Both spellings lead to the same well-known URL.
     server = await find_authorization_server(client, root, url, f"{root}/")
-    if server is not None:
-        return Access(canonical(url), server)
     defaults = AuthorizationServer(root, f"{root}/token", f"{root}/authorize", f"{root}/register")
-    return Access(canonical(url), defaults, uses_default_endpoints=True)
+    return Access(canonical(url), server or defaults, uses_default_endpoints=server is None)
 
 
 async def _first_document(client: HttpClient, urls: Iterable[str], kind: type[Document]) -> tuple[Document | None, str]:

@@ -119,10 +119,9 @@ class OAuth(TokenAuthorizer):
         return stored if stored is not None and stored.client_id == tokens.client_id else None
 
 
-def _check_options(show: object, sign_in_timeout: object) -> None:
+def _check_options(show: object, seconds: object) -> None:
     if show is not None and not callable(show):
         raise UsageError(f"show must be a function or None, got {show!r}", path="show")
-    seconds = sign_in_timeout
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise UsageError(f"sign_in_timeout must be a positive number, got {seconds!r}", path="sign_in_timeout")
 

@@ -198,8 +198,7 @@ def classify_response(
 @lru_cache(maxsize=256)  # a client receives few different ones
 def _candidates(sent: Sent, status: int) -> tuple[Rule, ...]:
     """Return the rows for a status. The last row is always included, even for an invalid status."""
-    found = tuple(row for row in RULES if sent in row.sent and status in row.statuses)
-    return found if found and found[-1] is RULES[-1] else (*found, RULES[-1])
+    return tuple(row for row in RULES if row is RULES[-1] or (sent in row.sent and status in row.statuses))
 
 
 # --- errors ---
