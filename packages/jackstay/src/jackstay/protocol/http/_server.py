@@ -1,9 +1,8 @@
 """The rules for a server of Streamable HTTP: what each request is, what it may do, and the status of the response.
 
 A request passes `check_request` before its body is read, then `route_post` with the decoded message, or `route_verb`.
-Both return the next step, or raise `RequestRefused` with the response. The message and not the endpoint chooses the
-era: a version in `_meta` makes it stateless. See 2026-07-28 basic/transports/streamable-http; 2025-11-25
-basic/transports; RFC 9110.
+Both return the next step or raise `RequestRefused`. The message chooses the era: a version in `_meta` makes it
+stateless. See 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/transports; RFC 9110.
 """
 
 from typing import Any, Final
