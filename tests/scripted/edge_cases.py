@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from jackstay.client import _connection as driver
+from jackstay.client import _driver as driver
 from jackstay.errors import FrameTooLargeError, McpError, TransportError
 from jackstay.protocol.client import ClientState
 from jackstay.protocol.client import events as e
