@@ -8,15 +8,12 @@ Exits with 1 if a target is missed by more than the noise of the run.
 # The load is raw: prepared frames, written and counted with system calls. Jackstay is `examples/echo.py`, with the
 # public decorators. The revision is 2025-11-25; Jackstay is also measured with 2026-07-28.
 
-import compileall
+import os
 import sys
 import time
 from pathlib import Path
 from statistics import median
 
-import msgspec
-
-import jackstay
 from _measure import Sample, Series, compare, format_seconds, interleave, print_rows, run_parts
 from _peers import is_measured, node_of, python_of
 from _stdio import NEW, OLD, Server
@@ -221,9 +218,10 @@ def starts() -> bool:
 
 def main() -> int:
     """Run and print the measurements. Returns the exit code."""
-    # As after an installation with pip; with PYTHONDONTWRITEBYTECODE every start would compile what has no bytecode.
-    for sources in (*jackstay.__path__, *msgspec.__path__, PROGRAMS):
-        compileall.compile_dir(sources, quiet=2)
+    # As after an installation with pip, which compiles: otherwise every start would compile what uv has installed.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for command, revision in SERVERS.values():
+        Server(command, revision).close()
     return run_parts(
         {
             "one": lambda: calls(1, 6, 0.85),

@@ -315,14 +315,13 @@ class WriteQueue(FrameQueue[bytes]):
             self._rest = self._rest[taken:] if taken < size else None
             return taken, size, None
         frames = self.frames if self.size <= JOINED_BYTES else self._first_frames()
-        join = self._join
-        chunk = join(frames)
+        chunk = self._join(frames)
         taken = self._sink.write(chunk)
-        if taken == len(chunk) and frames is self.frames:
-            last = self._numbers[-1]
-            self.frames.clear()
-            self._numbers.clear()
-            self.size = 0
+        if taken == len(chunk):
+            count = len(frames)
+            last = self._numbers[count - 1]
+            self.size -= sum(map(len, frames))
+            del self.frames[:count], self._numbers[:count]
             return taken, len(chunk), last
         return taken, len(chunk), self._remove_written(taken, chunk if len(frames) == 1 else None)
 
@@ -330,10 +329,10 @@ class WriteQueue(FrameQueue[bytes]):
         frames: list[bytes] = []
         size = 0
         for frame in self.frames:
-            if frames and size + len(frame) > JOINED_BYTES:
+            size += len(frame) + 1  # with its newline: a pipe should accept all of them
+            if frames and size > JOINED_BYTES:
                 break
             frames.append(frame)
-            size += len(frame)
         return frames
 
     def _remove_written(self, size: int, first: bytes | None) -> int | None:
