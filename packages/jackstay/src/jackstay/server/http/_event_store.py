@@ -100,7 +100,8 @@ class MemoryEventStore:
 
     async def append(self, session: str, stream: str, number: int, data: bytes) -> None:
         """Store an event, and drop the oldest above the limits."""
-        stored = self._sessions[session] = self._sessions.pop(session, None) or _SessionEvents(deque())
+        stored = self._sessions.pop(session, None) or _SessionEvents(deque())
+        self._sessions[session] = stored
         stored.dropped.setdefault(stream, number - 1)
         stored.events.append((stream, number, data))
         stored.size += len(data)
