@@ -4,7 +4,6 @@ The class states the cause; `may_have_run` is a field. This module imports no ot
 """
 
 import builtins
-import copyreg
 from collections.abc import Iterable
 from typing import Any, Self, TypeAlias
 
@@ -71,7 +70,14 @@ class McpError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # By default exceptions are unpickled by calling the class with `args`. These classes need keywords, so the
         # state is restored instead.
-        return copyreg.__newobj__, (self.__class__,), {**self.__dict__, "args": self.args}
+        return _restore, (self.__class__, self.args, self.__dict__)
+
+
+def _restore(cls: builtins.type[McpError], args: tuple[object, ...], state: dict[str, object]) -> McpError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class UsageError(McpError, ValueError):

@@ -11,6 +11,7 @@ from typing import (
     Any,
     NotRequired,
     Required,
+    TypeAlias,
     TypeVar,
     Union,
     get_args,
@@ -35,7 +36,7 @@ MAX_STEP_LENGTH = 64
 MAX_SEARCHED_BYTES = 65_536
 
 # A path inside the arguments, outermost step first.
-JsonPath = tuple[str | int, ...]
+JsonPath: TypeAlias = tuple[str | int, ...]
 
 _MAPPINGS = (dict, Mapping, MutableMapping)
 _ARRAYS = (list, set, frozenset, Sequence, MutableSequence, Collection)
