@@ -72,7 +72,6 @@ PURE_MODULES = {
     "collections",
     "collections.abc",
     "copy",
-    "copyreg",  # how errors are pickled
     "dataclasses",
     "datetime",  # to parse a date from a peer; reading the clock is refused below
     "difflib",

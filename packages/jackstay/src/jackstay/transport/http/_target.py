@@ -142,7 +142,8 @@ def http(
     _check_limits(max_connections, connect_timeout)
     if not isinstance(name, str):
         raise UsageError(f"name must be a str, not {type(name).__name__}", path="name")
-    if proxy and not (isinstance(proxy, str) and proxy.startswith(("http://", "https://"))):
+    proxy_url: object = proxy
+    if proxy_url and not (isinstance(proxy_url, str) and proxy_url.startswith(("http://", "https://"))):
         # Without the URL, which may contain a password.
         raise UsageError("proxy must be a URL that begins with http:// or https://, or '' for none", path="proxy")
     if client is not None and (proxy is not None or ca is not None or verify is not True):
