@@ -304,9 +304,10 @@ def _build_table(
         own: dict[str, tuple[str, Tool]] = {}
         for tool in tools:
             name = fleet_name(server, tool.name, separator)
-            other = own.setdefault(name, (server, tool))  # one that the server lists twice appears once
+            other = own.get(name, (server, tool))
             if other[1].name != tool.name:
                 collisions[server] = _collision(name, other, (server, tool), "all tools of this server are omitted")
+            own[name] = server, tool  # one that the server lists twice appears once
         if server not in collisions:
             for name, found in own.items():
                 claims.setdefault(name, []).append(found)

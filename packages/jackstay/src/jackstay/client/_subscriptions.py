@@ -52,6 +52,7 @@ class Subscriptions:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._by_uri: dict[str, _Subscription] = {}
+        self._is_subscribed_to_lists = False
         # Consecutive losses of a subscription while the connection was up.
         self._losses: dict[str, int] = {}
 
@@ -105,10 +106,11 @@ class Subscriptions:
     def subscribe_to_lists(self) -> None:
         """Subscribe to list changes, once; a handshake-era server sends them without a subscription."""
         connection = self._requests.connection
-        if _LISTS in connection.core.subscriptions.kept or connection.server().era is Era.HANDSHAKE:
+        if self._is_subscribed_to_lists or connection.server().era is Era.HANDSHAKE:
             return
         flags = {row.flag: True for row in LIST_CHANGES.values() if self._requests.has_capability(row.capability)}
         if flags:
+            self._is_subscribed_to_lists = True  # now: during a step the event is only queued
             connection.step(e.Subscribed(_LISTS, None, _listen(flags)))
 
     # --- messages from the server -------------------------------------------------------------------------------------

@@ -59,6 +59,9 @@ class Report(msgspec.Struct, eq=False):
     seconds: dict[str, float] = {}
     lines: deque[str] = msgspec.field(default_factory=lambda: deque(maxlen=MAX_LINES))
 
+    def __repr__(self) -> str:
+        return f"<Report of {self.calls.total()} calls>"
+
     def count(self, method: str, outcome: str, seconds: float) -> None:
         """Count a call: `outcome` is `ok`, `error` (from the server), `cancelled`, or a reason from `_failures`."""
         self.calls[method, outcome] += 1

@@ -120,7 +120,7 @@ class SubscriberIndex:
                     if not counts:
                         del self._by_topic[topic]
 
-    def find(self, topic: str) -> "list[Driver]":
+    def changed(self, topic: str) -> "list[Driver]":
         """Return the connections whose clients are notified of this topic, which has changed.
 
         If it is a list, `changes_since()` returns it from now on.

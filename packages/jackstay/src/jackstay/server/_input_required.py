@@ -63,10 +63,13 @@ class RequestState(msgspec.Struct, array_like=True):
 _read_state = msgspec.json.Decoder(RequestState).decode
 
 
-class KeyRing(msgspec.Struct):
+class KeyRing(msgspec.Struct, eq=False):
     """The HMAC secrets of a server. The first one signs, all of them verify. Without any, a random one is created."""
 
     _keys: tuple[bytes, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<KeyRing of {len(self._keys)} keys>"
 
     def sign(self, data: bytes) -> str:
         """Return the data with a signature, as base64url."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapp
 from typing import (
     Annotated,
     Any,
+    NewType,
     NotRequired,
     Required,
     TypeAlias,
@@ -153,6 +154,9 @@ def _descend(hint: Hint, data: bytes | Raw, path: JsonPath, strict: bool) -> Ite
 def _bare(hint: Hint) -> Hint:
     """Remove `Annotated`, type aliases (`type X = ...`) and `Optional`."""
     while True:
+        if isinstance(hint, NewType):
+            hint = hint.__supertype__
+            continue
         hint = getattr(hint, "__value__", hint)
         origin = get_origin(hint)
         parts = [part for part in get_args(hint) if part is not types.NoneType]

@@ -532,7 +532,7 @@ class Server:
         """
         index, is_list = self._subscriber_index, method in LIST_CHANGES
         if index is not None and (uri or is_list):  # of thousands of connections, few may have subscribed
-            connections = index.find(uri or method)
+            connections = index.changed(uri or method)
         else:  # of anything, see `GAP`; or there was no connection yet
             with self._lock:
                 connections = list(self._connections.values())

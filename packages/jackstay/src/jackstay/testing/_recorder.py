@@ -150,6 +150,11 @@ class RecordedTarget:
 
     async def open(self, handler: TransportHandler, max_frame_bytes: int, close_step: float) -> Transport:
         """Return a recorded transport. Raises: TransportError, also if the file cannot be created."""
+        if self.is_http and not isinstance(handler, ExchangeHandler):
+            raise UsageError(
+                f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
+                path="handler",
+            )
         transport = (RecordedHttpTransport if self.is_http else RecordedTransport)(self._recording)
         recording: TransportHandler
         if isinstance(handler, ExchangeHandler):

@@ -244,7 +244,10 @@ class OwnStdioTarget:
         Raises: TransportError, permanent: another server of this process uses them, or stdout is closed.
         """
         acquired = contextlib.ExitStack()
-        streams = self._acquired or acquired.enter_context(self.acquired())
+        streams = self._acquired
+        if streams is None:
+            streams = acquired.enter_context(self.acquired())
+            self._acquired = None  # only those of the caller's `acquired()` are shared with an open transport
         if os.isatty(streams.input):
             # A user started it in a terminal, and would see nothing happen.
             with contextlib.suppress(OSError):

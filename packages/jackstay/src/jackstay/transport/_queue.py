@@ -162,6 +162,7 @@ class QueueEvent(Enum):
 
 # In Python 3.11 the lookup of a member takes as long as a function call.
 _IDLE, _HELD, _CLOSED = QueueState.IDLE, QueueState.HELD, QueueState.CLOSED
+_SENT_EVENT, _HELD_EVENT, _EMPTIED_EVENT = QueueEvent.SENT, QueueEvent.HELD, QueueEvent.EMPTIED
 
 # Nothing is written any more.
 _STOPPED = (QueueState.PAUSED, QueueState.CLOSED)
@@ -219,7 +220,7 @@ class WriteQueue(FrameQueue[bytes]):
         numbers.append(number)
         self.size = total
         if state is _IDLE:
-            self._change(QueueEvent.SENT)
+            self._change(_SENT_EVENT)
         return True
 
     def send_all(self, frames: list[bytes], number: int) -> int:
@@ -240,7 +241,7 @@ class WriteQueue(FrameQueue[bytes]):
         self._numbers += range(number, number + count)
         self.size += size
         if self._state is _IDLE:
-            self._change(QueueEvent.SENT)
+            self._change(_SENT_EVENT)
         return count
 
     async def flush(self) -> bool:
@@ -250,7 +251,7 @@ class WriteQueue(FrameQueue[bytes]):
     def hold(self) -> None:
         """Let `release()` write what is sent until then, instead of the next iteration of the event loop."""
         if self._state is _IDLE:
-            self._change(QueueEvent.HELD)
+            self._change(_HELD_EVENT)
 
     def release(self) -> None:
         """Write what was sent since `hold()`. Calls the handler, so it must not be called by the handler."""
@@ -283,7 +284,7 @@ class WriteQueue(FrameQueue[bytes]):
         error: OSError | None = None
         written = 0
         waiting = self.frames
-        outcome = QueueEvent.EMPTIED
+        outcome = _EMPTIED_EVENT
         while waiting or self._rest is not None:
             if written >= ITERATION_BYTES:
                 outcome = QueueEvent.INTERRUPTED

@@ -5,7 +5,7 @@ Both return the next step or raise `RequestRefused`. The message chooses the era
 stateless. See 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/transports; RFC 9110.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -187,7 +187,7 @@ def route_post(
     meta = params.meta
     if type(meta) is _Meta and meta.version is not msgspec.UNSET:
         assert isinstance(message, _CALLS)  # no other message has params
-        revision = _stateless_revision(endpoint, headers, message, params, meta.version)
+        revision = _stateless_revision(endpoint, headers, message, params, _string(meta.version))
     else:
         revision = _handshake_revision(endpoint, message, params, headers.get(_VERSION), session_version)
     if revision.era is Era.STATELESS:
@@ -224,17 +224,17 @@ _SESSION_REFUSALS = {
 
 
 class _Meta(msgspec.Struct, gc=False):
-    version: Any = msgspec.field(name=META_PROTOCOL_VERSION, default=msgspec.UNSET)
+    version: msgspec.Raw | msgspec.UnsetType = msgspec.field(name=META_PROTOCOL_VERSION, default=msgspec.UNSET)
 
 
 class _Params(msgspec.Struct, gc=False):
     """The members of `params` that HTTP reads, with values of any type. The others are skipped."""
 
-    meta: _Meta | bool | int | float | str | list[Any] | None = msgspec.field(name="_meta", default=None)
-    name: Any = None
-    uri: Any = None
-    taskId: Any = None  # noqa: N815 - as on the wire, for NAME_SOURCES
-    protocolVersion: Any = None  # noqa: N815 - the same; of `initialize`
+    meta: _Meta | bool | int | float | str | list[msgspec.Raw] | None = msgspec.field(name="_meta", default=None)
+    name: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    uri: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    taskId: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815 - as on the wire, for NAME_SOURCES
+    protocolVersion: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815 - the same; of `initialize`
 
 
 # A tuple, because `Request | Notification` would be evaluated for every request.
@@ -242,6 +242,16 @@ _CALLS = (Request, Notification)
 
 _NO_PARAMS = _Params()
 _read_params = msgspec.json.Decoder(_Params).decode
+_read_string = msgspec.json.Decoder(str).decode
+
+
+def _string(raw: msgspec.Raw | msgspec.UnsetType) -> str | None:
+    if raw is msgspec.UNSET:
+        return None
+    try:
+        return _read_string(raw)
+    except msgspec.DecodeError:
+        return None  # of another type: the method refuses it
 
 
 def _peek(message: Message) -> _Params:
@@ -257,10 +267,10 @@ def _peek(message: Message) -> _Params:
 
 
 def _stateless_revision(
-    endpoint: Endpoint, headers: Headers, message: Request | Notification, params: _Params, version: Json
+    endpoint: Endpoint, headers: Headers, message: Request | Notification, params: _Params, version: str | None
 ) -> Revision:
     """Return the revision that `_meta` names. It is checked first: another revision may require other headers."""
-    if not isinstance(version, str):
+    if version is None:
         raise RequestRefused(_invalid_params(f"_meta[{META_PROTOCOL_VERSION!r}] must be a string"))
     named = headers.get(_VERSION)
     if named is None:
@@ -271,7 +281,7 @@ def _stateless_revision(
     if version not in endpoint.versions or REVISIONS[version].era is not Era.STATELESS:
         raise RequestRefused(_unsupported(endpoint, version))
     source = NAME_SOURCES.get(message.method)
-    name = None if source is None else getattr(params, source)
+    name = None if source is None else _string(getattr(params, source))
     mismatch = check_method_headers(headers, message.method, name, is_request=isinstance(message, Request))
     if mismatch is not None:
         raise RequestRefused(mismatch_response(mismatch))
@@ -297,7 +307,7 @@ def _handshake_revision(
         if version is not None:
             return REVISIONS[version]
         if is_initialize:
-            requested = params.protocolVersion if isinstance(params.protocolVersion, str) else ""
+            requested = _string(params.protocolVersion) or ""
             raise RequestRefused(_unsupported(endpoint, requested))
         raise RequestRefused(mismatch_response(HeaderMismatch(VERSION_HEADER, "is missing")))
     if named not in endpoint.versions:

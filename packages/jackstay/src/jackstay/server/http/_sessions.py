@@ -9,10 +9,10 @@ import asyncio
 import logging
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from heapq import nsmallest
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import msgspec
 
@@ -64,6 +64,7 @@ ALIVE = f"{WORKER_METHOD}worker_alive"
 _CHANGING = frozenset({"logging/setLevel", "notifications/initialized", "resources/subscribe", "resources/unsubscribe"})
 
 _Result = TypeVar("_Result")
+_Args = ParamSpec("_Args")
 
 _read_forwarded = msgspec.json.Decoder(tuple[str, str]).decode
 # The worker that has changed it, the session, what has changed.
@@ -120,7 +121,7 @@ class Sessions:
     async def register(self, session: Session) -> None:
         """Give a session its id and store it: its handshake has succeeded. Raises: RequestRefused if that failed."""
         id = secrets.token_urlsafe(ID_BYTES)
-        await _refuse_if_failed(self._store.save(id, session.record, self._store_ttl))
+        await _refuse_if_failed(self._store.save, id, session.record, self._store_ttl)
         self._add(session, id)
 
     def _add(self, session: Session, id: str) -> None:
@@ -227,6 +228,8 @@ class Sessions:
             session.checked_at = session.loop.time()  # not after it was loaded: a change may arrive meanwhile
         try:
             record = await self._store.load(id, self._store_ttl)
+            if not isinstance(record, SessionRecord | None):
+                raise TypeError(f"the session store returned {type(record).__name__}, not a SessionRecord")
         except BaseException:
             if session is not None:
                 session.checked_at = float("-inf")
@@ -272,7 +275,7 @@ class Sessions:
         text = msgspec.json.encode((id_hash(session.id), _encode(message).decode())).decode()
         if worker is None or self._mailboxes is None:
             self._publish(FORWARDED, text)
-        elif not await _refuse_if_failed(self._mailboxes.send(worker, FORWARDED, text)):
+        elif not await _refuse_if_failed(self._mailboxes.send, worker, FORWARDED, text):
             # A worker that was too busy to renew its lease is alive, and its caller would wait forever.
             self._publish(FORWARDED, text)
             raise RequestRefused(WORKER_GONE)
@@ -439,9 +442,11 @@ def _eviction_order(sessions: Collection[Session], size: int) -> list[tuple[floa
     return [(session.last_used, session) for _, _, session in nsmallest(size, ranked)]
 
 
-async def _refuse_if_failed(operation: Coroutine[object, object, _Result]) -> _Result:
+async def _refuse_if_failed(
+    operation: Callable[_Args, Awaitable[_Result]], *args: _Args.args, **kw: _Args.kwargs
+) -> _Result:
     try:
-        return await operation
+        return await operation(*args, **kw)
     except Exception as error:  # a user's store or bus may raise anything
         raise log_store_failure(error) from error
 

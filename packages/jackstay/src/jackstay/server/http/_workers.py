@@ -197,6 +197,9 @@ class Supervisor(msgspec.Struct, eq=False):
     _kill_at: float = math.inf
     _was_ready: bool = False
 
+    def __repr__(self) -> str:
+        return f"<Supervisor of {self.count} workers>"
+
     def run(self) -> int:
         """Supervise until all workers have ended after a signal. Returns the exit code."""
         self._slots += map(WorkerSlot, range(1, self.count + 1))

@@ -97,7 +97,7 @@ class HttpTarget(msgspec.Struct, eq=False, kw_only=True):
                 f"the handler of an HTTP transport must be an ExchangeHandler, not {type(handler).__name__}",
                 path="handler",
             )
-        client = self._client or self._make_client()
+        client = self._make_client() if self._client is None else self._client
         handshake_timeout = HANDSHAKE_RESPONSE_TIMEOUT if self._sign_in_timeout else None
         return HttpTransport(
             sender=Sender(client, self.url, self._headers, self._authorizer, handshake_timeout),
