@@ -109,6 +109,8 @@ def part(parser: str, response_format: str, kind: str, over_sdk: float, of_limit
     names = [
         name for name in SERVERS if not name.startswith("TypeScript") or (parser == "httptools" and kind == "call")
     ]
+    if parser == "h11":  # only what the targets compare
+        names = [name for name in names if name.startswith(("limit", "jackstay")) or name in JUDGED.values()]
     series = interleave({name: load(name, parser, response_format, kind) for name in names})
     title = {"call": f"HTTP {response_format.upper()}, {CONNECTIONS} connections", "list": "tools/list of 100"}[kind]
     print_speeds(f"{title}, {parser}", series)
