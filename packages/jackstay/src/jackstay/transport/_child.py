@@ -163,6 +163,7 @@ class ChildTransport(PipeTransport):
     # --- states -------------------------------------------------------------------------------------------------------
 
     def _change(self, event: ChildEvent) -> None:
+        """Run a cell: first the state changes, because `went_down` may call back."""
         cell = CELLS[event][self._state]
         assert not cell.is_impossible, f"{event.name} in {self._state.value}"
         to: Any = cell.to

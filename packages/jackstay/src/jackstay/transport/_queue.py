@@ -357,6 +357,7 @@ class WriteQueue(FrameQueue[bytes]):
     # --- states -------------------------------------------------------------------------------------------------------
 
     def _change(self, event: QueueEvent) -> None:
+        """Run a cell. The state changes last: no action here calls the handler."""
         cell = CELLS[event][self._state]
         assert not cell.is_impossible, f"{event.name} in {self._state.value}"
         for action in cell.actions:
