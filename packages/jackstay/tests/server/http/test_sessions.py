@@ -441,6 +441,16 @@ async def test_a_store_that_raises_when_it_is_called_refuses_the_session() -> No
         assert "mcp-session-id" not in opening.headers
 
 
+async def test_a_change_is_answered_though_the_store_raises_when_it_is_called(caplog: pytest.LogCaptureFixture) -> None:
+    class Plain(MemorySessionStore):
+        def change(self, id: str, change: object, ttl: float) -> Any:
+            raise OSError("no route to the store")
+
+    async with http_client(serving().asgi(sessions=True, session_store=Plain())) as http:
+        await http.handshake()
+    assert "store failed" in caplog.text
+
+
 async def test_a_store_that_returns_a_dict_is_refused_as_a_failing_store(caplog: pytest.LogCaptureFixture) -> None:
     class Undecoded(MemorySessionStore):
         async def load(self, id: str, ttl: float) -> Any:
