@@ -93,6 +93,12 @@ async def test_a_tool_that_is_listed_twice_appears_once() -> None:
         assert (await fleet.call("one__t")).text == "one.t({})"
 
 
+async def test_of_a_tool_that_is_listed_twice_the_last_definition_counts() -> None:
+    definitions = [{"name": "t", "description": text, "inputSchema": {"type": "object"}} for text in ("old", "new")]
+    async with Fleet({"one": InMemoryServer("one", lambda *_: {"tools": definitions})}) as fleet:
+        assert [tool.description for tool in await fleet.tools()] == ["new"]
+
+
 async def test_malformed_capabilities_do_not_prevent_listing_tools() -> None:
     async with Fleet({"one": with_tools("one", "t", capabilities={"tools": True, "logging": 5})}) as fleet:
         assert [tool.name for tool in await fleet.tools()] == ["one__t"]

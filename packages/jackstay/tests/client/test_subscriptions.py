@@ -323,6 +323,24 @@ async def test_list_changes_are_not_subscribed_without_a_handler_or_the_capabili
 
 
 @on_fake_clock
+async def test_a_listener_that_adds_a_handler_as_the_client_becomes_ready_opens_no_second_subscription() -> None:
+    async with peered(STATELESS) as (client, peer):
+        added: list[Any] = []
+
+        def listener(name: str, fields: Any) -> None:
+            if name == "jackstay.connection.transition" and fields["to"] == "ready":
+                added.append(client.on_notification(print))
+
+        client.on_event(listener)
+        client.on_notification(print)
+        await client.open()
+        await peer.expect("subscriptions/listen")
+        await client.ping()
+        assert len(added) == 1
+        assert len(peer.got("subscriptions/listen")) == 1
+
+
+@on_fake_clock
 async def test_an_invalid_acknowledgement_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with opened(STATELESS) as (client, peer):
         peer.send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged"})

@@ -89,3 +89,10 @@ def test_stderr_lines_are_limited() -> None:
     assert len(report.lines) == MAX_LINES
     assert report.lines[0].startswith("5 ")
     assert max(map(len, report.lines)) == MAX_LINE
+
+
+def test_repr_of_a_report_shows_no_stderr_lines() -> None:
+    report = Report()
+    report.count("tools/call", "ok", 0.25)
+    report.keep_line("password=s3cr3t")
+    assert repr(report) == "<Report of 1 calls>"

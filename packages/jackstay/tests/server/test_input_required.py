@@ -231,3 +231,7 @@ def test_only_input_required_ends_a_round(subtests: pytest.Subtests) -> None:
         with subtests.test(error=error, is_end=is_end):
             assert is_end_of_round(error) is is_end
             assert not isinstance(InputRequired(), Exception)
+
+
+def test_repr_of_a_key_ring_shows_no_secret() -> None:
+    assert repr(KeyRing((b"s3cr3t" * 6, b"k" * 32))) == "<KeyRing of 2 keys>"

@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, NewType, NotRequired, Optional, TypedDict, TypeVar
 
 import msgspec
 import pydantic
@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jackstay.server import _problems
+from jackstay.client import connect
+from jackstay.errors import ToolCallError
+from jackstay.server import Server, _problems
 from jackstay.server._problems import InvalidArguments, Problem, collect, find_problems, format_path
 
 
@@ -206,6 +208,37 @@ def test_a_model_that_raises_a_plain_value_error() -> None:
             raise ValueError("odd")
 
     assert list(find_problems(Odd, b"{}", ("m",))) == [(("m",), "odd")]
+
+
+NewPoint = NewType("NewPoint", Point)
+NewLeg = NewType("NewLeg", Leg)
+NewTrip = NewType("NewTrip", Trip)
+NewestLeg = NewType("NewestLeg", NewLeg)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "problem"),
+    [
+        (NewPoint, {"atX": "x"}, "value.atX: expected int, got str"),
+        (NewLeg, {"city": 5}, "value.city: expected str, got int"),
+        (NewTrip, {"legs": [{"city": "Rome", "days": "x"}]}, "value.legs[0].days: expected int, got str"),
+        (NewestLeg, {}, "value.city: missing"),
+        (list[NewPoint], [{"atX": 1}, {"atX": "x"}], "value[1].atX: expected int, got str"),
+        (Optional[NewLeg], {"city": 5}, "value.city: expected str, got int"),  # noqa: UP045
+        (NewTrip | None, {}, "value.legs: missing"),
+    ],
+)
+async def test_an_invalid_argument_of_a_new_type_is_described_to_the_model(hint: Any, value: Any, problem: str) -> None:
+    async def take(value: Any) -> str:
+        raise AssertionError("not called")
+
+    take.__annotations__["value"] = hint
+    server = Server("types")
+    server.tool(take)
+    async with connect(server) as client:
+        with pytest.raises(ToolCallError) as raised:
+            await client.tools.call("take", {"value": value})
+    assert str(raised.value).endswith(f": Invalid arguments: {problem}")
 
 
 JSON = st.recursive(

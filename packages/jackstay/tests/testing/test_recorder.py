@@ -353,7 +353,7 @@ async def test_over_http_lost_and_aborted_requests_are_recorded(tmp_path: Path) 
 @on_fake_clock
 async def test_a_handler_that_is_not_an_exchange_handler_is_rejected(tmp_path: Path) -> None:
     target = recorded(http("http://127.0.0.1:9/mcp"), tmp_path / "x")
-    with pytest.raises(UsageError, match="ExchangeHandler"):
+    with pytest.raises(UsageError, match="must be an ExchangeHandler, not RecordingHandler"):
         await target.open(RecordingHandler(), 1 << 20, 1.0)
 
 

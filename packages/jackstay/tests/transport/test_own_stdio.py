@@ -233,6 +233,20 @@ def test_only_one_server_can_use_stdio_at_a_time(ends: Ends) -> None:
         run(test)
 
 
+def test_a_target_cannot_be_opened_twice_at_a_time(ends: Ends) -> None:
+    async def test() -> None:
+        target = own_stdio()
+        first = await target.open(RecordingHandler(), 1000, 1.0)
+        with pytest.raises(TransportError, match="in use by another"):
+            await target.open(RecordingHandler(), 1000, 1.0)
+        await first.close()
+        again = await target.open(RecordingHandler(), 1000, 1.0)
+        await again.close()
+
+    with redirected_stdio(ends.stdin, ends.stdout):
+        run(test)
+
+
 def test_acquired_descriptors_outlive_a_transport(ends: Ends) -> None:
     """docs/guarantees.md G15: user code that runs before or after the transport cannot write to the client."""
 

@@ -5,6 +5,7 @@ of the official suite.
 """
 
 import itertools
+import tracemalloc
 from collections.abc import Callable
 
 import msgspec
@@ -242,6 +243,42 @@ def test_the_revision_of_a_post(subtests: pytest.Subtests):
             else:
                 assert isinstance(found, ErrorResponse)
                 assert (found.status, found.code) == expected
+
+
+def posted_as(params: bytes, start: bytes = b'"id":1,"method":"tools/call"') -> object:
+    return decode(b'{"jsonrpc":"2.0",%b,"params":%b}' % (start, params))
+
+
+def test_members_that_http_does_not_need_are_not_decoded():
+    """Of 1 MB of `[]`, the lists would take ten times as much memory."""
+    huge = b"[%b]" % b",".join([b"[]"] * 350_000)
+    meta = msgspec.json.encode(META)
+    posts = [
+        (headers_of(), posted_as(b'{"name":"a","uri":%b,"taskId":%b}' % (huge, huge))),
+        (headers_of(STATELESS, "tools/call", "a"), posted_as(b'{"name":"a","uri":%b,"_meta":%b}' % (huge, meta))),
+        (headers_of(STATELESS, "tools/call"), posted_as(b'{"name":%b,"_meta":%b}' % (huge, meta))),
+    ]
+    for headers, post in posts:
+        tracemalloc.start()
+        try:
+            found = outcome(route_post, PLAIN, headers, post, SessionState.OFF)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert isinstance(found, Route)
+        assert peak < 100_000
+
+
+def test_a_number_out_of_range_that_http_does_not_need_is_left_to_the_method():
+    meta = msgspec.json.encode(META)
+    notification = b'"method":"notifications/progress"'
+    for headers, post in [
+        (headers_of(), posted_as(b'{"name":"a","uri":1e999}')),
+        (headers_of(STATELESS, "tools/call", "a"), posted_as(b'{"name":"a","uri":1e999,"_meta":%b}' % meta)),
+        (headers_of(), posted_as(b'{"name":1e999}', notification)),
+        (headers_of(STATELESS), posted_as(b'{"name":1e999,"_meta":%b}' % meta, notification)),
+    ]:
+        assert isinstance(outcome(route_post, PLAIN, headers, post, SessionState.OFF), Route)
 
 
 def test_an_unsupported_version_gets_the_supported_ones():

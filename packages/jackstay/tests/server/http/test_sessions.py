@@ -430,6 +430,43 @@ async def test_a_record_of_a_worker_with_another_revision_is_refused_as_a_failur
         assert second.sessions == 0
 
 
+async def test_a_store_that_raises_when_it_is_called_refuses_the_session() -> None:
+    class Plain(MemorySessionStore):
+        def save(self, id: str, record: SessionRecord, ttl: float) -> Any:
+            raise OSError("no route to the store")
+
+    async with http_client(serving().asgi(sessions=True, session_store=Plain())) as http:
+        opening = await http.post(initialize())
+        assert (opening.status, opening.headers["retry-after"]) == (503, "1")
+        assert "mcp-session-id" not in opening.headers
+
+
+async def test_a_change_is_answered_though_the_store_raises_when_it_is_called(caplog: pytest.LogCaptureFixture) -> None:
+    class Plain(MemorySessionStore):
+        def change(self, id: str, change: object, ttl: float) -> Any:
+            raise OSError("no route to the store")
+
+    async with http_client(serving().asgi(sessions=True, session_store=Plain())) as http:
+        await http.handshake()
+    assert "store failed" in caplog.text
+
+
+async def test_a_store_that_returns_a_dict_is_refused_as_a_failing_store(caplog: pytest.LogCaptureFixture) -> None:
+    class Undecoded(MemorySessionStore):
+        async def load(self, id: str, ttl: float) -> Any:
+            return msgspec.to_builtins(await super().load(id, ttl))
+
+    store = Undecoded()
+    first, second = (serving().asgi(sessions=True, session_store=store) for _ in range(2))
+    async with http_client(first) as http, http_client(second) as other:
+        opening = await http.post(initialize())
+        for worker in (http, other):
+            headers = {"mcp-session-id": opening.headers["mcp-session-id"]}
+            answer = await worker.post(tool("echo", text="a"), headers=headers)
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert "the session store returned dict, not a SessionRecord" in caplog.text
+
+
 def test_sessions_in_memory_need_one_process() -> None:
     """`run()` refuses several workers then."""
     server = serving()

@@ -284,6 +284,12 @@ def _is_closed(sock: socket.socket | None) -> bool:
         return True
 
 
+def test_repr_of_a_supervisor_shows_no_secret() -> None:
+    supervisor = Supervisor([], [], 2, request_state_secrets=(b"s3cr3t" * 6,), end_timeout=5.0, on_ready=print)
+    assert repr(supervisor) == "<Supervisor of 2 workers>"
+    supervisor._selector.close()
+
+
 def test_repr_of_a_slot() -> None:
     slot = _workers.WorkerSlot(1)
     slot.start([sys.executable, "-c", ""], [], b"\n")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from jackstay.client import connect
 from jackstay.errors import UsageError
 from jackstay.transport.http import HttpTarget, http
 from scripted.http import Mcp, MemoryHttp
@@ -107,3 +108,14 @@ def test_with_authorizer_returns_a_copy() -> None:
     assert signed is not plain
     assert http(URL, auth="t").has_credentials
     assert http(URL, headers={"x-api-key": "t"}).has_credentials
+
+
+async def test_a_client_of_the_user_that_is_falsy_is_used() -> None:
+    class Empty(MemoryHttp):
+        def __len__(self) -> int:
+            return 0
+
+    client = Empty(Mcp())
+    async with connect(http("http://127.0.0.1:9/mcp", client=client)):
+        assert client.received("initialize") or client.received("server/discover")
+    assert not client.is_closed

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from heapq import nsmallest
 from operator import attrgetter
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -193,7 +193,7 @@ class Sessions:
             await session.settled(channel)
             change = SessionChange.between(before, session.record, is_confirmed=_confirms(members))
             if change != NO_CHANGE:
-                await _log_failure(self._store.change(session.id, change, self._store_ttl))
+                await _log_failure(self._store.change, session.id, change, self._store_ttl)
                 changed = msgspec.json.encode((self.workers.name, id_hash(session.id), change))
                 await self._notify_workers(CHANGED, changed.decode())
         finally:
@@ -323,11 +323,11 @@ class Sessions:
         """Delete ended sessions from the stores, with one task for all: a sweep may end a thousand."""
         task = self._clearing
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            self._clearing = self._run_in_background(self._clear_ended())
+            self._clearing = self._run_in_background(self._clear_ended)
 
     async def _clear_ended(self) -> None:
         while self._ended:
-            await _log_failure(self._clear(self._ended.pop()))
+            await _log_failure(self._clear, self._ended.pop())
 
     async def _clear(self, id: str) -> None:
         await self._store.delete(id)
@@ -386,7 +386,7 @@ class Sessions:
                 logger.debug("session %d: expired after %g s without activity", session.number, self._ttl)
                 session.stop()
         if used:
-            self._run_in_background(self._touch(used))
+            self._run_in_background(self._touch, used)
         if self._open:
             self._schedule_sweep()
 
@@ -400,9 +400,11 @@ class Sessions:
                 if isinstance(result, Exception):  # of one record; a user's store may raise anything
                     log_store_failure(result)
 
-    def _run_in_background(self, operation: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def _run_in_background(
+        self, operation: Callable[_Args, Awaitable[None]], *args: _Args.args, **kw: _Args.kwargs
+    ) -> asyncio.Task[None]:
         """Run a store operation in the background."""
-        task = asyncio.get_running_loop().create_task(_log_failure(operation))
+        task = asyncio.get_running_loop().create_task(_log_failure(operation, *args, **kw))
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
         return task
@@ -451,9 +453,9 @@ async def _refuse_if_failed(
         raise log_store_failure(error) from error
 
 
-async def _log_failure(operation: Coroutine[object, object, None]) -> None:
+async def _log_failure(operation: Callable[_Args, Awaitable[None]], *args: _Args.args, **kw: _Args.kwargs) -> None:
     try:
-        await operation
+        await operation(*args, **kw)
     except Exception as error:  # noqa: BLE001  # a user's store may raise anything
         log_store_failure(error)
 
