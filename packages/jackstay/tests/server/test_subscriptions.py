@@ -427,6 +427,6 @@ async def test_subscriptions_of_a_connection_that_is_added_later_are_indexed() -
         (connection,) = server._connections.values()
         assert server._subscriber_index is not None
         server._remove_connection(connection)
-        assert server._subscriber_index.find("test://1") == []
+        assert server._subscriber_index.changed("test://1") == []
         server._add_connection(connection)
-        assert server._subscriber_index.find("test://1") == [connection]
+        assert server._subscriber_index.changed("test://1") == [connection]
