@@ -22,6 +22,16 @@ def test_a_free_port_is_found_and_listened_on() -> None:
         close(sockets)
 
 
+def test_connections_do_not_wait_for_acknowledgements() -> None:
+    """Without TCP_NODELAY, the second of two small writes waits 40 ms for a delayed acknowledgement."""
+    [listener] = bind_sockets("127.0.0.1", 0)
+    with listener, socket.create_connection(listener.getsockname()):
+        listener.setblocking(True)
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+
+
 def test_every_address_of_a_name_has_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("127.0.0.1", "127.0.0.2")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [*rows, rows[0]])

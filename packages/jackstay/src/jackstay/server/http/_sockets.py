@@ -55,6 +55,9 @@ def bind_sockets(host: str, port: int, backlog: int = BACKLOG) -> list[socket.so
         raise TransportError(message, permanent=True) from failure
     for sock in bound:
         sock.setblocking(False)
+        # Accepted connections inherit it. asyncio sets it only if the socket names its protocol, which those of
+        # `create_server()` do not: a response in two writes would wait 40 ms for a delayed acknowledgement.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return bound
 
 
